@@ -10,6 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from admc.overhead.codes import CODES as PROFILES
+from admc.program_tests.codes import CODES as TESTS
 
 
 class Code(NamedTuple):
@@ -383,7 +384,7 @@ _BUG = {
 OWN: Mapping[str, Code] = {
     **_PLACEMENT,
     **_USAGE,
-    **{code: Code(*entry) for code, entry in PROFILES.items()},
+    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES}.items()},
     **_BUG,
 }
 

@@ -15,6 +15,7 @@ from dsl.program import Program
 from dsl.resolve.resolver import in_order, resolve
 from dsl.syntax import tree
 from dsl.syntax.parser import parse
+from dsl.syntax.tokens import TEST_ENDING
 from dsl.text import SourceText, Span
 
 MAX_USE_DEPTH = 64
@@ -85,6 +86,8 @@ class _Files:
                 self._use(statement)
             elif isinstance(statement, tree.Topology):
                 self._topology(statement)
+            elif isinstance(statement, tree.Test):
+                self._misplaced(statement)
             else:
                 if isinstance(statement, tree.Broken) and statement.keyword in ("use", "topology"):
                     self.complete = False
@@ -92,6 +95,18 @@ class _Files:
         if self.diagnostics.full:
             self.complete = False
         self._done.add(self._open.pop())
+
+    def _misplaced(self, statement: tree.Test) -> None:
+        source = statement.span.source
+        own = source.path.endswith(TEST_ENDING)
+        tests = source.path.rpartition("/")[2].removesuffix(".adm") + TEST_ENDING
+        self.diagnostics.error(
+            "ADM130",
+            f"the test `{statement.name.text}` stands in a program",
+            statement.span,
+            cause=f"tests about a program `shop.adm` stand beside it, in `shop{TEST_ENDING}`",
+            hint=f"`admc test` reads `{source.path}`; no program uses it" if own else f"move it to `{tests}`",
+        )
 
     def _path(self, written: tree.String, endings: tuple[str, ...]) -> str | None:
         path = self.reader.resolve(written.value, written.span, endings)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.match import Match
+from dsl.requests import Request
 from dsl.text import SourceText, Span
 
 
@@ -94,6 +95,7 @@ class Call(NamedTuple):
     port: Port
     span: Span
     rate: float | None = None
+    """As declared, else that of the program's requests, if all that make the call have a rate."""
     size: int | None = None
 
 
@@ -325,6 +327,8 @@ class Program:
     notes: tuple[Diagnostic, ...] = ()
     """Findings that are not errors or likely mistakes. No exit code depends on them."""
     profile: ProfileSource | None = None
+    requests: tuple[Request, ...] = ()
+    """By name. The rates of `calls` include theirs."""
 
     @cached_property
     def policy_by_name(self) -> Mapping[str, Policy]:

@@ -28,6 +28,8 @@ NAMES = {"duration": tuple(unit for unit in _DURATIONS if unit != "µs"), "size"
 WORDS = frozenset((*_DURATIONS, *_SIZES))
 """Units that are read as separate words if blanks separate them from their number."""
 LONGEST = 365 * 86400 * 10**6
+CHANCE_DIGITS = 6
+"""Most digits of a chance after the decimal point."""
 
 
 class BadNumber(NamedTuple):
@@ -168,6 +170,18 @@ def outside(name: str, value: float, low: float | None, high: float | None, step
 
 def rate(text: str) -> float | BadNumber:
     """Events per second, more than zero."""
+    parts = _rate(text)
+    return parts if isinstance(parts, BadNumber) else float(parts[0] / parts[1])
+
+
+def exact_rate(text: str) -> Fraction | BadNumber:
+    """The same, not rounded."""
+    parts = _rate(text)
+    return parts if isinstance(parts, BadNumber) else Fraction(parts[0]) / parts[1]
+
+
+def _rate(text: str) -> tuple[Fraction | int, int] | BadNumber:
+    """Events in a number of seconds."""
     parts = _split(text)
     if isinstance(parts, BadNumber):
         return parts
@@ -176,7 +190,7 @@ def rate(text: str) -> float | BadNumber:
         return _unit("a rate", text, unit, per, {f"/{name}": 1 for name in _RATES}, "/s")
     if not 0 < value <= 10**12:
         return BadNumber("ADM203", f"`{text}` is out of range", "a rate is more than zero and at most 1000000000000/s")
-    return float(value / _RATES[per])
+    return value, _RATES[per]
 
 
 def percent(text: str) -> float | BadNumber:
@@ -189,6 +203,23 @@ def percent(text: str) -> float | BadNumber:
     if not 0 <= value <= 100:
         return BadNumber("ADM203", f"`{text}` is out of range", "a percentage is between 0% and 100%")
     return float(value)
+
+
+def chance(text: str) -> Fraction | BadNumber:
+    """A share of cases, more than 0 and at most 1."""
+    parts = _split(text)
+    if isinstance(parts, BadNumber):
+        return parts
+    value, unit, per = parts
+    if per or unit != "%":
+        return _unit("a chance", text, unit, per, {"%": 1}, "%")
+    if not 0 < value <= 100:
+        return BadNumber("ADM203", f"`{text}` is out of range", "a chance is more than 0% and at most 100%")
+    if (value * 10**CHANCE_DIGITS).denominator != 1:
+        return BadNumber(
+            "ADM203", f"`{text}` has too many digits", f"a chance has at most {CHANCE_DIGITS} after the point"
+        )
+    return Fraction(value, 100)
 
 
 def _unit(what: str, text: str, unit: str, per: str, units: dict[str, int], *examples: str) -> BadNumber:

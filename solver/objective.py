@@ -119,11 +119,12 @@ class Levels:
 
     @cached_property
     def limits(self) -> Mapping[str, int]:
-        """Most CPU in nano-cores that an ADM may take (R9), for each service with a capacity, if costs are known."""
+        """Most CPU in nano-cores that all sidecars of an ADM may take (R9), for each service with a capacity, if costs
+        are known. A capacity is of one sidecar, and replicas share the requests evenly."""
         if not self.costs.known:
             return {}
         return {
-            name: round(service.capacity * NANO)
+            name: round(service.capacity * NANO) * service.replicas
             for name, service in self.program.services.items()
             if service.capacity is not None
         }

@@ -43,18 +43,20 @@ def place(
     program: Program,
     costs: Costs | None = None,
     *,
+    points: Sequence[DecisionPoint] | None = None,
     previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
     effort: float | None = None,
     reductions: bool = True,
 ) -> Placement:
     """The best correct placement of `program`, proven optimal unless `effort` (deterministic time) runs out.
 
-    `previous` is (policy, destination) -> sides of an earlier plan. `reductions` is for tests: without
-    them CP-SAT solves everything. Raises `PlacementError` where no correct placement exists.
+    `points` are the program's decision points, if the caller has them already. `previous` is (policy, destination) ->
+    sides of an earlier plan. `reductions` is for tests: without them CP-SAT solves everything. Raises `PlacementError`
+    where no correct placement exists.
     """
     stages = Stages()
     costs = costs or Costs()
-    found = decision_points(program)
+    found = decision_points(program) if points is None else points
     stages.end("options")
     clashing = clashes(program, found)
     domains, dead = propagate(program, found, clashing)

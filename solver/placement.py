@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
 from typing import NamedTuple
 
 from dsl.program import Side
@@ -110,11 +108,6 @@ class Cost(NamedTuple):
 
     cpu: int = 0
     latency: int = 0
-
-    @classmethod
-    def rounded(cls, cores: Decimal, seconds: Decimal) -> Cost:
-        """The cost of exact figures, each rounded once, to the nearest whole number."""
-        return cls(round(Fraction(cores) * NANO), round(Fraction(seconds) * NANO))
 
 
 class Hop(NamedTuple):

@@ -16,6 +16,7 @@ from admc.cli.doctor import doctor
 from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
+from admc.cli.import_ import app as import_
 from admc.cli.output import write_out
 from admc.cli.overhead import overhead
 from admc.cli.parser import Command, Group, usage_error
@@ -23,10 +24,12 @@ from admc.cli.profile import app as profile
 from admc.cli.rollout import rollout
 from admc.cli.serve import serve
 from admc.cli.status import status
+from admc.cli.test import run_tests
 from admc.cli.try_ import try_
 from admc.exits import Exit, wrong_usage
 from admc.terminal import visible
 
+IMPORT: Final = "import"
 PROFILE: Final = "profile"
 _UNSET: Final = "is a variable of the shell not set?"
 
@@ -45,11 +48,13 @@ app.command("fmt", cls=Command)(fmt)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
 app.command("overhead", cls=Command)(overhead)
+app.command("test", cls=Command)(run_tests)
 app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)
 app.command("status", cls=Command)(status)
 app.command("rollout", cls=Command)(rollout)
 app.add_typer(profile, name=PROFILE)
+app.add_typer(import_, name=IMPORT)
 app.command("doctor", cls=Command)(doctor)
 app.command("completion", cls=Command)(completion)
 
@@ -98,7 +103,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _commands() -> list[str]:
-    return [PROFILE, *(item.name for item in app.registered_commands if item.name)]
+    return [PROFILE, IMPORT, *(item.name for item in app.registered_commands if item.name)]
 
 
 def _refuse_empty_arguments(arguments: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from admc.files import is_folder, present
 from admc.render.report import Format
 
 if TYPE_CHECKING:
+    from admc.explain.answers import CostOfOther
     from admc.explain.explanation import Explanation
     from dsl.program import Program
     from solver.placement import Placement
@@ -138,11 +140,13 @@ def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[E
         placement, _seconds = place_program(program, folder_of(path), progress=progress)
         if name is None:
             return [explain_application(program, placement)]
+        others = _cost_of_other(program, placement, folder_of(path))
         answers = []
         if name in program.services:
-            answers.append(explain_service(program, placement, name, _solve))
+            without = partial(_solve, folder_of(path))
+            answers.append(explain_service(program, placement, name, without, others))
         if name in program.policy_by_name:
-            answers.append(explain_policy(program, placement, name))
+            answers.append(explain_policy(program, placement, name, others))
         if name in program.kinds and not answers:
             answers.append(explain_kind(program.kinds[name]))
         return answers
@@ -150,10 +154,23 @@ def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[E
         progress.clear()
 
 
-def _solve(program: Program) -> Placement:
-    from solver.place import place
+def _cost_of_other(program: Program, placement: Placement, folder: str) -> CostOfOther:
+    """What other sides would cost, if the program has a profile."""
+    if program.profile is None:
+        return lambda _decision, _side: None
+    from admc.compile.pipeline import costs_of
+    from admc.render.cost_of_choice import cost_of_choice
+    from solver.alternatives import Alternatives
+    from solver.rules.options import decision_points
 
-    return place(program)
+    costs = costs_of(program, decision_points(program), folder)
+    return partial(cost_of_choice, Alternatives(program, placement, costs))
+
+
+def _solve(folder: str, program: Program) -> Placement:
+    from admc.compile.pipeline import solve
+
+    return solve(program, folder)[0]
 
 
 def _check_name(program: Program, name: str) -> None:

@@ -35,6 +35,10 @@ def render(report: Report, format_: Format, *, colour: bool = False) -> str:
         from admc.render import sarif
 
         return sarif.render(report)
+    if format_ is Format.JUNIT:
+        from admc.render import junit
+
+        return junit.render(report)
     from admc.render import github
 
     return github.render(report)

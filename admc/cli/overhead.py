@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from admc.cli.options import EffortOption, IncludeOption, ProgramArgument
-from admc.exits import CommandError, Exit
+from admc.cli.trace_options import FilesOption, SampledOption, share
+from admc.exits import CommandError, Exit, wrong_usage
 
-SHOWN = 8
-"""Reasons of an error; the output without `--require-priced` has all."""
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from admc.cli.output import Progress
+    from admc.overhead.money.price_list import PriceList
+    from admc.overhead.what_if.run import Estimates
+    from admc.overhead.what_if.scenario import Scenario
 
 
 class OverheadFormat(StrEnum):
@@ -23,47 +30,140 @@ def overhead(
     program: ProgramArgument,
     include: IncludeOption = None,
     effort: EffortOption = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--what-if",
+            metavar="CHANGE",
+            help="Compare with other figures: `ipc.latency=-50%`, `rbac.cpu=x0.5`; repeatable.",
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="PROFILE",
+            help="Compare with another profile, a file or a built-in one; the profile of a program that names none.",
+        ),
+    ] = None,
+    traffic: Annotated[
+        str | None, typer.Option("--traffic", metavar="FACTOR", help="Compare with all rates multiplied: `x10`.")
+    ] = None,
+    replan: Annotated[
+        bool, typer.Option("--replan", help="Solve again after the change; otherwise the plan stays.")
+    ] = False,
+    prices: Annotated[
+        Path | None,
+        typer.Option("--prices", metavar="FILE", help="Give the money of a month, by the prices in a JSON file."),
+    ] = None,
     require_priced: Annotated[
         bool, typer.Option("--require-priced", help="Exit 4 if a cost is not in the profile or the program.")
     ] = False,
+    traces: FilesOption = None,
+    sampled: SampledOption = None,
     format_: Annotated[
         OverheadFormat, typer.Option("--format", help="The format of the estimate.")
     ] = OverheadFormat.TEXT,
 ) -> int:
-    """Estimate what each ADM costs, before it is deployed."""
+    """Estimate what each ADM costs, before it is deployed; compare with other figures, rates and plans."""
     from admc.cli.output import Progress, write_out
-    from admc.compile.pipeline import folder_of, load_program, place_program
-    from admc.overhead.report import report
+    from admc.overhead.money.price_list import named_prices
+    from admc.overhead.what_if.scenario import read_scenario
 
+    if sampled is not None and not traces:
+        raise wrong_usage("ADM801", "`--sampled` is about traces, and there is no `--traces`")
+    scenario = read_scenario(what_if or (), profile, traffic, replan=replan)
+    of_all = share(sampled)
+    if traces:
+        _alone(scenario, prices)
+    price_list = None if prices is None else named_prices(prices)
     progress = Progress()
     try:
-        loaded = load_program(program, include=include)
-        placement, _seconds = place_program(loaded, folder_of(program), effort=effort, progress=progress)
-        found = report(loaded, placement, folder_of(program))
+        found = _estimates(program, include, effort, scenario, progress)
+        if require_priced and found.missing:
+            from admc.render.overhead_notes import phrases
+
+            raise _unpriced(phrases(found.missing))
+        text = _of_traces(found, traces, of_all, progress, format_) if traces else _rendered(found, price_list, format_)
     finally:
         progress.clear()
-    missing = found.overhead.missing
-    if require_priced and missing:
-        from admc.render.overhead_text import lacking
-
-        raise _unpriced([lacking(each) for each in missing])
-    if format_ is OverheadFormat.JSON:
-        from admc.render import overhead_json
-
-        write_out(overhead_json.render(loaded, found))
-    else:
-        from admc.render import overhead_text
-
-        write_out(overhead_text.render(loaded, found))
+    write_out(text)
     return Exit.DONE
 
 
+def _alone(scenario: Scenario, prices: Path | None) -> None:
+    """Raises `CommandError` for options that have no meaning beside `--traces`."""
+    given = [
+        name
+        for name, there in (
+            ("--what-if", bool(scenario.changes)),
+            ("--traffic", scenario.traffic is not None),
+            ("--replan", scenario.replan),
+            ("--prices", prices is not None),
+        )
+        if there
+    ]
+    if given:
+        raise _beside_traces(given[0])
+
+
+def _beside_traces(option: str) -> CommandError:
+    return wrong_usage(
+        "ADM857",
+        f"`--traces` cannot be combined with `{option}`",
+        cause="recorded requests are estimated as they were, by the program's own profile, without a before and after",
+        hint="give the two options to two commands",
+    )
+
+
+def _estimates(
+    program: Path, include: list[Path] | None, effort: float | None, scenario: Scenario, progress: Progress
+) -> Estimates:
+    from admc.compile.pipeline import folder_of, load_program, place_program
+    from admc.overhead.what_if.run import estimates
+
+    folder = folder_of(program)
+    loaded = load_program(program, include=include)
+    return estimates(
+        loaded, scenario, lambda each: place_program(each, folder, effort=effort, progress=progress)[0], folder
+    )
+
+
+def _of_traces(
+    found: Estimates, traces: list[Path], of_all: Fraction, progress: Progress, format_: OverheadFormat
+) -> str:
+    from admc.overhead.traces.report import trace_report
+    from admc.render import traces_json, traces_text
+
+    if found.comparison is not None:
+        raise _beside_traces("--profile")
+    progress("traces")
+    named = found.report.profile
+    requests = trace_report(found.program, found.placement, named.profile, traces, of_all)
+    if format_ is OverheadFormat.JSON:
+        return traces_json.render(found.program.app, named, requests)
+    return traces_text.render(found.program.app, named.named, requests)
+
+
+def _rendered(found: Estimates, prices: PriceList | None, format_: OverheadFormat) -> str:
+    from admc.overhead.money.bill import bill
+    from admc.render import comparison_json, comparison_text, overhead_json, overhead_text
+
+    json = format_ is OverheadFormat.JSON
+    if found.comparison is None or found.other is None:
+        money = None if prices is None else bill(found.report, prices)
+        render = overhead_json.render if json else overhead_text.render
+        return render(found.program, found.report, money)
+    compared = found.comparison
+    bills = None if prices is None else (bill(compared.before, prices), bill(compared.after, prices))
+    if json:
+        return comparison_json.render((found.program, found.other), compared, bills)
+    return comparison_text.render(found.program, compared, bills)
+
+
 def _unpriced(reasons: list[str]) -> CommandError:
-    from admc.terminal import counted
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
-    more = len(reasons) - SHOWN
-    shown = "; ".join(reasons[:SHOWN]) + (f"; and {counted(more, 'more reason')}" if more > 0 else "")
     return CommandError(
         Exit.GATE,
         [
@@ -72,7 +172,7 @@ def _unpriced(reasons: list[str]) -> CommandError:
                 Severity.ERROR,
                 "not every cost can be estimated, and `--require-priced` was given",
                 None,
-                cause=shown,
+                cause="; ".join(reasons),
                 hint="use a profile that has them, or give calls a rate and a size",
             )
         ],

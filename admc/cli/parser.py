@@ -56,10 +56,9 @@ def usage_error(error: TyperException, arguments: list[str], commands: Collectio
     from dsl.diagnostics.diagnostic import did_you_mean
 
     first = arguments[0] if arguments else ""
+    path = getattr(getattr(error, "ctx", None), "command_path", None) or f"admc {first}"
     help_ = (
-        f"`admc {first} --help` lists its arguments and options"
-        if first in commands
-        else "`admc --help` lists all commands"
+        f"`{path} --help` lists its arguments and options" if first in commands else "`admc --help` lists all commands"
     )
     if first not in commands and not first.startswith("-"):
         return wrong_usage(

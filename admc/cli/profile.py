@@ -122,7 +122,7 @@ def import_(
     output: OutputOption = None,
     format_: FormatOption = ProfileFormat.TEXT,
 ) -> int:
-    """Import the latencies of a profile that MeshInsight's tool has written. Nothing in the file is executed."""
+    """Import the latencies of MeshInsight's pickle. Nothing in the file is executed."""
     from admc.overhead.profile_import.making import imported
 
     return _made(imported(file, name, platform), output, format_, (file,))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from admc.compile.pipeline import folder_of, load_program
 from admc.compile.programs import ProgramFiles
 from admc.exits import CommandError, Exit, refused_warnings, worst
-from admc.render.report import shown_path
-from dsl.diagnostics.diagnostic import Diagnostic, Related
+from admc.render.report import from_here, shown_path
+from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.program import Program
-from dsl.text import SourceText, Span
+from dsl.syntax.tokens import TEST_ENDING
 
 
 class Checked(NamedTuple):
@@ -37,16 +36,23 @@ def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_a
     codes = [Exit.INPUT] if named.problems else []
     for path in named.files:
         folder = folder_of(Path(path))
+        own: dict[str, object] = {}
         try:
-            program = load_program(Path(path), include=include)
+            if path.endswith(TEST_ENDING):
+                from admc.program_tests.read import load_tests, program_of
+
+                program = load_program(program_of(Path(path)), include=include)
+                own["tests"] = len(load_tests(Path(path), program, folder))
+            else:
+                program = load_program(Path(path), include=include)
         except CommandError as error:
             programs.append(Checked(shown_path(Path(path).name, folder), error.exit_code, None))
-            found += _from_here(error.diagnostics, error.folder)
+            found += from_here(error.diagnostics, error.folder)
             continue
-        shown = shown_path(program.source.path, folder)
+        shown = shown_path(Path(path).name if own else program.source.path, folder)
         counts = warnings_as_errors and bool(program.warnings)
-        programs.append(Checked(shown, Exit.INPUT if counts else Exit.DONE, facts(program)))
-        found += _from_here((*program.warnings, *program.notes), folder)
+        programs.append(Checked(shown, Exit.INPUT if counts else Exit.DONE, {**facts(program), **own}))
+        found += from_here((*program.warnings, *program.notes), folder)
     # Programs that use the same file share its findings.
     found = _each_once(found)
     if warnings_as_errors:
@@ -64,27 +70,6 @@ def facts(program: Program) -> dict[str, object]:
         "calls": len(program.calls),
         "policies": len(program.policies),
     }
-
-
-def _from_here(diagnostics: Sequence[Diagnostic], folder: str) -> list[Diagnostic]:
-    """The same findings with paths that open from the working directory."""
-    sources: dict[int, SourceText] = {}
-
-    def moved(span: Span) -> Span:
-        source = sources.get(id(span.source))
-        if source is None:
-            source = SourceText(shown_path(span.source.path, folder), span.source.text)
-            sources[id(span.source)] = source
-        return span._replace(source=source)
-
-    return [
-        replace(
-            item,
-            span=None if item.span is None else moved(item.span),
-            related=tuple(Related(moved(related.span), related.message) for related in item.related),
-        )
-        for item in diagnostics
-    ]
 
 
 def _each_once(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:

@@ -21,10 +21,13 @@ from admc.exits import CommandError, Exit, refused_warnings, wrong_usage
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
+from dsl.syntax.tokens import TEST_ENDING
 
 if TYPE_CHECKING:
+    from admc.overhead.report import Report
     from admc.plan.model import Plan
     from solver.placement import Costs, Placement, Violation
+    from solver.rules.options import DecisionPoint
 
 SHOWN_VIOLATIONS = 20
 STANDARD_INPUT = Path("-")
@@ -60,6 +63,10 @@ def load_program(
     """
     import dsl
 
+    if path.name.endswith(TEST_ENDING):
+        own = path.with_name(path.name.removesuffix(TEST_ENDING) + ".adm")
+        hint = f"name the program, `{own}`; `admc test` runs the tests"
+        raise wrong_usage("ADM846", f"`{path}` is a file of tests, and not a program", hint=hint)
     if read is None and path == STANDARD_INPUT:
         return load_program(Path(STANDARD_INPUT_NAME), _with_standard_input(include or ()), include=include)
     if read is None and os.path.isdir(path):  # noqa: PTH112 - `Path.is_dir` raises for a name that is too long
@@ -116,29 +123,57 @@ def program_meant(path: Path) -> str | None:
     return did_you_mean(whole if whole in known else path.name, sorted(known), before)
 
 
+def solve(
+    program: Program,
+    folder: str = "",
+    *,
+    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    effort: float | None = None,
+) -> tuple[Placement, Costs]:
+    """The best placement by the costs of the program's profile, and these costs. Nothing has verified it yet.
+
+    Raises `PlacementError`, and `CommandError` for a wrong profile.
+    """
+    from solver.place import place
+    from solver.rules.options import decision_points
+
+    points = None if program.profile is None else decision_points(program)
+    costs = costs_of(program, points or (), folder)
+    return place(program, costs, points=points, previous=previous, effort=effort), costs
+
+
+def costs_of(program: Program, points: Sequence[DecisionPoint], folder: str = "") -> Costs:
+    """What the program's profile says of these decisions; no costs without a profile. Raises `CommandError`."""
+    from solver.placement import Costs
+
+    if program.profile is None:
+        return Costs()
+    from admc.overhead.model.coefficients import coefficients
+    from admc.overhead.profiles.source import profile_of
+
+    named = profile_of(program, folder)
+    return Costs() if named is None else coefficients(program, points, named.profile)
+
+
 def place_program(
     program: Program,
     folder: str = "",
     *,
     previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
     effort: float | None = None,
-    costs: Costs | None = None,
     progress: Progress | None = None,
 ) -> tuple[Placement, dict[str, float]]:
     """A verified placement that can be put into configuration, and its seconds.
 
     Raises `CommandError`: exit 3 with the conflict or what cannot be expressed, 70 if not verified.
     """
-    from solver.placement import Costs, PlacementError
+    from solver.placement import PlacementError
 
-    costs = costs or Costs()
     report_stage = progress or _silent
     started = time.perf_counter()
     report_stage("solving")
-    from solver.place import place
-
     try:
-        placement = place(program, costs, previous=previous, effort=effort)
+        placement, costs = solve(program, folder, previous=previous, effort=effort)
     except PlacementError as error:
         from admc.compile.conflicts import conflict_diagnostic
 
@@ -164,7 +199,6 @@ def compile_program(
     include: Sequence[Path] | None = None,
     previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
     effort: float | None = None,
-    costs: Costs | None = None,
     progress: Progress | None = None,
     warnings_as_errors: bool = False,
 ) -> Compiled:
@@ -180,18 +214,25 @@ def compile_program(
     if warnings_as_errors:
         refuse_warnings(program.warnings, folder_of(path))
     read = time.perf_counter()
-    placement, seconds = place_program(
-        program, folder_of(path), previous=previous, effort=effort, costs=costs, progress=progress
-    )
+    placement, seconds = place_program(program, folder_of(path), previous=previous, effort=effort, progress=progress)
     verified = time.perf_counter()
     report_stage("explaining")
     from admc.plan.build import build
-    from solver.placement import Costs
 
-    plan = build(program, placement, costs or Costs())
-    return Compiled(
-        program, placement, plan, {"read": read - started, **seconds, "plan": time.perf_counter() - verified}
-    )
+    overhead = overhead_of(program, placement, folder_of(path))
+    estimated = time.perf_counter()
+    plan = build(program, placement, overhead)
+    seconds |= {"overhead": estimated - verified, "plan": time.perf_counter() - estimated}
+    return Compiled(program, placement, plan, {"read": read - started, **seconds})
+
+
+def overhead_of(program: Program, placement: Placement, folder: str = "") -> Report | None:
+    """The estimate of a placement by the program's profile; None without a profile. Raises `CommandError`."""
+    if program.profile is None:
+        return None
+    from admc.overhead.report import report
+
+    return report(program, placement, folder)
 
 
 def refuse_warnings(found: Iterable[Diagnostic], folder: str) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from admc.exits import CommandError, wrong_usage
 from admc.files import system_message
 from dsl.diagnostics.diagnostic import Diagnostic
+from dsl.syntax.tokens import TEST_ENDING
 
 STANDARD_INPUT = "-"
 ENDING = ".adm"
@@ -51,6 +52,53 @@ def find_programs(names: Iterable[str], *, parts: bool = False) -> ProgramFiles:
         for path in found:
             files.setdefault(_key(str(path)), str(path))
     return ProgramFiles(tuple(files.values()), tuple(problems), folders)
+
+
+def find_tests(names: Iterable[str]) -> ProgramFiles:
+    """The files of tests that `names` stand for: of programs, such files themselves, and all those below a folder.
+
+    The file of a program is not looked for: it may not exist.
+    """
+    files: dict[str, str] = {}
+    problems: list[Diagnostic] = []
+    folders = False
+    for name in dict.fromkeys(names):
+        if name == STANDARD_INPUT:
+            problems.extend(_no_file().diagnostics)
+        elif not os.path.isdir(name):  # noqa: PTH112 - as in `find_programs`
+            path = Path(name)
+            own = path if name.endswith(TEST_ENDING) else path.with_name(path.name.removesuffix(ENDING) + TEST_ENDING)
+            files.setdefault(_key(str(own)), str(own))
+        else:
+            folders = True
+            try:
+                found = [str(path) for path in _below(Path(name)) if path.name.endswith(TEST_ENDING)]
+            except CommandError as error:
+                problems.extend(error.diagnostics)
+                continue
+            if not found:
+                problems.extend(_no_tests_in(name).diagnostics)
+            for path_ in found:
+                files.setdefault(_key(path_), path_)
+    return ProgramFiles(tuple(files.values()), tuple(problems), folders)
+
+
+def _no_file() -> CommandError:
+    return wrong_usage(
+        "ADM801",
+        "tests are not read from standard input",
+        cause="they stand beside their program, which has a name",
+        hint="name the program",
+    )
+
+
+def _no_tests_in(folder: str) -> CommandError:
+    return wrong_usage(
+        "ADM845",
+        f"there is no test in `{folder}`",
+        cause=f"no file below it has a name that ends in `{TEST_ENDING}`",
+        hint=NOT_SEARCHED,
+    )
 
 
 def _key(name: str) -> str:
@@ -103,7 +151,11 @@ def _too_much(folder: Path, cause: str) -> CommandError:
 
 
 def _is_program(path: Path) -> bool:
-    """Whether a file has an `app` line. True also for an unreadable file, so that its error is reported."""
+    """Whether a file has an `app` line. True also for an unreadable file, so that its error is reported.
+
+    A file of tests is no program, whatever is in it."""
+    if path.name.endswith(TEST_ENDING):
+        return False
     from dsl.files.folders import folder_reader
     from dsl.syntax.scan import has_app
 

@@ -20,6 +20,12 @@ SHOWN = 40
 """Points of a section that are listed; the others are counted."""
 
 Solve = Callable[[Program], Placement]
+CostOfOther = Callable[[Decision, Side], str | None]
+"""What a side that was not taken would cost, as the end of a sentence; None where costs did not decide."""
+
+
+def _unknown(_decision: Decision, _side: Side) -> None:
+    return None
 
 
 def explain_application(program: Program, placement: Placement) -> Explanation:
@@ -39,8 +45,13 @@ def explain_application(program: Program, placement: Placement) -> Explanation:
     return Explanation(f"`{program.app}`", answer, tuple(sections))
 
 
-def explain_service(program: Program, placement: Placement, name: str, solve: Solve) -> Explanation:
-    """Why a service has an ADM or has none. `solve` places a changed program, or raises `PlacementError`."""
+def explain_service(
+    program: Program, placement: Placement, name: str, solve: Solve, cost: CostOfOther = _unknown
+) -> Explanation:
+    """Why a service has an ADM or has none. `solve` places a changed program, or raises `PlacementError`.
+
+    `cost`, with a profile, says what another side would cost.
+    """
     shares = shares_by_service(program, placement).get(name, [])
     if any(adm.service == name for adm in placement.adms):
         return Explanation(
@@ -48,12 +59,12 @@ def explain_service(program: Program, placement: Placement, name: str, solve: So
             f"`{name}` has an ADM",
             (
                 *section("why it is there", _reasons(program, name, shares)),
-                *section("why not at the other side", _others(program, name, shares)),
+                *section("why not at the other side", _others(shares, cost)),
                 *section("what would remove it", _removal(program, placement, name, solve)),
             ),
         )
     service = program.services[name]
-    points = _enforced_by_others(program, placement, name)
+    points = _enforced_by_others(program, placement, name, cost)
     sections = section("where its policies are", points)
     answer = f"`{name}` has no ADM: " + ("other services enforce its policies" if points else "no policy concerns it")
     if not service.hosts_adm or service.host_network:
@@ -61,14 +72,14 @@ def explain_service(program: Program, placement: Placement, name: str, solve: So
     return Explanation(f"service `{name}`", answer, sections)
 
 
-def explain_policy(program: Program, placement: Placement, name: str) -> Explanation:
+def explain_policy(program: Program, placement: Placement, name: str, cost: CostOfOther = _unknown) -> Explanation:
     """Where a policy is enforced, destination by destination, and why not at the other side."""
     policy = program.policy_by_name[name]
     decisions = [decision for decision in placement.decisions if decision.policy == name]
     points: list[Point] = []
     for decision in decisions[:SHOWN]:
         points.append(Point(_where(program, decision)))
-        points += [_not_taken(decision, side) for side in SIDES if side in decision.ruled_out]
+        points += [_not_taken(decision, side, cost) for side in SIDES if side in decision.ruled_out]
         if decision.closes:
             points.append(Point(f"`{decision.destination}` is closed to all but its declared senders"))
     if not decisions:
@@ -113,19 +124,20 @@ def _reasons(program: Program, name: str, shares: Sequence[Share]) -> list[Point
     return points
 
 
-def _others(program: Program, name: str, shares: Sequence[Share]) -> list[Point]:
+def _others(shares: Sequence[Share], cost: CostOfOther) -> list[Point]:
     """The other side of each decision that this ADM enforces."""
     points = [
-        _not_taken(share.decision, side) for share in shares for side in SIDES if side in share.decision.ruled_out
+        _not_taken(share.decision, side, cost) for share in shares for side in SIDES if side in share.decision.ruled_out
     ]
     return list(dict.fromkeys(points))[:SHOWN]
 
 
-def _not_taken(decision: Decision, side: Side) -> Point:
+def _not_taken(decision: Decision, side: Side, cost: CostOfOther) -> Point:
     reason = decision.ruled_out[side]
     at = _at(side, decision.destination)
     if reason is None:
-        return Point(f"`{decision.policy}` could be {at}: no rule forbids it, but it is no better for the objective")
+        but = cost(decision, side) or "it is no better for the objective"
+        return Point(f"`{decision.policy}` could be {at}: no rule forbids it, but {but}")
     return Point(f"`{decision.policy}` cannot be {at}: {reason.message} ({reason.rule})", reason.spans)
 
 
@@ -146,7 +158,7 @@ def _where(program: Program, decision: Decision) -> str:
     return f"towards `{decision.destination}`: {' and '.join(places)}"
 
 
-def _enforced_by_others(program: Program, placement: Placement, name: str) -> list[Point]:
+def _enforced_by_others(program: Program, placement: Placement, name: str, cost: CostOfOther) -> list[Point]:
     """Decisions about calls to or from a service; other services enforce all of them."""
     points = []
     for decision in placement.decisions:
@@ -156,7 +168,7 @@ def _enforced_by_others(program: Program, placement: Placement, name: str) -> li
         points.append(Point(f"`{decision.policy}` {_where(program, decision)}"))
         here = Side.INGRESS if decision.destination == name else Side.EGRESS
         if here in decision.ruled_out:
-            points.append(_not_taken(decision, here))
+            points.append(_not_taken(decision, here, cost))
     return points[: 2 * SHOWN]
 
 

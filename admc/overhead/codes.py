@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from admc.overhead.codes_traces import CODES as TRACES
+
 CODES: Mapping[str, tuple[str, ...]] = {
+    "ADM857": (
+        "a change of `admc overhead` cannot be applied",
+        "`--what-if NAME.QUANTITY=CHANGE` multiplies figures of the profile. NAME is a part or a component that the "
+        "profile has, or `sidecar`. QUANTITY is `latency`, `cpu` or `memory`. CHANGE is a percentage, `-50%`, or "
+        "a factor, `x0.5`. `--traffic x10` multiplies all rates. `--replan` needs one of them, or `--profile`.",
+        "",
+        "admc overhead policies.adm --what-if ipc.latency=-50% --traffic x10 --replan",
+    ),
+    "ADM858": (
+        "a price list cannot be used",
+        "`--prices` names a JSON file with a currency, the prices of a core and of a GiB for a month, and what a "
+        "sidecar reserves of both. `admc/prices.schema.json` is its schema, and docs/profiles.md describes it.",
+        "",
+        "admc overhead policies.adm --prices prices.json",
+    ),
     "ADM860": (
         "a profile is not JSON",
         "The place is that of the first mistake. A profile is JSON without `NaN` and `Infinity`, with each key once in "
@@ -80,7 +97,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "ADM872": (
         "a cost is not priced",
         "With `--require-priced`, `admc overhead` exits with 4 if the profile or the program lacks something that the "
-        "estimate needs: a component, a protocol, the cost of bytes, a rate or a size. Sums over it are at least.",
+        "estimate needs: a component, a protocol, the cost of bytes, a rate or a size. Sums over it are lower bounds.",
         "",
         "admc overhead policies.adm --require-priced",
     ),
@@ -111,4 +128,5 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "",
         "admc profile measure --budget 30 -o node.json",
     ),
+    **TRACES,
 }

@@ -10,6 +10,7 @@ from admc.overhead.model.full_mesh import FullMesh, full_mesh
 from admc.overhead.model.layout import of_placement
 from admc.overhead.model.overhead import Overhead
 from admc.overhead.profiles.source import NamedProfile, profile_of
+from admc.overhead.requests.estimate import RequestOverhead, of_requests
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.program import Program
@@ -20,6 +21,7 @@ class Report(NamedTuple):
     profile: NamedProfile
     overhead: Overhead
     full_mesh: FullMesh
+    requests: tuple[RequestOverhead, ...] = ()
 
 
 @no_collection()
@@ -35,11 +37,12 @@ def report(program: Program, placement: Placement, folder: str = "") -> Report:
                     Severity.ERROR,
                     "the program has no profile, so no cost can be given",
                     None,
-                    hint='add a line `profile meshinsight`, or `profile "node.json"` for a file; '
-                    "`admc profile list` shows the built-in ones",
+                    hint='add a line `profile meshinsight`, or `profile "node.json"` for a file, or give '
+                    "`--profile`; `admc profile list` shows the built-in ones",
                 )
             ],
             folder,
         )
     found = estimate(program, of_placement(program, placement), named.profile)
-    return Report(named, found, full_mesh(program, placement, named.profile))
+    requests = of_requests(program, placement, named.profile, found)
+    return Report(named, found, full_mesh(program, placement, named.profile), requests)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from admc.plan.estimated import MEASURED, estimated
 from admc.plan.model import (
     FREE,
     SCHEMA_VERSION,
@@ -28,7 +29,11 @@ from admc.plan.model import (
 from admc.plan.reasons import adm_reasons
 from dsl.program import Metric, Policy, Program, Side, Verb
 from dsl.text import Span
-from solver.placement import Costs, Decision, Placement, Reason
+from solver.placement import Decision, Placement, Reason
+
+if TYPE_CHECKING:
+    from admc.overhead.report import Report
+    from admc.overhead.rows import AdmRow
 
 SIDES = (Side.INGRESS, Side.EGRESS)
 
@@ -42,12 +47,10 @@ class Share(NamedTuple):
     decision: Decision
 
 
-_MEASURED = {Metric.CPU, Metric.LATENCY, Metric.OVERHEAD}
-"""Metrics of the objective that need a profile."""
-
-
-def build(program: Program, placement: Placement, costs: Costs) -> Plan:
+def build(program: Program, placement: Placement, overhead: Report | None) -> Plan:
+    """`overhead` is the estimate by the program's profile, if it has one."""
     shares = shares_by_service(program, placement)
+    estimate = estimated(overhead)
     return Plan(
         app=program.app,
         inputs=tuple(InputFile(item.path, item.sha256) for item in program.inputs),
@@ -57,7 +60,7 @@ def build(program: Program, placement: Placement, costs: Costs) -> Plan:
             placement.status,
             tuple(
                 Objective(*level)
-                if costs.known or level.metric not in _MEASURED
+                if level.metric in estimate.metrics or level.metric not in MEASURED
                 else Objective(level.metric, None, None)
                 for level in placement.objectives
             ),
@@ -66,7 +69,10 @@ def build(program: Program, placement: Placement, costs: Costs) -> Plan:
             PolicyLine(policy.name, policy.kind.name, line_of(policy.span), line_of(policy.kind.span))
             for policy in program.policies
         ),
-        adms=tuple(_adm(program, adm.service, shares.get(adm.service, [])) for adm in placement.adms),
+        adms=tuple(
+            _adm(program, adm.service, shares.get(adm.service, []), estimate.adms.get(adm.service))
+            for adm in placement.adms
+        ),
         enforcements=tuple(_enforcements(program, placement)),
         decisions=tuple(_decision(program, decision) for decision in placement.decisions),
         closed=_closed(program, placement),
@@ -75,7 +81,9 @@ def build(program: Program, placement: Placement, costs: Costs) -> Plan:
             Warned(item.code, item.message, None if item.span is None else line_of(item.span))
             for item in program.warnings
         ),
+        overhead=estimate.overhead,
         schema_version=_version(placement),
+        profile=estimate.profile,
     )
 
 
@@ -125,7 +133,7 @@ def _enforcements(program: Program, placement: Placement) -> Iterable[Enforcemen
                 yield Enforcement(name, call.source, destination, call.port.number, side, host)
 
 
-def _adm(program: Program, service: str, held: Sequence[Share]) -> AdmPlan:
+def _adm(program: Program, service: str, held: Sequence[Share], overhead: AdmRow | None) -> AdmPlan:
     grouped: dict[tuple[Side, str], list[str]] = {}
     ports: set[AdmPort] = set()
     for side, _position, decision in held:
@@ -148,6 +156,7 @@ def _adm(program: Program, service: str, held: Sequence[Share]) -> AdmPlan:
         ),
         replicas=program.services[service].replicas,
         because=adm_reasons(program, [(side, decision) for side, _position, decision in held]),
+        overhead=overhead,
     )
 
 

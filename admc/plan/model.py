@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from admc.overhead.rows import AdmRow, OverheadRow, ProfileRow
 from dsl.program import Side
 from solver.placement import Status
 
@@ -36,7 +37,7 @@ class InputFile(NamedTuple):
 class Objective(NamedTuple):
     metric: str
     value: int | None
-    """None for a metric that needs a profile, if there is none."""
+    """None for a metric of which no profile has a figure."""
     bound: int | None
 
 
@@ -92,7 +93,8 @@ class AdmPlan(NamedTuple):
     policies: tuple[AdmPolicy, ...]
     replicas: int
     because: tuple[Because, ...]
-    overhead: None = None
+    overhead: AdmRow | None = None
+    """None without a profile."""
 
 
 class Enforcement(NamedTuple):
@@ -163,6 +165,8 @@ class Plan:
     closed: tuple[Closed, ...]
     assumptions: tuple[Assumption, ...]
     warnings: tuple[Warned, ...]
-    overhead: None = None
-    """Totals; null until profiles exist, never invented."""
+    overhead: OverheadRow | None = None
+    """Totals, and what is missing in them; None without a profile, never invented."""
     schema_version: int = SCHEMA_VERSION
+    profile: ProfileRow | None = None
+    """By which costs are estimated. A plan without one has no such field."""

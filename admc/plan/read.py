@@ -70,7 +70,7 @@ def from_json(content: bytes) -> Plan:
             f"it has schema version {found}, and this admc reads up to {SCHEMA_VERSION}", code="ADM805"
         )
     try:
-        plan = parse(Plan, document)
+        plan = parse(Plan, {"profile": None, **document})
     except JsonTypeError as error:
         raise PlanFormatError(f"`{error.where or 'the plan'}` {error.what}") from error
     return plan

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from admc.plan.model import FREE, AdmPlan, Because, Plan, SourceLine
 from admc.plan.timeouts import limit_sentences
 from admc.terminal import counted
+from admc.typed_json import plain
 from dsl.program import Program, Side
 from solver.placement import Status
 
@@ -79,6 +80,7 @@ def facts(summary: Summary) -> dict[str, object]:
         "enforcements": len(summary.plan.enforcements),
         "status": summary.plan.solver.status.value,
         "timeouts": list(summary.limits),
+        **({} if summary.plan.overhead is None else {"overhead": plain(summary.plan.overhead.totals)}),
     }
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from admc.overhead.rows import OverheadRow
 from admc.plan.model import Plan
+from admc.typed_json import plain
 from dsl.collector import no_collection
 
 _encode = json.JSONEncoder(separators=(", ", ": ")).encode
@@ -23,7 +25,7 @@ def to_json(plan: Plan) -> bytes:
         f'"schema_version": {plan.schema_version},\n',
         f'"app": {_encode(plan.app)},\n',
         *_rows("inputs", plan.inputs),
-        f'"solver": {_encode(_plain(plan.solver))},\n',
+        f'"solver": {_encode(plain(plan.solver))},\n',
         *_rows("policies", plan.policies),
         *_rows("adms", plan.adms),
         *_rows("enforcements", plan.enforcements),
@@ -31,26 +33,30 @@ def to_json(plan: Plan) -> bytes:
         *_rows("closed", plan.closed),
         *_rows("assumptions", plan.assumptions),
         *_rows("warnings", plan.warnings),
-        f'"overhead": {_encode(plan.overhead)}\n',
+        *([] if plan.profile is None else [f'"profile": {_encode(plain(plan.profile))},\n']),
+        *_overhead(plan.overhead),
         "}\n",
     ]
     return "".join(parts).encode("ascii")
 
 
+def _overhead(found: OverheadRow | None) -> list[str]:
+    """Totals on a line each, and a line for each reason why they are `at_least`: a review compares lines."""
+    if found is None:
+        return ['"overhead": null\n']
+    totals = [f'  "{name}": {_encode(plain(row))}' for name, row in found.totals._asdict().items()]
+    return [
+        '"overhead": {\n"totals": {\n',
+        ",\n".join(totals),
+        "\n},\n",
+        *_rows("missing", found.missing),
+        *_rows("extrapolated", found.extrapolated),
+        f'"saturated": {_encode(found.saturated)}\n}}\n',
+    ]
+
+
 def _rows(name: str, rows: Iterable[tuple[object, ...]]) -> list[str]:
-    lines = [_encode(_plain(row)) for row in rows]
+    lines = [_encode(plain(row)) for row in rows]
     if not lines:
         return [f'"{name}": [],\n']
     return [f'"{name}": [\n  ', ",\n  ".join(lines), "\n],\n"]
-
-
-def _plain(value: object) -> object:
-    """Named tuples as objects, other tuples as lists."""
-    if isinstance(value, tuple):
-        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
-        if fields is None:
-            return [_plain(item) for item in value]
-        return {
-            name: _plain(item) if isinstance(item, tuple) else item for name, item in zip(fields, value, strict=True)
-        }
-    return value

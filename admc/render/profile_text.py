@@ -93,7 +93,7 @@ def _bytes(found: Sequence[tuple[str, dict[str, Function]]]) -> Iterator[str]:
                 continue
             for index, rate in enumerate(each.slope.rates or (None,)):
                 unit = "us" if quantity == LATENCY else "us of CPU"
-                value = each.slope.knot(index).value * (1 if quantity == LATENCY else MICRO)
+                value = each.slope.knots[index].value * (1 if quantity == LATENCY else MICRO)
                 at = "" if rate is None else f" at {significant(rate)}/s"
                 yield f"  each byte beyond, {name}: {significant(value)} {unit}{at}"
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from admc.plan.summary import Summary, headline
 from admc.render.markdown import code, prose
+from admc.render.overhead_line import overhead_line
 from admc.render.report import shown_path
 
 ROWS = 50
@@ -13,6 +14,9 @@ ROWS = 50
 
 def render(summary: Summary, folder: str, notes: Sequence[str]) -> str:
     lines = [f"## {prose(summary.app)}: {prose(headline(summary))}", "", prose(summary.proof) + "\\."]
+    costs = overhead_line(summary.plan)
+    if costs is not None:
+        lines += ["", prose(costs)]
     if summary.rows:
         lines += ["", "| ADM | ingress | egress | because |", "|---|---|---|---|"]
         lines += [

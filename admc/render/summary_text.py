@@ -12,6 +12,7 @@ from rich.text import Text
 
 from admc.plan.summary import Summary, headline
 from admc.render.console import console_on
+from admc.render.overhead_line import overhead_line
 from admc.render.report import shown_path
 from admc.terminal import visible
 
@@ -30,6 +31,9 @@ def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool,
     console = console_on(stream, colour=colour, width=width)
     console.print(Text.assemble((visible(summary.app), "bold"), f": {headline(summary)}"))
     console.print(Text(visible(summary.proof), style="dim"))
+    costs = overhead_line(summary.plan)
+    if costs is not None:
+        console.print(Text(costs))
     if summary.rows:
         console.print()
         if width >= TABLE:

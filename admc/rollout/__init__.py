@@ -1,6 +1,6 @@
 """From one plan to the next: every request meets what exactly one of the two plans enforces on it.
 
-    (old, new, key) --steps--> {StepName: Step} --resources--> the resources of each ADM, step by step
+    (old, new, key) --steps--> {StepName: Step} --Emitted--> the resources of each ADM, step by step
 
 A *step* is data: what each service's ADM gets, and what has to be true before the next step. Nothing here knows of a
 clock, a server or a disk.

@@ -80,7 +80,7 @@ class Step:
     old: Placed
     new: Placed
     merged: Placed
-    """All policies of both plans."""
+    """All policies of both plans, and so all that they need redirected."""
     parts: Mapping[str, tuple[HopPart, ...]]
     """The hops of each ADM, sorted by service. A service that is not named hosts no ADM: its connections pass
     through."""
@@ -88,8 +88,6 @@ class Step:
     """By service and name of the hop: those that carry requests, to a port that moves."""
     services: frozenset[str]
     """Services whose ADM differs between the two plans, or from one of them in some step."""
-    redirected: Mapping[str, Placed]
-    """For each service, what both plans together need redirected; the same in all steps."""
     needs_redirection: Captures
     """What has to be redirected before `senders`: empty in all other steps than `prepare`."""
     closes: tuple[str, ...] = ()

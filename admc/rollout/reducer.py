@@ -63,14 +63,16 @@ class Client(NamedTuple):
     """Its source lists it, and it is not connected."""
     older: frozenset[str] = frozenset()
     """Names of chains that it still subscribes to and that `now` does not have."""
+    node: str = ""
+    """Its name, if it is connected."""
 
 
 class Observation(NamedTuple):
     """What can be seen at one moment, of what `now` is."""
 
     clients: tuple[Client, ...]
-    ready: bool
-    """Redirection is loaded, as `now` needs it."""
+    missing: tuple[str, ...]
+    """The services whose redirection is not loaded as `now` needs it."""
     moves: Between
     """The services at the ends of the destinations that change at both their ends between two plans."""
     changes: Between
@@ -81,6 +83,15 @@ class Observation(NamedTuple):
     """Service -> names of the chains in what is published."""
     has_steps: Callable[[str, str], bool] = lambda old, new: True
     """Whether safe steps lead from one plan to another, or none are needed."""
+
+    @property
+    def concerned(self) -> tuple[Client, ...]:
+        """The proxies that the step is about."""
+        return tuple(each for each in self.clients if self.involved is None or each.service in self.involved)
+
+    @property
+    def refusing(self) -> frozenset[str]:
+        return frozenset(each.service for each in self.concerned if each.refuses)
 
 
 def reduce(state: RolloutState, seen: Observation, command: Command | None = None) -> RolloutState:
@@ -94,9 +105,7 @@ def reduce(state: RolloutState, seen: Observation, command: Command | None = Non
 def lacking(state: RolloutState, seen: Observation) -> tuple[Client, ...]:
     """The proxies without which a move does not go on. The way back does not need a proxy that has just started and
     refuses the step: what it has is of this step alone."""
-    return tuple(
-        each for each in seen.clients if _is_about(each, seen) and not (each.has_now or (state.back and each.fresh))
-    )
+    return tuple(each for each in seen.concerned if not (each.has_now or (state.back and each.fresh)))
 
 
 def blocking(state: RolloutState, seen: Observation, plan: str) -> frozenset[str]:
@@ -115,7 +124,7 @@ def blocking(state: RolloutState, seen: Observation, plan: str) -> frozenset[str
 def next_bases(state: RolloutState, seen: Observation) -> tuple[str, ...]:
     """The plans from which a newer plan may begin: the first of these from which safe steps lead to it."""
     now = state.now
-    if now.goal is None or state.back or _refusing(seen):
+    if now.goal is None or state.back or seen.refusing:
         return (now.base,)
     return (now.base, now.goal) if now.step is STEPS[0] else (now.goal,)
 
@@ -146,7 +155,7 @@ def _observed(state: RolloutState, seen: Observation) -> RolloutState:
     served = frozenset(name for name, clients in by_service.items() if any(each.served for each in clients))
     may_have = []
     for holding in state.may_have:
-        services = holding.services & by_service.keys()
+        services = holding.services.intersection(by_service)
         left = services | served if holding.label == state.now else services - caught_up
         may_have.append(holding._replace(services=left))
     if all(each.has_now for each in seen.clients):
@@ -156,19 +165,6 @@ def _observed(state: RolloutState, seen: Observation) -> RolloutState:
     needed = {state.now, *state.before[-1:]} if behind else {state.now}
     may_have = [each for each in may_have if each.services or each.proven or each.label in needed]
     return replace(state, may_have=tuple(may_have), kept=frozenset(kept | older))
-
-
-def _is_about(client: Client, seen: Observation) -> bool:
-    return _about((client.service,), seen)
-
-
-def _about(services: Iterable[str], seen: Observation) -> bool:
-    """Whether the step is about one of these services."""
-    return seen.involved is None or any(service in seen.involved for service in services)
-
-
-def _refusing(seen: Observation) -> frozenset[str]:
-    return frozenset(each.service for each in seen.clients if each.refuses and _is_about(each, seen))
 
 
 # ---- what is commanded ----
@@ -189,7 +185,7 @@ def _accept(state: RolloutState, seen: Observation, plan: str) -> RolloutState:
     if plan == state.newest:
         return state
     state = replace(state, queued=plan, aborted=None)
-    if state.back and _refusing(seen):
+    if state.back and seen.refusing:
         return _turn(state, seen, back=False)  # each newer plan tries the other way
     return state
 
@@ -200,11 +196,10 @@ def _abort(state: RolloutState, seen: Observation) -> RolloutState:
     if state.now.goal is not None:
         state = replace(state, queued=newest, aborted=newest)
         return state if state.back else _turn(state, seen, back=True)
-    before = [label for label in state.before if _may_return(state, seen, label)]
-    if not before and state.queued is None:
+    returned = _return(state, seen)
+    if returned == state and state.queued is None:
         return state
-    state = replace(state, queued=newest, aborted=newest)
-    return _return_to(state, seen, before[-1]) if before else state
+    return replace(returned, queued=newest, aborted=newest)
 
 
 def _continue(state: RolloutState, seen: Observation) -> RolloutState:
@@ -222,9 +217,9 @@ def _move(state: RolloutState, seen: Observation) -> RolloutState:
     if lacking(state, seen):
         return state
     # Chains change where a move begins and where it ends. Connections that are older lack filters of one plan.
-    if (last if state.back else first) and _older(seen):
+    if (last if state.back else first) and any(each.older for each in seen.concerned):
         return state
-    if first and not state.back and not seen.ready:
+    if first and not state.back and seen.missing:
         return state
     return _publish(state, seen, state.now.neighbour(back=state.back))
 
@@ -234,12 +229,7 @@ def _is_left(state: RolloutState, seen: Observation) -> bool:
     base, goal, plan = state.now.base, state.now.goal, state.queued
     if plan is None or plan == goal:
         return False
-    return bool(_refusing(seen)) or (state.now.step is STEPS[0] and seen.has_steps(base, plan))
-
-
-def _older(seen: Observation) -> bool:
-    """Whether a proxy that the step is about may have a connection that was made before it."""
-    return any(each.older for each in seen.clients if _is_about(each, seen))
+    return bool(seen.refusing) or (state.now.step is STEPS[0] and seen.has_steps(base, plan))
 
 
 def _turn(state: RolloutState, seen: Observation, *, back: bool) -> RolloutState:
@@ -248,8 +238,8 @@ def _turn(state: RolloutState, seen: Observation, *, back: bool) -> RolloutState
     state = replace(state, back=back)
     beside = state.now.neighbour(back=back)
     others = (each for each in state.may_have if each.label.move == state.now.move and each.label != state.now)
-    between = all(each.label == beside or not _about(each.services, seen) for each in others)
-    waits = not back and state.now.step is STEPS[0] and not _refusing(seen)
+    between = all(each.label == beside or not each.services & (seen.involved or each.services) for each in others)
+    waits = not back and state.now.step is STEPS[0] and not seen.refusing
     return _publish(state, seen, beside) if between and not waits else state
 
 
@@ -261,26 +251,18 @@ def _rest(state: RolloutState, seen: Observation) -> RolloutState:
         return replace(state, queued=None)
     moving = bool(seen.moves(base, plan))
     blocked = blocking(state, seen, plan)
-    if blocked & _refusing(seen):
-        before = [label for label in _towards_proven(state) if _may_return(state, seen, label)]
-        return _return_to(state, seen, before[0]) if before else state
+    if blocked & seen.refusing:
+        return _return(state, seen)
     if blocked:
         return state
     now = Label(base, plan, STEPS[0], state.moves + 1) if moving else Label(plan)
     return _publish(replace(state, queued=None, moves=state.moves + moving), seen, now)
 
 
-def _towards_proven(state: RolloutState) -> list[Label]:
-    """Where to return from a plan that a proxy refuses: to the last label that every proxy had, or to one on the way
-    there. From that label itself nowhere: it would be refused there, too, and so on for ever."""
-    proven = state.proven
-    if proven is None:
-        return []
-    labels = [each.label for each in state.may_have]
-    first = labels.index(proven)
-    if first > labels.index(state.now):
-        return [proven] if state.now.follows(proven) else []
-    return [label for label in state.before if label in labels[first:]]
+def _return(state: RolloutState, seen: Observation) -> RolloutState:
+    """At rest: publish the last label again that proxies had before, and that is safe beside what they have."""
+    before = [label for label in state.before if _may_return(state, seen, label)]
+    return _publish(replace(state, back=True), seen, before[-1]) if before else state
 
 
 def _may_return(state: RolloutState, seen: Observation, label: Label) -> bool:
@@ -294,26 +276,17 @@ def _ends(holding: Holding, last: Label) -> bool:
     return holding.label == Label(last.goal or "") or holding.label.move == last.move
 
 
-def _return_to(state: RolloutState, seen: Observation, label: Label) -> RolloutState:
-    """At rest: publish again what proxies had before, and leave all that came after it."""
-    after = [each.label for each in state.may_have]
-    after = after[after.index(label) + 1 :] if label in state.before else [state.now]
-    left = (each._replace(left=each.left or each.label in after) for each in state.may_have)
-    return _publish(replace(state, back=True, may_have=tuple(left)), seen, label)
-
-
 def _publish(state: RolloutState, seen: Observation, now: Label) -> RolloutState:
-    """Another label. A plan at rest that a rollout has come to is the last in the order, though proxies may have had it
-    before."""
+    """Another label. Where the rollout goes back to a label, that keeps its place in the order. Else it is the last
+    one, and what the rollout was taken back from comes first: it is not what `now` replaces."""
     clients = {each.service for each in seen.clients}
     chains = {Chain(service, name) for service in clients for name in seen.chains.get(service, ())}
     may_have = _held(state, seen, now)
-    own = next((each._replace(left=False) for each in may_have if each.label == now), Holding(now, NO_SERVICES))
-    stays = (now.goal is not None or state.back) and any(each.label == now for each in may_have)
-    if stays:
-        may_have = [own if each.label == now else each for each in may_have]
-    else:
-        may_have = [*(each for each in may_have if each.label != now), own]
+    labels = [each.label for each in may_have]
+    if not (state.back and now in labels):
+        present = labels.index(state.now) + 1
+        own = next((each for each in may_have if each.label == now), Holding(now, NO_SERVICES))
+        may_have = [*(each for each in (*may_have[present:], *may_have[:present]) if each.label != now), own]
     return replace(
         state, now=now, back=state.back and now.goal is not None, may_have=tuple(may_have), kept=state.kept | chains
     )

@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-def resources(
-    step: Step, addresses: Addresses, mode: Mode, only: Collection[str] | None = None
-) -> dict[str, AdmResources]:
-    """The resources of every ADM in a step, or of those in `only`. Raises `EmitError` where Envoy cannot express it."""
-    return Emitted(step, addresses, mode, only).at(step)
-
-
 class Emitted:
     """What ADMs get in every step between two plans, apart from the route tables in which the steps differ."""
 

@@ -5,11 +5,14 @@
 By their names by chain, filter chains of earlier snapshots keep route tables and filter configurations of their own,
 which stay as they are for as long as some proxy subscribes to them, with the clusters and endpoints that they refer to.
 One thing goes on changing there: arguments and addresses of guards that stay where they are. A caller that
-a guard no longer admits is refused on older connections, too.
+a guard no longer admits is refused on older connections, too. Several plans may have followed each other while such a
+connection is open. Its guard stays if it does what the guard of that name does in the plan that is replaced: a guard
+with another `when` or scope may have the same name.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.rollout.enforcement import Frame
@@ -47,26 +50,27 @@ def retained(
     new: Mapping[str, Snapshot],
     subscribed: Mapping[str, frozenset[Reference]],
     guards: frozenset[Guard] = frozenset(),
+    latest: Mapping[str, Snapshot] = MappingProxyType({}),
 ) -> dict[str, Snapshot]:
     """What to publish for each service of `new`: that, and what older connections need of what is published.
 
-    `subscribed` has route tables and filter configurations. Of a service that it does not name, all are kept.
+    `subscribed` has route tables and filter configurations. Of a service that it does not name, all are kept. `latest`:
+    the snapshots that were published last, if proxies rejected one and `published` has earlier versions of resources.
     """
-    return {
-        service: _with_older(service, snapshot, published.get(service), subscribed.get(service), guards)
-        for service, snapshot in new.items()
-    }
+    found = dict(new)
+    for service, snapshot in new.items():
+        before = published.get(service)
+        if before is None:
+            continue
+        kept = _kept(snapshot, before, subscribed.get(service))
+        older = _with_guards(service, kept, snapshot, latest.get(service, before), guards)
+        held = _by_reference(snapshot).values()
+        found[service] = Snapshot.of((*held, *older), elsewhere=snapshot.elsewhere | before.elsewhere)
+    return found
 
 
-def _with_older(
-    service: str,
-    new: Snapshot,
-    published: Snapshot | None,
-    subscribed: frozenset[Reference] | None,
-    guards: frozenset[Guard],
-) -> Snapshot:
-    if published is None:
-        return new
+def _kept(new: Snapshot, published: Snapshot, subscribed: frozenset[Reference] | None) -> dict[Reference, Resource]:
+    """The resources that only older connections need."""
     held = _by_reference(new)
     earlier = {key: each for key, each in _by_reference(published).items() if key.type_url != LISTENER}
     left = [key for key in earlier if key.type_url in (ROUTES, EXTENSION) and (subscribed is None or key in subscribed)]
@@ -76,10 +80,35 @@ def _with_older(
         if key in earlier and key not in held and key not in kept:
             kept[key] = earlier[key]
             left.extend(earlier[key].references)
+    return kept
+
+
+def _with_guards(
+    service: str, kept: Mapping[Reference, Resource], new: Snapshot, published: Snapshot, guards: frozenset[Guard]
+) -> list[Resource]:
+    """The kept resources, with the present content of guards that stay."""
+    followers = {key for key in kept if key.type_url == EXTENSION and _guard(service, key) in guards}
+    if not followers:
+        return list(kept.values())
+    followers &= _same_as_in_force(service, published, guards)
     # Where a guard has two chains, between two plans, both have the same configuration.
-    current = {guard: each for key, each in held.items() if (guard := _guard(service, key)) in guards}
-    older = (_following(each, current.get(_guard(service, key))) for key, each in kept.items())
-    return Snapshot.of((*held.values(), *older), elsewhere=new.elsewhere | published.elsewhere)
+    current = {_guard(service, key): each for key, each in _by_reference(new).items()}
+    return [
+        _following(each, current.get(_guard(service, key))) if key in followers else each for key, each in kept.items()
+    ]
+
+
+def _same_as_in_force(service: str, published: Snapshot, guards: frozenset[Guard]) -> frozenset[Reference]:
+    """The filters of guards, of all chains, that do what the guard of that name does in a chain in force."""
+    listeners = published.of_type(LISTENER).resources.values()
+    in_force = frozenset(key for each in listeners for key in each.references)
+    own = {
+        key: (guard, _typed_config(each))
+        for key, each in _by_reference(published).items()
+        if key.type_url == EXTENSION and (guard := _guard(service, key)) in guards
+    }
+    same = {own[key] for key in own.keys() & in_force}
+    return frozenset(key for key, each in own.items() if each in same)
 
 
 def _following(resource: Resource, now: Resource | None) -> Resource:
@@ -91,6 +120,14 @@ def _following(resource: Resource, now: Resource | None) -> Resource:
     config = extension_pb2.TypedExtensionConfig.FromString(now.body)
     config.name = resource.name
     return Resource.of(config)
+
+
+def _typed_config(resource: Resource) -> tuple[str, bytes]:
+    """What a filter does, whatever its name is."""
+    from envoy.config.core.v3 import extension_pb2
+
+    config = extension_pb2.TypedExtensionConfig.FromString(resource.body).typed_config
+    return config.type_url, config.value
 
 
 def _guard(service: str, key: Reference) -> Guard:

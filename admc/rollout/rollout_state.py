@@ -56,8 +56,6 @@ class Holding(NamedTuple):
 
     label: Label
     services: frozenset[str]
-    left: bool = False
-    """The rollout was taken back from it: it is not what a later plan replaced."""
     proven: bool = False
     """It is the last one that every proxy had."""
 
@@ -76,7 +74,7 @@ class RolloutState:
     now: Label
     """What is published, or will be as soon as this state is stored."""
     may_have: tuple[Holding, ...]
-    """In the order in which the labels were published first; `now` is one of them."""
+    """`now` is one of them. Before it are those that it replaced, in this order."""
     back: bool = False
     """The move is being taken back."""
     moves: int = 0
@@ -101,19 +99,13 @@ class RolloutState:
         is of no use in the next."""
         return hashlib.blake2b(str(self.now.move).encode(), key=self.secret, digest_size=32).digest()
 
-    def holders(self, label: Label) -> frozenset[str]:
-        """The services of which some proxy may have a label."""
-        return next((holding.services for holding in self.may_have if holding.label == label), NO_SERVICES)
-
     @property
     def before(self) -> tuple[Label, ...]:
-        """The labels that `now` replaced, one after the other, and to which the rollout may be taken back: none once
-        every proxy had `now`."""
-        if self.proven == self.now:
-            return ()
+        """The labels that `now` replaced, one after the other, and to which the rollout may be taken back: the last
+        one that every proxy had, and those since. None once every proxy had `now`."""
         labels = [holding.label for holding in self.may_have]
-        earlier = self.may_have[: labels.index(self.now)]
-        return tuple(each.label for each in earlier if self.now.follows(each.label) and not each.left)
+        first = 0 if self.proven is None else labels.index(self.proven)
+        return tuple(each for each in labels[first : labels.index(self.now)] if self.now.follows(each))
 
     @property
     def proven(self) -> Label | None:

@@ -72,7 +72,6 @@ class _Steps:
                 if key.port in self._marked and part.hop.carries_requests
             },
             services=diff.concerned,
-            redirected=dict.fromkeys(sorted({key.service for key in diff.frame.keys}), diff.frame.merged),
             needs_redirection=captures_of(coming) if prepares else {},
             closes=tuple(sorted(closes - closed)) if prepares else (),
             opens=tuple(sorted(closed - closes)) if releases else (),

@@ -123,7 +123,7 @@ class Persistence:
             renewed = await asyncio.to_thread(self._state_dir.renew)
             if renewed:
                 self._report_renewed()
-            if await config.rollout.keep(force=config.state) and not renewed:
+            if await config.rollout.keep() and not renewed:
                 self._report_renewed()
             await config.rollout.save(self._save)
         except CommandError as error:

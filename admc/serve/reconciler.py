@@ -248,12 +248,9 @@ class Reconciler:
         if update.addresses is None:
             self.problems.report_if_new("endpoints", update.findings)
             return compiled
-        before = compiled.snapshots
         return compiled._replace(
             state=replace(compiled.state, addresses=update.addresses, endpoints_digest=update.digest),
-            snapshots=SnapshotSet(
-                {**before.by_service, **changed.by_service}, changed.passthrough or before.passthrough
-            ),
+            snapshots=compiled.snapshots.updated(changed),
             read=compiled.read._replace(
                 recipe=_with_endpoints(compiled.read.recipe, latest[0]), unlisted=update.unlisted
             ),

@@ -17,6 +17,7 @@ from dsl.program import Metric, Policy, Program
 from dsl.resolve.pins import resolve_pins
 from dsl.resolve.policies import PolicyResolver
 from dsl.resolve.profile import resolve_profile
+from dsl.resolve.requests import resolve_requests, with_rates
 from dsl.resolve.selectors import Selectors
 from dsl.syntax import tree
 from dsl.text import SourceText, Span
@@ -61,13 +62,15 @@ def resolve(
     pins = resolve_pins(statements, policies, broken, selectors, application, diagnostics)
     objective = _objective(statements, diagnostics)
     profile = resolve_profile(statements, reader, diagnostics)
+    requests = resolve_requests(statements, application, diagnostics)
+    calls = with_rates(application.calls, requests, diagnostics)
     if diagnostics.has_errors or app is None:
         return None
     return Program(
         app,
         application.services,
         application.externals,
-        application.calls,
+        calls,
         {name: kinds[name].kind for name in sorted(kinds)},
         tuple(policies.values()),
         pins,
@@ -77,6 +80,7 @@ def resolve(
         in_order(diagnostics, Severity.WARNING),
         in_order(diagnostics, Severity.NOTE),
         profile,
+        requests,
     )
 
 

@@ -259,3 +259,62 @@ class Builder(Transformer[SpannedToken, Any]):
         if named.type == "STRING":
             return tree.Profile(tree.String(named.value, named.span), self._nowhere)
         return tree.Profile(word(named), self._nowhere)
+
+    def request(self, children: Children) -> tree.Request:
+        name, source, callee, *items = children
+        return tree.Request(word(name), word(source), callee, _present(items), self._nowhere)
+
+    def test(self, children: Children) -> tree.Test:
+        name, expectation = children
+        return tree.Test(word(name), expectation, self._nowhere)
+
+    def expected_call(self, children: Children) -> tree.ExpectedCall:
+        source, callee, *items, outcome = children
+        found = tuple(item for item in items if isinstance(item, tree.TestItem))
+        return tree.ExpectedCall(word(source), callee, found, outcome)
+
+    def expected_adm(self, children: Children) -> tree.ExpectedAdm:
+        no, _adm, at = children
+        return tree.ExpectedAdm(no is None, at)
+
+    def expected_number(self, children: Children) -> tree.ExpectedNumber:
+        measure, operator, number = children
+        return tree.ExpectedNumber(str(measure), str(operator), tree.Number(number.value, number.span))
+
+    def refused(self, children: Children) -> tree.Outcome:
+        first, refused, by = children
+        policies = () if by is None else (word(by),)
+        return tree.Outcome("refused", False, policies, _to(first.span, (refused if by is None else by).span))
+
+    def admitted(self, children: Children) -> tree.Outcome:
+        first, admitted = children
+        return tree.Outcome("admitted", False, (), _to(first.span, admitted.span))
+
+    def meets(self, children: Children) -> tree.Outcome:
+        first, only, names = children
+        return tree.Outcome("meets", only is not None, names, _to(first.span, names[-1].span))
+
+    def test_item(self, children: Children) -> tree.TestItem:
+        given = _present(children)
+        absent = given[0].type == "NO"
+        first, *others = given[absent:]
+        operands = [token for token in others if token.type in ("STRING", "NAME")]
+        span = _to(given[0].span, given[-1].span)
+        if first.type in ("PATH", "METHOD"):
+            return tree.TestItem(str(first), False, None, _string(operands[0]), span)
+        name, value = (*operands, None)[:2]
+        if name.type == "NAME":
+            return tree.TestItem(str(first), False, word(name), None, span)
+        return tree.TestItem(str(first), absent, _string(name), _string(value), span)
+
+    def step(self, children: Children) -> tree.Step:
+        keyword, callee, *items = _present(children)
+        last = items.pop() if items else callee
+        return tree.Step(callee, tuple(items), _to(keyword.span, last.span))
+
+    def together(self, children: Children) -> tree.Together:
+        return tree.Together(tuple(children[1:-1]), _to(children[0].span, children[-1].span))
+
+    def async_call(self, children: Children) -> tree.AsyncCall:
+        keyword, step = children
+        return tree.AsyncCall(step, _to(keyword.span, step.span))

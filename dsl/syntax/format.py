@@ -16,7 +16,7 @@ from dsl.syntax import layout
 from dsl.syntax.layout import BODIES, WIDTH
 from dsl.syntax.parser import parse
 from dsl.syntax.scan import next_line
-from dsl.syntax.tokens import Token
+from dsl.syntax.tokens import TEST, Token
 from dsl.text import SourceText
 
 MAX_COLUMN = 60
@@ -134,10 +134,10 @@ def _cells(tokens: list[Token]) -> tuple[tuple[str, ...], str]:
     if not tokens:
         return ("",), ""
     keyword = tokens[0].text
-    if keyword not in (*BODIES, "policy"):
+    if keyword not in (*BODIES, "policy", TEST):
         return (layout.text(tokens, keyword),), ""
     cuts: list[int] = []
-    wanted = {"service": (), "external": (), "call": ("->",), "policy": ("=", "on")}[keyword]
+    wanted = {"service": (), "external": (), "call": ("->",), "policy": ("=", "on"), TEST: ("=",)}[keyword]
     depth = 0
     for index, token in enumerate(tokens):
         # A name that equals a keyword stands before the first cut or inside brackets, except after a `,`.
@@ -145,7 +145,7 @@ def _cells(tokens: list[Token]) -> tuple[tuple[str, ...], str]:
             cuts.append(index)
         depth += layout.deeper(token)
     opening = layout.body(tokens, keyword)
-    if opening is not None:
+    if opening is not None and keyword != TEST:
         cuts.append(opening)
     edges = [0, *cuts, len(tokens)]
     pieces = layout.pieces_of(tokens, keyword)

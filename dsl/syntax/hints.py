@@ -19,7 +19,7 @@ CONTINUES = "a statement continues in the next line only inside brackets, or aft
 
 _NO_YAML = "write its rules as policies; `admc explain kinds` lists what Istio and Envoy call each kind"
 _FIRST_WORDS = frozenset(
-    ("app", "use", "topology", "external", "service", "call", "policy", "pin", "objective", "profile")
+    ("app", "use", "topology", "external", "service", "call", "policy", "pin", "objective", "profile", "request")
 )
 """First words of statements, except `kind`, with which files of Kubernetes begin."""
 # Blank lines, comments and `---`, then `---` or a key.
@@ -30,7 +30,7 @@ _YAML = re.compile(
 )
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _UNIT = re.compile(r"[ \t]+((?:/[A-Za-z]+)|%)")
-_BEFORE_QUANTITIES = frozenset((":", "=", ",", "(", "[", "rate", "size"))
+_BEFORE_QUANTITIES = frozenset((":", "=", ",", "(", "[", "rate", "size", "work"))
 _OPERATORS = ("==", "!=")
 
 

@@ -6,14 +6,16 @@ inside brackets, and after a `,` or `->`. A line without such a place stays whol
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import accumulate
 
-from dsl.syntax.scan import begins
-from dsl.syntax.tokens import CONTINUATION, KEYWORDS, Token
+from dsl.syntax.scan import begins, is_step
+from dsl.syntax.tokens import CONTINUATION, KEYWORDS, TEST, Token
 
 WIDTH = 100
 """Most columns of a line, not counting the comment at its end."""
 BODIES = ("service", "external", "call")
+REQUEST = "request"
 _INDENT = "  "
 _OPEN = ("(", "[", "{")
 _CLOSE = (")", "]", "}")
@@ -32,7 +34,7 @@ def statement(tokens: list[Token]) -> int:
     depth = 0
     previous = ""
     for index, token in enumerate(tokens):
-        if depth == 0 and previous != "@" and token.text in KEYWORDS:
+        if depth == 0 and previous != "@" and token.text in (*KEYWORDS, TEST):
             return index
         depth += deeper(token)
         previous = token.text
@@ -41,8 +43,10 @@ def statement(tokens: list[Token]) -> int:
 
 def body(tokens: list[Token], keyword: str) -> int | None:
     """Index of the body's bracket, or None. The brackets of a set come before it, after `call`, `->` or `,`."""
-    if keyword not in BODIES:
+    if keyword not in (*BODIES, REQUEST, TEST):
         return None
+    if keyword == TEST and all(token.text != "->" for token in tokens):
+        return None  # the brackets of `adm at {a, b}`
     depth = 0
     before = keyword
     for index, token in enumerate(tokens):
@@ -63,6 +67,8 @@ def lines(tokens: list[Token], keyword: str) -> list[str]:
         *accumulate(0 if token.type in _SIGNIFICANT else len(piece) for token, piece in _pairs(tokens, pieces)),
     ]
     depths = _depths(tokens)
+    # The braces of a request or a test are a better place than its `->`.
+    ranks = [max(1, depth) for depth in depths] if keyword in (REQUEST, TEST) else depths
     places = _places(tokens, keyword, pieces)
     found: list[str] = []
     start = index = best = 0  # `best` is where to break the line from `start` on, if it is not `start`
@@ -72,7 +78,7 @@ def lines(tokens: list[Token], keyword: str) -> list[str]:
             index += 1
             start = best = index
             continue
-        if index > start and index in places and (best == start or depths[index] <= depths[best]):
+        if index > start and index in places and (best == start or ranks[index] <= ranks[best]):
             best = index
         indent = len(_indent(tokens[start], depths[start])) - len(pieces[start]) + len(pieces[start].lstrip(" "))
         if best > start and indent * (start > 0) + lengths[index + 1] - lengths[start] > WIDTH:
@@ -128,10 +134,15 @@ def _places(tokens: list[Token], keyword: str, pieces: list[str]) -> frozenset[i
             or index in starts
             or (depth > 0 and token.text in ("and", "or"))
         )
-        if fits and token.type not in _SIGNIFICANT and not begins("".join(pieces[index : index + _AHEAD]), 0):
+        if fits and token.type not in _SIGNIFICANT and not _begins("".join(pieces[index : index + _AHEAD]), keyword):
             places.add(index)
         depth += token.text in _OPEN
     return frozenset(places)
+
+
+def _begins(line: str, keyword: str) -> bool:
+    """Whether a line would begin a statement of its own."""
+    return begins(line, 0) and not (keyword == REQUEST and is_step(line))
 
 
 def pieces_of(tokens: list[Token], keyword: str) -> list[str]:
@@ -201,6 +212,10 @@ def _item_starts(tokens: list[Token], keyword: str) -> frozenset[int]:
         return frozenset()
     order = [index for index in range(opening + 1, len(tokens)) if tokens[index].type not in _SIGNIFICANT]
     words = [tokens[index] for index in order]
+    if keyword == REQUEST:
+        return frozenset(order[at] for at in _step_starts(words))
+    if keyword == TEST:
+        return frozenset(order[at] for at in _test_item_starts(words))
     starts: set[int] = set()
     at = 0
     while at < len(words) and words[at].text != "}":
@@ -223,3 +238,30 @@ def _item_starts(tokens: list[Token], keyword: str) -> frozenset[int]:
         elif word not in ("untrusted", "host_network"):
             at += 1
     return frozenset(starts)
+
+
+def _test_item_starts(words: list[Token]) -> Iterator[int]:
+    """Indices at which items begin in the braces of a test: `path "/a"`, `header("x") "1"`, `no header("x")`."""
+    at = 0
+    while at < len(words) and words[at].text != "}":
+        yield at
+        at += words[at].text == "no"
+        header = at < len(words) and words[at].text == "header"
+        at += 4 if header else 2
+        at += header and at < len(words) and words[at].type == "STRING"
+
+
+def _step_starts(words: list[Token]) -> Iterator[int]:
+    """Indices at which items begin in the braces of a request. A name may be a word of the language: `call call`."""
+    at = 0
+    while at < len(words):
+        word = words[at].text
+        if word in _OPEN or word in _CLOSE:
+            at += 1
+            continue
+        yield at
+        if word in ("call", "async"):
+            at += 3 if word == "async" else 2
+            at += 2 * (at < len(words) and words[at].text == ":")
+        else:
+            at += 1 if word == "together" else 2

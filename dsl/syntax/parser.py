@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.syntax import fastpath, hints, tree
-from dsl.syntax.scan import begins, first_token, next_line, unescape
-from dsl.syntax.tokens import CONTINUATION, KEYWORDS, LexicalError, LogicalLine, Token
+from dsl.syntax.scan import begins, first_token, is_request, is_step, next_line, unescape
+from dsl.syntax.tokens import CONTINUATION, KEYWORDS, TEST, TEST_ENDING, LexicalError, LogicalLine, Token
 from dsl.text import SourceText, Span
 from dsl.vocabulary.guide import guides
 
@@ -43,6 +43,9 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
         line = next_line(text, position)
         if not line.tokens:
             break
+        if _is_stray_step(text, line, statements):
+            position = _stray_steps(source, line, statements, diagnostics)
+            continue
         statement, position = _statement(source, line, diagnostics)
         if isinstance(statement, tree.AnnotationLine):
             pending.extend(statement.annotations)
@@ -89,6 +92,35 @@ def _stray(annotations: list[tree.Annotation], diagnostics: Diagnostics) -> None
     )
 
 
+_IN_REQUESTS = frozenset(("}", "rate", "work", "chance", "times", "together", "async"))
+
+
+def _is_stray_step(text: str, line: LogicalLine, statements: list[tree.Declared]) -> bool:
+    """Whether a line is a step that follows a request, whose braces were closed too early."""
+    before = statements[-1] if statements else None
+    in_request = isinstance(before, tree.Request) or (isinstance(before, tree.Broken) and before.keyword == "request")
+    return in_request and is_step(text, line.tokens[0].start)
+
+
+def _stray_steps(
+    source: SourceText, line: LogicalLine, statements: list[tree.Declared], diagnostics: Diagnostics
+) -> int:
+    """Skips the remainder of a request; returns the offset at which the next statement begins."""
+    if isinstance(statements[-1], tree.Request):
+        diagnostics.error(
+            "ADM001",
+            f"the step `call {_short(line.tokens[1].text)}` stands outside the braces of a request",
+            Span(source, line.tokens[0].start, line.tokens[1].end),
+            cause=f"the braces of the request `{_short(statements[-1].name.text)}` are closed before it",
+            hint="remove a `}` before it; a call is declared with `call SOURCES -> DESTINATIONS`",
+        )
+        statements[-1] = tree.Broken("request", (statements[-1].name.text,), statements[-1].span)
+    while line.tokens and (line.tokens[0].text in _IN_REQUESTS or is_step(source.text, line.tokens[0].start)):
+        position = line.next
+        line = next_line(source.text, position)
+    return position
+
+
 def _statement(source: SourceText, line: LogicalLine, diagnostics: Diagnostics) -> tuple[Parsed, int]:
     """The statement or the annotations of a line, and the offset at which the next statement begins."""
     span = line.span(source)
@@ -110,7 +142,7 @@ def _statement(source: SourceText, line: LogicalLine, diagnostics: Diagnostics) 
         )
         return _broken(line, span), line.next
     first = line.tokens[0]
-    if first.text not in KEYWORDS and first.text != "@":
+    if first.text not in (*KEYWORDS, TEST, "@"):
         _unknown_statement(source, first, diagnostics)
         return _broken(line, span), line.next
     from lark.exceptions import UnexpectedToken
@@ -143,7 +175,8 @@ def _broken(line: LogicalLine, span: Span) -> tree.Broken:
     # Nothing stands before `profile`, and many services have that name.
     keywords = (index for index, token in enumerate(tokens) if token.text in KEYWORDS)
     at = next((index for index in keywords if not index or tokens[index].text != "profile"), 0)
-    meant = difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1)
+    at = 0 if is_request(tokens) or tokens[0].text == TEST else at
+    meant = difflib.get_close_matches(tokens[at].text, (*KEYWORDS, TEST), n=1)
     names: list[str] = []
     for token in tokens[at + 1 :]:
         if token.type == "NAME":
@@ -155,16 +188,19 @@ def _broken(line: LogicalLine, span: Span) -> tree.Broken:
 
 def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostics) -> None:
     rest = first.type != "NAME" or first.text in _INNER
+    words = (TEST,) if source.path.endswith(TEST_ENDING) else KEYWORDS
     diagnostics.error(
         "ADM008",
         f"a statement does not start with `{first.text}`",
         Span(source, first.start, first.end),
-        cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in KEYWORDS),
-        hint=_of_a_policy(first.text) or (_REST if rest else did_you_mean(first.text, KEYWORDS)),
+        cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in words)
+        if len(words) > 1
+        else "each statement of a file of tests starts with `test`",
+        hint=_of_a_policy(first.text) or (_REST if rest else did_you_mean(first.text, words)),
     )
 
 
-_INNER = ("on", "when", "except", "and", "or", "not", "for", "template", "at", "minimize", "then")
+_INNER = ("on", "when", "except", "and", "or", "not", "for", "template", "at", "minimize", "then", "together", "async")
 """Words inside a statement that often begin a line elsewhere."""
 _REST = f"if it continues the previous statement: {hints.CONTINUES}"
 
@@ -221,14 +257,15 @@ def _lark() -> lark.Lark:
             literals = self.literals
             states = parser_state.parse_conf.states
             stack = parser_state.state_stack
-            for type_, text, start, end in given.tokens:
+            for index, (type_, text, start, end) in enumerate(given.tokens):
                 name = type_
                 value = text
                 if type_ == "SIGN":
                     name = literals[text]
                 elif type_ == "NAME":
                     keyword = literals.get(text)
-                    if keyword is not None and keyword in states[stack[-1]]:
+                    # No keyword stands before `->`: there, `adm` is a service.
+                    if keyword is not None and keyword in states[stack[-1]] and not _before_arrow(given.tokens, index):
                         name = keyword
                 elif type_ == "STRING":
                     value = values[start]
@@ -244,6 +281,10 @@ def _lark() -> lark.Lark:
         transformer=Builder(nowhere),
         maybe_placeholders=True,
     )
+
+
+def _before_arrow(tokens: list[Token], index: int) -> bool:
+    return index + 1 < len(tokens) and tokens[index + 1].text == "->"
 
 
 _SHOWN = {
@@ -281,6 +322,8 @@ def _unexpected(source: SourceText, line: LogicalLine, error: UnexpectedToken, d
             beyond = next_line(source.text, line.next).next
     else:
         hint = hints.unexpected_token(source.text, line.tokens, at, signs)
+    if hint is None and line.tokens[0].text == "call" and is_step(source.text, line.tokens[0].start):
+        hint = "a call is written `call SOURCES -> DESTINATIONS`; a step stands in the braces of a `request`"
     close = difflib.get_close_matches(span.text, words, n=1, cutoff=0.6)
     if hint is None and close:
         hint = f"did you mean `{close[0]}`?"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from dsl.syntax import hints
-from dsl.syntax.tokens import CONTINUATION, KEYWORDS, MAX_WORD, NAME, LexicalError, LogicalLine, Token
+from dsl.syntax.tokens import CONTINUATION, KEYWORDS, MAX_WORD, NAME, TEST, LexicalError, LogicalLine, Token
 
 MAX_DEPTH = 64
 MAX_TOKENS = 500_000
@@ -23,7 +23,7 @@ _TOKEN = re.compile(
   | (?P<COMMENT>//[^\n]*)
   | (?P<WORD>[A-Za-z_*][A-Za-z0-9_*]*(?:-[A-Za-z0-9_*]+)*)
   | (?P<NUMBER>-?[0-9]+(?:\.[0-9]+)?[A-Za-z0-9_%µ]*(?:/[A-Za-z0-9]+)?)
-  | (?P<SIGN>->|==|!=|\.\.|[{}()\[\],:=@?])
+  | (?P<SIGN>->|==|!=|<=|>=|\.\.|[{}()\[\],:=@?])
   | (?P<STRING>"(?:[^"\\\n]|\\[^\n])*")
   | (?P<OPEN>"[^\n]*)
   | (?P<BAD>.)
@@ -36,12 +36,16 @@ _BLANKS = r"[ \t\r\ufeff]*"
 # as a statement. A body never starts with a name and `,`, and nothing follows it, so `call {a,` and `call {a} ->` are
 # calls.
 # `profile` is a common name of services: `-> search,` continues with `profile when ...`, so a line that begins with it
-# begins a statement only if no more than the name of the profile follows.
+# begins a statement only if no more than the name of the profile follows. `test` may also be the name of a service: a
+# statement begins only with `test NAME =`.
 _BEGINS = re.compile(
     rf"{_BLANKS}(?:(?:{'|'.join(word for word in KEYWORDS if word != 'profile')})[ \t]+[\"A-Za-z_]|@[A-Za-z_]"
     rf"|profile[ \t]+(?:\"|{NAME}{_BLANKS}(?://|\n|\Z))"
+    rf"|{TEST}[ \t]+{NAME}[ \t]*=(?!=)"
     rf"|call[ \t]*\{{[ \t]*{NAME}[ \t]*(?:,|\}}[ \t]*->))"
 )
+# In the braces of a request, a line that begins with `call NAME` is a step, and not a statement `call a, b -> c`.
+_STEP = re.compile(rf"{_BLANKS}call[ \t]+(?>{NAME})(?>(?:[ \t]*:[ \t]*(?:{NAME}|[0-9]+))?){_BLANKS}+(?!,|->)")
 # The remainder of `labels { ... }`, in which `app  tier = "db"` is an ordinary line.
 _LABELS = re.compile(rf'(?:[\s,=]|//[^\n]*|{NAME}|"(?:[^"\\\n]|\\[^\n])*")*+\}}')
 _APP = re.compile(rf"^{_BLANKS}app\b", re.MULTILINE)
@@ -74,7 +78,7 @@ def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLin
                     return LogicalLine(tokens, end, error)
                 continue
             if end > plain:
-                resume_at = _in_brackets(text, end, brackets) if brackets else _after_sign(text, end)
+                resume_at = _in_brackets(text, end, brackets, tokens) if brackets else _after_sign(text, end)
                 if resume_at is None:
                     return LogicalLine(tokens, end, error or (_unclosed(brackets[0]) if brackets else None))
                 plain = resume_at
@@ -128,6 +132,19 @@ def begins(text: str, position: int) -> bool:
     return _BEGINS.match(text, _past_blank_lines(text, position)) is not None
 
 
+def is_request(tokens: list[Token]) -> bool:
+    """Whether a statement is a request, perhaps with a misspelt keyword: `requst NAME on ...`."""
+    first = tokens[0]
+    return first.text == "request" or (
+        first.type == "NAME" and first.text not in KEYWORDS and len(tokens) > 2 and tokens[2].text == "on"
+    )
+
+
+def is_step(text: str, position: int = 0) -> bool:
+    """Whether the line at `position` is a step if it stands in the braces of a request."""
+    return _STEP.match(text, position) is not None
+
+
 def first_token(text: str, position: int) -> Token | None:
     """The first name or sign of the line at or after `position`, unless that line begins a statement."""
     found = None if begins(text, position) else _FIRST.match(text, _past_blank_lines(text, position))
@@ -142,10 +159,12 @@ def _past_blank_lines(text: str, position: int) -> int:
     return position if found is None else found.end()
 
 
-def _in_brackets(text: str, start: int, brackets: list[Token]) -> int | None:
+def _in_brackets(text: str, start: int, brackets: list[Token], tokens: list[Token]) -> int | None:
     """None if the line at `start` begins a statement although brackets are open; else an offset before which no line
     begins one."""
     if _BEGINS.match(text, start) is None:
+        return start
+    if is_request(tokens) and _STEP.match(text, start):
         return start
     # A service may be named `labels`; its braces are not inside other braces.
     labels = _LABELS.match(text, start) if len(brackets) > 1 and brackets[-1].type == "LABELS" else None

@@ -6,8 +6,25 @@ from typing import NamedTuple
 
 from dsl.text import SourceText, Span
 
-KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective", "profile")
-"""First words of statements."""
+KEYWORDS = (
+    "app",
+    "use",
+    "topology",
+    "external",
+    "service",
+    "call",
+    "kind",
+    "policy",
+    "pin",
+    "objective",
+    "profile",
+    "request",
+)
+"""First words of the statements of a program."""
+TEST = "test"
+"""First word of the statements of a file of tests."""
+TEST_ENDING = ".test.adm"
+"""The tests of `shop.adm` are in `shop.test.adm` beside it."""
 NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
 CONTINUATION = (",", "->")
 """A statement whose line ends in one of these continues in the next line."""

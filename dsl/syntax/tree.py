@@ -48,7 +48,7 @@ class ListValue(NamedTuple):
 Value = Number | String | Reference | ListValue
 
 
-# ---- bodies of services, externals and calls ----
+# ---- bodies of services, externals, calls and requests ----
 
 
 class PortItem(NamedTuple):
@@ -60,7 +60,7 @@ class PortItem(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """`replicas 2`, `namespace shop`, `rate 800/s`: a keyword and its value."""
+    """`replicas 2`, `namespace shop`, `rate 800/s`, `chance 10%`: a keyword and its value."""
 
     name: str
     value: Number | String | Word
@@ -207,6 +207,35 @@ class Call(NamedTuple):
     span: Span
 
 
+class Step(NamedTuple):
+    """`call geo { chance 10%  call db }` in the braces of a request."""
+
+    callee: Reference
+    items: tuple[RequestItem, ...]
+    span: Span
+
+
+class Together(NamedTuple):
+    steps: tuple[Step, ...]
+    span: Span
+
+
+class AsyncCall(NamedTuple):
+    step: Step
+    span: Span
+
+
+RequestItem = Attribute | Step | Together | AsyncCall
+
+
+class Request(NamedTuple):
+    name: Word
+    source: Word
+    callee: Reference
+    items: tuple[RequestItem, ...]
+    span: Span
+
+
 class AnnotationArgument(NamedTuple):
     """`counts` or `reads(header)`."""
 
@@ -292,7 +321,61 @@ class Profile(NamedTuple):
     span: Span
 
 
-Statement = App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile
+# ---- tests ----
+
+
+class TestItem(NamedTuple):
+    """`path "/a"`, `method "GET"`, `header("x") "1"`, `no header("x")`, `passes POLICY`; `word` is the first keyword
+    that is not `no`."""
+
+    word: str
+    absent: bool
+    name: String | Word | None
+    """The header's name, or the policy of `passes`."""
+    value: String | None
+    span: Span
+
+
+class Outcome(NamedTuple):
+    """`is refused by P`, `is admitted`, `meets P, Q`, `meets only P`; `word` is `refused`, `admitted` or `meets`."""
+
+    word: str
+    only: bool
+    policies: tuple[Word, ...]
+    span: Span
+
+
+class ExpectedCall(NamedTuple):
+    source: Word
+    callee: Reference
+    items: tuple[TestItem, ...]
+    outcome: Outcome
+
+
+class ExpectedAdm(NamedTuple):
+    """`adm at SELECTOR`, or `no adm at SELECTOR`."""
+
+    present: bool
+    at: Selection
+
+
+class ExpectedNumber(NamedTuple):
+    """`adms <= 4`."""
+
+    measure: str
+    operator: str
+    number: Number
+
+
+class Test(NamedTuple):
+    name: Word
+    expectation: ExpectedCall | ExpectedAdm | ExpectedNumber
+    span: Span
+
+
+Statement = (
+    App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request | Test
+)
 
 
 class Broken(NamedTuple):

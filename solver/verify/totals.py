@@ -125,13 +125,14 @@ def capacity(program: Program, needed: Mapping[str, Work], costs: Costs) -> Iter
     if not costs.known:
         return
     for service, done in needed.items():
-        limit = program.services[service].capacity
+        limit, sidecars = program.services[service].capacity, program.services[service].replicas
         if limit is None:
             continue
-        if done.cpu > round(limit * NANO):
+        if done.cpu > sidecars * round(limit * NANO):
             yield Violation(
                 Rule.CAPACITY,
-                f"the ADM of `{service}` is estimated at {done.cpu} nano-cores, over its capacity of {limit:g} cores",
+                f"the ADM of `{service}` is estimated at {done.cpu} nano-cores of {sidecars} sidecars, over its "
+                f"capacity of {limit:g} cores each",
             )
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from admc.__main__ import main
 from admc.compile.pipeline import compile_program, load_program
 from admc.exits import CommandError, Exit
+from admc.overhead import rows as rows_module
 from admc.plan import model as plan_module
 from admc.plan.build import build
 from admc.plan.model import Because, Plan
@@ -24,7 +25,6 @@ from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
 from admc.plan.to_json import to_json
 from admc.serve.build import reviewed_plan
 from dsl.program import Side
-from solver.placement import Costs
 from tests.admc.programs import SHOP, write
 from tests.properties import examples
 
@@ -40,17 +40,27 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 def test_types_and_schema_name_the_same_fields() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert typing.get_type_hints(Plan).keys() == SCHEMA["properties"].keys() == set(SCHEMA["required"])
+    assert typing.get_type_hints(Plan).keys() == SCHEMA["properties"].keys() == {*SCHEMA["required"], "profile"}
     names = {
         "SourceLine": "line", "InputFile": "input", "Objective": "objective", "Solver": "solver",
         "PolicyLine": "policy", "AdmPort": "adm_port", "AdmPolicy": "adm_policy", "Because": "because",
         "AdmPlan": "adm", "Enforcement": "enforcement", "NotTaken": "not_taken", "DecisionPlan": "decision",
         "Closed": "closed", "Assumption": "assumption", "Warned": "warning",
     }  # fmt: skip
+    overhead = {
+        "AmountRow": "amount", "ComponentRow": "component_overhead", "HopRow": "hop_overhead",
+        "PartRow": "part_overhead", "AdmRow": "adm_overhead", "TotalsRow": "totals", "AllTotals": "all_totals",
+        "MissingRow": "missing", "ExtrapolatedRow": "extrapolated", "OverheadRow": "overhead",
+        "ProfileRow": "profile", "Platform": "platform",
+    }  # fmt: skip
+    rows = {name: getattr(plan_module, name) for name in names} | {
+        name: getattr(rows_module, name) for name in overhead
+    }
+    names |= overhead
     assert set(names.values()) == SCHEMA["$defs"].keys()
     for type_name, name in names.items():
         definition = SCHEMA["$defs"][name]
-        assert set(getattr(plan_module, type_name)._fields) == definition["properties"].keys()
+        assert set(rows[type_name]._fields) == definition["properties"].keys()
         assert set(definition["required"]) == definition["properties"].keys()
         assert definition["additionalProperties"] is False
 
@@ -176,7 +186,7 @@ def test_a_plan_of_version_1_is_served_and_stays_one(tmp_path: Path, shop: Plan)
     program = load_program(write(tmp_path, SHOP))
     plan = older(shop)
     placed = reviewed_plan.checked(tmp_path / "policies.plan.json", plan, program)
-    again = build(program, placed, Costs())
+    again = build(program, placed, None)
     assert again.schema_version == 1
     assert [level.metric for level in again.solver.objectives] == ["adms", "overhead"]
     assert from_json(to_json(again)).enforcements == shop.enforcements

@@ -34,7 +34,17 @@ ADMC = str(Path(sys.executable).with_name("admc"))
 HOTEL = "examples/hotel_reservation/policies.adm"
 SEED = 1
 MEGABYTE = 1_000_000
-RUNS = {"commands": 7, "hotel": 7, "large": 3, "largest": 2, "cover": 1, "cost": 3, "xds": 3, "overhead": 1}
+RUNS = {
+    "commands": 7,
+    "hotel": 7,
+    "large": 3,
+    "largest": 2,
+    "cover": 1,
+    "cost": 3,
+    "xds": 3,
+    "traces": 1,
+    "overhead": 1,
+}
 SUITES = tuple(RUNS)
 WARMED = ("commands", "hotel")
 """So short that it matters whether the disk's cache is warm."""
@@ -56,6 +66,7 @@ class Goal(NamedTuple):
     rss: int | None = None
 
 
+PROFILE, PROFILE_FACTOR = "meshinsight", 3
 LARGE, LARGEST = Size(10_000, 30_000, 2_000), Size(50_000, 150_000, 5_000)
 
 
@@ -73,8 +84,9 @@ class Bench:
     def repeats(self, suite: str) -> int:
         return self.runs or RUNS[suite]
 
-    def whole(self, suite: str, rows: Sequence[tuple[str, Sequence[str], Goal]]) -> None:
-        """A table of whole commands."""
+    def whole(self, suite: str, rows: Sequence[tuple[str, Sequence[str], Goal]]) -> list[Spread]:
+        """A table of whole commands, and the seconds of each."""
+        measured = []
         table = Table(title=f"Whole commands ({suite})", title_justify="left")
         for name in ("command", "median", "lowest", "highest", "runs", "goal", "of the goal", "peak memory"):
             table.add_column(name, justify="left" if name == "command" else "right")
@@ -83,6 +95,7 @@ class Bench:
                 self._run(command)
             found = [self._run(command) for _ in range(self.repeats(suite))]
             seconds, rss = spread([each.wall for each in found]), max(each.rss for each in found)
+            measured.append(seconds)
             memory = f"{rss / MEGABYTE:,.0f} MB"
             if goal.rss:
                 memory += f" of {goal.rss / MEGABYTE:,.0f}"
@@ -90,6 +103,7 @@ class Bench:
                 title, *_seconds(seconds), str(seconds.runs), f"{goal.seconds:g} s", _of(seconds, goal), memory
             )
         self.console.print(table)
+        return measured
 
     def stages(self, suite: str, programs: dict[str, Path]) -> dict[str, list[dict[str, Any]]]:
         """A table of stages, one column a program. What each run said of itself."""
@@ -161,9 +175,13 @@ def largest(bench: Bench) -> None:
 
 def _generated(bench: Bench, suite: str, size: Size, goal: Goal) -> None:
     path = bench.generated(suite, lambda: generate(*size, SEED))
+    priced = bench.generated(f"{suite}-profile", lambda: f"{generate(*size, SEED)}\nprofile {PROFILE}\n")
     plan = str(bench.folder / "plan.json")
-    bench.whole(suite, [(f"admc compile, {size}", [ADMC, "compile", str(path), "-o", plan], goal)])
-    bench.stages(suite, {str(size): path})
+    (without,) = bench.whole(suite, [(f"admc compile, {size}", [ADMC, "compile", str(path), "-o", plan], goal)])
+    limit = Goal(round(PROFILE_FACTOR * without.median, 3))
+    title = f"admc compile with `profile {PROFILE}`, at most {PROFILE_FACTOR} times the time without"
+    bench.whole(suite, [(title, [ADMC, "compile", str(priced), "-o", plan], limit)])
+    bench.stages(suite, {str(size): path, f"with {PROFILE}": priced})
 
 
 def cover_(bench: Bench) -> None:
@@ -227,6 +245,18 @@ def xds_(bench: Bench) -> None:
         raise SystemExit(str(error)) from None
 
 
+def traces_(bench: Bench) -> None:
+    """A million traces, as CSV and as Parquet; needs 6 GB of disk for a while."""
+    from tests.bench.traces.suite import SkippedError, traces
+
+    try:
+        traces(bench.console, bench.folder, bench.repeats("traces"))
+    except SkippedError as error:
+        if bench.named:
+            raise SystemExit(str(error)) from None
+        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
+
+
 def overhead_(bench: Bench) -> None:
     """How well a profile predicts; needs Go, an Envoy and network namespaces."""
     from admc.overhead.measurement.child import FailedError
@@ -260,12 +290,13 @@ def _order(stage: str) -> int:
         "parse",
         "resolve",
         "solve: options",
+        "solve: costs",
         "solve: order",
         "solve: cover",
         "solve: model",
         "solve: result",
     )
-    rest = ("solve: rest", "verify", "plan", "write")
+    rest = ("solve: rest", "verify", "overhead", "plan", "write")
     return (*order, *rest).index(stage) if stage in (*order, *rest) else len(order)
 
 
@@ -301,6 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "cover": cover_,
         "cost": cost_,
         "xds": xds_,
+        "traces": traces_,
         "overhead": overhead_,
     }
     started = time.monotonic()

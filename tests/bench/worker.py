@@ -51,17 +51,19 @@ def main() -> None:
     stages: dict[str, float] = {}
     for stage in ("parse", "resolve"):
         setattr(loader, stage, timed(stages, stage, getattr(loader, stage)))
+    pipeline.costs_of = timed(stages, "solve: costs", pipeline.costs_of)
     compiled = pipeline.compile_program(program)
     compiled_at = time.perf_counter()
     write_whole(plan_file, to_json(compiled.plan))
     done = time.perf_counter()
 
     seconds = dict(compiled.seconds)
+    costs = stages.pop("solve: costs")
     stages["read"] = seconds.pop("read") - sum(stages.values())
     solve = seconds.pop("solve")
     inner = dict(compiled.placement.stage_seconds)
-    stages |= {f"solve: {name}": value for name, value in inner.items()}
-    stages["solve: rest"] = max(0.0, solve - sum(inner.values()))
+    stages |= {f"solve: {name}": value for name, value in inner.items()} | {"solve: costs": costs}
+    stages["solve: rest"] = max(0.0, solve - costs - sum(inner.values()))
     placement = compiled.placement
     json.dump(
         {

@@ -81,11 +81,37 @@ def policies(draw: st.DrawFn, protocols: dict[str, str], pairs: list[tuple[str, 
 
 
 @st.composite
+def steps(draw: st.DrawFn, pairs: list[tuple[str, str]], source: str, depth: int = 0) -> list[str]:
+    """What a callee does for a request, one item a line, without its own `work`."""
+    called = sorted(destination for one, destination in pairs if one == source)
+    items = []
+    for destination in draw(st.lists(st.sampled_from(called), max_size=2)) if called and depth < 3 else []:
+        inner = draw(steps(pairs, destination, depth + 1))
+        inner += draw(st.lists(st.sampled_from(["chance 10%", "times 2", "work 2ms"]), max_size=2, unique=True))
+        body = " { " + draw(st.sampled_from(["  ", "\n"])).join(inner) + " }" if inner else ""
+        form = draw(st.sampled_from(["call {}", "async call {}", "together {{ call {} }}"]))
+        items.append(form.format(destination + body))
+    return items
+
+
+@st.composite
+def requests(draw: st.DrawFn, pairs: list[tuple[str, str]]) -> list[str]:
+    """Their rates are below those that calls declare."""
+    lines = []
+    for index, (source, destination) in enumerate(draw(st.lists(st.sampled_from(pairs), max_size=2)) if pairs else []):
+        items = draw(steps(pairs, destination))
+        items += draw(st.lists(st.sampled_from(["rate 0.01/h", "work 5us"]), unique_by=lambda item: item[:4]))
+        body = " {\n" + "\n".join(items) + draw(st.sampled_from([" }", "\n}"])) if items else ""
+        lines.append(f"request r{index} on {source} -> {destination}{body}")
+    return lines
+
+
+@st.composite
 def programs(draw: st.DrawFn) -> tuple[list[str], list[str]]:
     """Lines whose order means nothing, and policies, whose order does."""
     lines, protocols, pairs = draw(graphs())
     rules = draw(policies(protocols, pairs))
-    lines = ["app shop", *lines]
+    lines = ["app shop", *lines, *draw(requests(pairs))]
     if draw(st.booleans()):
         lines.append("objective minimize sidecars, then adms")
     if draw(st.booleans()):

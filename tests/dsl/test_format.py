@@ -63,6 +63,22 @@ kind k(a: duration(1ms.. by 1ms), b: percent(.. by 1%), c: int(1..5)) for http
 """,
     'service a{labels{app,"x/y" tier="db"}}': 'service a  { labels { app, "x/y"  tier = "db" } }\n',
     'service a{labels{app tier="db"}}': 'service a  { labels { app  tier = "db" } }\n',
+    "request r on a->b:80{rate 5/s call c:x{chance 10% times 3 call call}together{call d call e{work 2ms}}async call "
+    "together work 1s}": """\
+request r on a -> b:80 { rate 5/s  call c:x { chance 10%  times 3  call call }
+  together { call d  call e { work 2ms } }  async call together  work 1s }
+""",
+    f"request r on a -> b {{ {' '.join('call ' + name for name in LONG[:4])} }}": """\
+request r on a -> b { call service_with_a_long_name_0  call service_with_a_long_name_1
+  call service_with_a_long_name_2  call service_with_a_long_name_3 }
+""",
+    "request r on a->b{ // why\n rate 5/s\ncall call{// deep\ncall c}  // end\n\n}": """\
+request r on a -> b {  // why
+  rate 5/s
+  call call {  // deep
+    call c }  // end
+}
+""",
 }
 
 
@@ -101,6 +117,8 @@ PIECES = st.sampled_from(
         "@ingress @effect(reads({0}), writes({1})) @component({2}) kind {3}({0}: int(1..5)? = 3, "
         '{1}: [one_of({2}, {4})], {3}: string = "{4}") for http, grpc template "{0}.yaml"',
         "pin {0} at ingress on {1}, {2} -> {3}, {4}",
+        "request {0} on {1} -> {2}:{3} {{ rate 5/s  call {4} {{ chance 10%  work 2ms  call {0}:80  call {1} }}  "
+        "together {{ call {2}  call {3} {{ times 2 }} }}  async call {4} }}",
     ]
 )
 WORDS = st.sampled_from(

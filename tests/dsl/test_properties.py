@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import dsl
 from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
 from dsl.program import Program
+from dsl.requests import Step
 from dsl.syntax import fastpath
 from dsl.syntax import tree as syntax
 from dsl.syntax.parser import parse
@@ -50,9 +51,15 @@ def _content(program: Program) -> Any:
         [_fields(policy) for policy in program.policies],
         [_bare(pin) for pin in program.pins],
         program.objective,
+        program.requests and [(one.name, one.rate, _bare_step(one.root)) for one in program.requests],
         [item.path for item in program.inputs],
         sorted((warning.code, warning.message) for warning in program.warnings),
     )
+
+
+def _bare_step(step: Step) -> Any:
+    groups = [(group.grouping, [_bare_step(inner) for inner in group.steps]) for group in step.groups]
+    return step.call, step.chance, step.times, step.work, groups
 
 
 def _fields(thing: Any) -> dict[str, Any]:
@@ -178,6 +185,7 @@ def test_formatting(text: str) -> None:
 
 _WORDS = (
     "app use topology external service call kind policy pin objective on at for when and or not except labels no "
+    "request together async chance times work rate "
     'adm a b c web * mongo_* 5 80 10/s 2KB 1s 10% -1 1..3 "x" "/" "\\" " \' { } ( ) [ ] , : = @ ? -> == != .. // '
     "\n \t \0 é @ingress @egress @effect retry timeout rate_limit(requests:1,per:1s) minimize adms then template"
 )

@@ -23,7 +23,7 @@ from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
 from emitters.errors import EmitError
 from solver.place import place
-from solver.placement import Costs, PlacementError
+from solver.placement import PlacementError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def planned(program: Program, placement: Placement) -> dict[Place, set[str]]:
     found: dict[Place, set[str]] = defaultdict(set)
     wanted = {
         (each.service, each.side, each.destination, each.port, each.policy)
-        for each in build(program, placement, Costs()).enforcements
+        for each in build(program, placement, None).enforcements
     }
     for decision in placement.decisions:
         if Side.INGRESS in decision.sides:

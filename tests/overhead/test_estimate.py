@@ -65,8 +65,10 @@ def test_one_hop_by_hand() -> None:
     assert count.cpu == Whole(20_000, 18_000, 22_000)
     assert count.latency == Whole(4_000, 3_600, 4_400)
     assert adm.idle == Whole(2_000_000, 1_000_000, 3_000_000)
-    assert adm.cpu == Whole(9_320_000, 7_588_000, 11_052_000)
-    assert hop.latency == Whole(844_000, 759_600, 928_400)
+    # Errors of the hop and of its policy are independent: the root of 730,000 and 2,000 squared is 730,002.7.
+    assert hop.cpu == Whole(7_320_000, 6_589_997, 8_050_003)
+    assert adm.cpu == Whole(9_320_000, 7_589_997, 11_050_003)
+    assert hop.latency == Whole(844_000, 759_999, 928_001)
     # 30 MB, and for the hop, its policy and the connection of one caller
     assert adm.memory.value == 30_000_000 + 100_000 + 10_000 + 20_000
 
@@ -278,6 +280,26 @@ def test_a_profile_of_latency_alone() -> None:
     assert sum(part.latency for part in hop.parts if part.latency is not None) == 17_600
 
 
+def _without_cpu(*names: str) -> Profile:
+    def change(document: Document) -> None:
+        for part in document["hops"][0]["parts"]:
+            if part["name"] in names:
+                part["cpu"] = None
+
+    return profile(change)
+
+
+@pytest.mark.parametrize(
+    ("names", "subject"),
+    [(("kernel",), "kernel of http hop: cpu"), (("user", "kernel"), "http hop: cpu")],
+)
+def test_missing_parts_are_said_together(names: tuple[str, ...], subject: str) -> None:
+    found = overhead(ONE, _without_cpu(*names))
+    assert [each.subject for each in found.missing if each.lack is Lack.HOP] == [subject]
+    assert found.totals.cpu.at_least
+    assert not found.totals.latency.at_least
+
+
 def test_tcp_by_meshinsight() -> None:
     (hop,) = only(
         overhead(ONE.replace("http 8080", "tcp 8080").replace("request_count", "access_log"), MESHINSIGHT)
@@ -299,11 +321,29 @@ def test_every_sum_is_the_sum_of_its_parts_to_the_last_digit() -> None:
                 for hop in adm.hops:
                     if hop.base is not None:
                         assert sum(part.cpu or 0 for part in hop.parts) == hop.base.value
-                    assert hop.cpu == added((hop.base, *(each.cpu for each in hop.components)))
+                    at_hop = added((hop.base, *(each.cpu for each in hop.components)))
+                    assert (hop.cpu.value, hop.cpu.at_least) == (at_hop.value, at_hop.at_least)
+                    _within(hop.cpu, at_hop)
                 assert adm.cpu == added((adm.idle, *(hop.cpu for hop in adm.hops)))
             assert found.totals.cpu == added(adm.cpu for adm in found.adms)
             assert found.totals.memory == added(adm.memory for adm in found.adms)
             assert found.totals.hops == sum(len(adm.hops) for adm in found.adms)
+
+
+def _within(found: Whole, ends: Whole) -> None:
+    """The interval of a sum is not wider than the sum of the ends, and there where that is."""
+    assert (found.low is None, found.high is None) == (ends.low is None, ends.high is None)
+    assert found.low is None or ends.low is None or ends.low <= found.low <= found.value
+    assert found.high is None or ends.high is None or found.value <= found.high <= ends.high
+
+
+def test_policies_with_one_figure_share_its_error() -> None:
+    """Two policies of one component are wrong in the same direction; two of different components need not be."""
+    of_one = only(overhead(ONE + "policy again = request_count() on web -> api\npin again at ingress\n"))
+    (hop,) = of_one.hops
+    base, error = 84_000, 2 * 400
+    assert hop.latency == Whole(848_000, 848_000 - 84_004, 848_000 + 84_004)
+    assert 84_003 < (base**2 + error**2) ** 0.5 < 84_004
 
 
 def test_the_order_of_lines_means_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
 import random
 import time
@@ -291,7 +292,7 @@ def test_the_command(admc: Admc, tmp_path: Path) -> None:
         (table(turns=1), ("--proxy", "envoy"), "ADM801"),
         (table(turns=1), ("--saturation", "many"), "ADM801"),
         (table(turns=1), ("--saturation", "-1"), "ADM801"),
-        (table(turns=1), ("--name", "\x1b"), "ADM861"),
+        (table(turns=1), ("--name", "\x1b"), "ADM801"),
     ],
 )
 def test_what_the_command_refuses(admc: Admc, tmp_path: Path, text: str, more: tuple[str, ...], code: str) -> None:
@@ -369,6 +370,19 @@ def test_the_interval_of_many_turns_is_found_quickly() -> None:
     assert high is not None
     # The normal distribution is close: 1.645 times half the root of the number of values, on each side.
     assert abs((high - low) / 2 - Fraction(1645, 2000) * 141) < 3
+
+
+def test_the_work_for_a_run_is_bounded() -> None:
+    """A table may have 200,000 runs. Calls are counted, since time depends on what else the machine does."""
+
+    def calls(text: str) -> int:
+        with cProfile.Profile() as profiler:
+            made(text)
+        return sum(entry.callcount for entry in profiler.getstats())
+
+    one, two = table(turns=20, noise=0.02), table(turns=60, noise=0.02)
+    made(one)
+    assert calls(two) - calls(one) < 150 * (two.count("\n") - one.count("\n"))
 
 
 def test_an_error_in_the_result_names_the_table(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

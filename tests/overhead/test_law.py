@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from admc.overhead.profile_import import fit
 from admc.overhead.profiles import amounts, vocabulary, write
-from admc.overhead.profiles.law import Amount, Function, function, total
+from admc.overhead.profiles.law import Amount, Function, function, independent, total
 from admc.overhead.profiles.profile import CPU, LATENCY, law
 from admc.render import decimals
 from tests.overhead.documents import profile
@@ -74,7 +74,26 @@ def test_a_size_below_the_reference_turns_the_interval_of_the_slope_round() -> N
     found = law(hop.parts[0], LATENCY)
     assert found is not None
     amount = function(LATENCY, found, hop.sizes).estimate(Fraction(5), 100).amount
-    assert (amount.value, amount.low, amount.high) == (798, Fraction("717.8"), Fraction("878.2"))
+    assert amount.value == 798
+    # 80 us of the base and 0.2 us of 1,000 bytes
+    assert amount.low is not None
+    assert amount.high is not None
+    error = (80**2 + 0.2**2) ** 0.5
+    assert float(amount.low) == pytest.approx(798 - error, abs=1e-8)
+    assert float(amount.high) == pytest.approx(798 + error, abs=1e-8)
+    assert (798 - amount.low) ** 2 >= 80**2 + Fraction("0.04")  # rounded outwards
+
+
+def test_squares_of_independent_errors_add_up() -> None:
+    found = independent((Amount.of(10, 7, 14), Amount.of(20, 16, 23)))
+    assert (found.value, found.low, found.high) == (30, 25, 35)
+    # What is taken away errs the other way round.
+    less = independent((Amount.of(10, 7, 22),), (Amount.of(5, 0, 9),))
+    assert (less.value, less.low, less.high) == (5, 0, 18)
+    assert independent((Amount.of(1, 0, 2), Amount.of(2))).low is None
+    # Amounts with a small divisor keep their precision.
+    coarse = independent((Amount.of(1, 0, 2), Amount.of(1, 0, 2)))
+    assert float(coarse.value - (coarse.low or 0)) == pytest.approx(2**0.5, abs=1e-8)
 
 
 def test_intervals_add_up_by_their_ends() -> None:

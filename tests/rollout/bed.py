@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from admc.rollout.model import StepName
-from admc.rollout.resources import resources
+from admc.rollout.resources import Emitted
 from admc.rollout.retention import retained, steady_guards
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
@@ -31,7 +31,7 @@ class Bed(envoy_bed.Bed):
 
     def take(self, step: Step) -> None:
         """Publish a step, and wait until every proxy has acknowledged it."""
-        self._publish(resources(step, self.addresses, Mode.EXPLICIT).values())
+        self._publish(Emitted(step, self.addresses, Mode.EXPLICIT).at(step).values())
 
     def rest(self, old: Placed, new: Placed) -> None:
         """Publish a plan by itself."""

@@ -70,6 +70,8 @@ class Simulation:
         """The plan that has to be in force in the end, where the operator aborted a newer one."""
         self.before: dict[str, str] = {}
         """Plan -> the one that it replaced."""
+        self.left: set[str] = set()
+        """Plans from which the server went back to an earlier one, and that were not published since."""
         self.closing = self.chance.choice((0.2, 0.06))
         """How soon older connections close."""
         self.replacing: tuple[str, str] | None = None
@@ -127,8 +129,8 @@ class Simulation:
         for name in self.world.services:
             chains[name] = frozenset(self.world.chain(now, hop) for hop in self.world.hops(name))
         involved = None if now.goal is None else self.world.changes(now.base, now.goal)
-        ready = now.move in self.ready
-        return Observation(tuple(clients), ready, self.world.moves, self.world.changes, involved, chains)
+        missing = () if now.move in self.ready else ("a",)
+        return Observation(tuple(clients), missing, self.world.moves, self.world.changes, involved, chains)
 
     def _control(self, command: Command | None = None) -> None:
         server = self.server
@@ -154,6 +156,10 @@ class Simulation:
         by_plan = before.queued == new.base and after.queued is None
         if old.goal is None and new.goal is None and old != new and by_plan:
             self.replacing = (new.base, old.base)
+        if new != old and (by_plan or old.goal is not None):
+            self.left.discard(new.base)
+        elif old.goal is None and new != old and new.step is not StepName.PREPARE:
+            self.left.add(old.base)
 
     def _effect(self) -> None:
         server = self.server
@@ -205,8 +211,7 @@ class Simulation:
         """An abort at rest goes to the plan that was replaced, or, if that was aborted before, to an earlier one."""
         self.returned = True
         replaced = self.before.get(before.now.base)
-        left = any(each.left and each.label == Label(replaced or "") for each in before.may_have)
-        if after.now.goal is None and replaced not in (None, after.now.base) and not left:
+        if after.now.goal is None and replaced not in (None, after.now.base) and replaced not in self.left:
             raise ViolationError(f"an abort at {before.now} returned to {after.now}")
 
     # ---- what happens ----

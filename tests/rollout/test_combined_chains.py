@@ -9,7 +9,7 @@ import pytest
 from admc.rollout.chains import HttpChain
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
-from admc.rollout.resources import Emitted, resources
+from admc.rollout.resources import Emitted
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from dsl import load_text
@@ -41,7 +41,8 @@ def small(side: str, egress: str = "", ingress: str = "") -> Placed:
 
 
 def prepared(old: Placed, new: Placed) -> dict[str, AdmResources]:
-    return resources(steps(old, new, b"key")[StepName.PREPARE], known(old, new), Mode.REDIRECT)
+    step = steps(old, new, b"key")[StepName.PREPARE]
+    return Emitted(step, known(old, new), Mode.REDIRECT).at(step)
 
 
 def test_a_cluster_is_the_new_plans_from_prepare_on() -> None:
@@ -77,7 +78,7 @@ def test_what_is_emitted_for_one_step_is_right_for_all() -> None:
     for first in StepName:
         emitted = Emitted(found[first], known(old, new), Mode.REDIRECT)
         for step in found.values():
-            anew = resources(step, known(old, new), Mode.REDIRECT)
+            anew = Emitted(step, known(old, new), Mode.REDIRECT).at(step)
             versions = (
                 {name: snapshot(each).version for name, each in made.items()} for made in (emitted.at(step), anew)
             )
@@ -159,7 +160,9 @@ def test_listeners_wait_for_the_addresses_that_policies_of_either_plan_need() ->
         addresses = known(old, new)
         there = Addresses({name: each for name, each in addresses.services.items() if name != "s"})
         step = steps(old, new, b"key")[StepName.PREPARE]
-        waiting, ready = (resources(step, each, Mode.REDIRECT)["d"].listeners["ingress"] for each in (there, addresses))
+        waiting, ready = (
+            Emitted(step, each, Mode.REDIRECT).at(step)["d"].listeners["ingress"] for each in (there, addresses)
+        )
         assert "ingress/closed" in str(waiting.filter_chain_matcher)  # type: ignore[attr-defined]
         assert "ingress/closed" not in str(ready.filter_chain_matcher)  # type: ignore[attr-defined]
 
@@ -167,7 +170,7 @@ def test_listeners_wait_for_the_addresses_that_policies_of_either_plan_need() ->
 def table(step: StepName, service: str, hop: str, old: Placed, new: Placed) -> tuple[Any, str]:
     """The route table of a hop in a step, and the marker's value."""
     found = steps(old, new, b"key")[step]
-    made = resources(found, known(old, new), Mode.REDIRECT)[service]
+    made = Emitted(found, known(old, new), Mode.REDIRECT).at(found)[service]
     return made.routes[manager(made, hop).rds.route_config_name], found.overlays[service, hop].secret
 
 

@@ -332,7 +332,7 @@ def test_prepare_waits_for_redirection_of_what_moves() -> None:
         found = steps(placed(text.replace("SIDE", sides[0])), placed(text.replace("SIDE", sides[1]) + more), b"key")
         assert found[StepName.PREPARE].needs_redirection == needed
         assert not any(found[name].needs_redirection for name in StepName if name is not StepName.PREPARE)
-        assert found[StepName.PREPARE].redirected.keys() == {"s", "d", "f"}
+        assert captures(found[StepName.PREPARE].merged).keys() == {"s", "d", "f"}
 
 
 def test_connections_meet_the_policies_of_both_plans() -> None:
@@ -369,10 +369,8 @@ def test_redirection_of_a_port_that_gets_another_number_is_not_forgotten() -> No
     moved = "policy m = request_count() on s -> e\npin m at SIDE\n"
     old = placed("policy k = request_count() on s -> d\npin k at ingress\n" + moved.replace("SIDE", "ingress"), app)
     new = placed(moved.replace("SIDE", "egress"), app.replace("http 80 -> 8080", "http 81 -> 8080"))
-    redirected = steps(old, new, b"key")[StepName.PREPARE].redirected
-    assert captures(redirected["d"])["d"] == {"ingress/80 at 8080"}
-    assert captures(redirected["s"])["s"] == {"egress/e:80 at 80"}
-    assert captures(redirected["e"])["e"] == {"ingress/80 at 80"}
+    found = captures(steps(old, new, b"key")[StepName.PREPARE].merged)
+    assert found == {"d": {"ingress/80 at 8080"}, "s": {"egress/e:80 at 80"}, "e": {"ingress/80 at 80"}}
 
 
 def test_destinations_are_closed_before_senders_switch_and_opened_at_the_end() -> None:

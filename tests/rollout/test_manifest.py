@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,6 +56,31 @@ def test_a_manifest_comes_back_as_it_was() -> None:
     assert SECRET.hex() not in repr(from_json(to_json(MANIFEST)))
 
 
+def second_version() -> dict[str, Any]:
+    """`MANIFEST` as the second schema version had it, with a label that the rollout was taken back from."""
+    document = json.loads(to_json(MANIFEST))
+    old, now = document["rollout"]["may_have"]
+    other = {"label": {**old["label"], "base": "newest"}, "services": ["cart"], "left": True, "proven": False}
+    document["rollout"]["may_have"] = [{**old, "left": False}, other, {**now, "left": False}]
+    document["rollout"]["kept"] = {"web": ["egress/cart:80@1", "egress/cart:80@2"]}
+    return {**document, "schema_version": 2}
+
+
+def test_the_second_schema_version_is_read() -> None:
+    left = Holding(Label("newest"), frozenset(("cart",)))
+    found = from_json(json.dumps(second_version()).encode())
+    assert found == MANIFEST._replace(rollout=replace(STATE, may_have=(left, *STATE.may_have)))
+    assert from_json(json.dumps({**second_version(), "rollout": None, "plans": {}}).encode()).rollout is None
+
+
+@pytest.mark.parametrize(
+    "spoilt", [3, [], {}, {"may_have": 3}, {"may_have": [{}]}, {"may_have": [], "kept": {"web": 3}}]
+)
+def test_a_damaged_second_schema_version_is_refused(spoilt: object) -> None:
+    with pytest.raises(ManifestError):
+        from_json(json.dumps({**second_version(), "rollout": spoilt}).encode())
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_every_state_of_a_simulation_comes_back(seed: int) -> None:
     simulation = Simulation(seed)
@@ -91,7 +117,7 @@ def edited(change: Callable[[dict[str, Any]], object]) -> bytes:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda it: it.update(schema_version=3), "it has schema version 3, and this admc reads up to 2"),
+        (lambda it: it.update(schema_version=4), "it has schema version 4, and this admc reads up to 3"),
         (lambda it: it.update(schema_version="2"), "it has no `schema_version`"),
         (lambda it: it.pop("plans"), "`the document` lacks `plans`"),
         (lambda it: it.update(more=1), "`the document` has an unknown field `more`"),
@@ -106,10 +132,10 @@ def edited(change: Callable[[dict[str, Any]], object]) -> bytes:
         (lambda it: it["rollout"]["may_have"][0]["label"].update(move=3), "neither a plan at rest nor a step"),
         (lambda it: it["rollout"].update(moves=6), "neither a plan at rest nor a step"),
         (lambda it: it["rollout"]["may_have"][1].update(proven=True), "more than one label is proven"),
-        (lambda it: it["rollout"].update({"secret": "&"}), "its secret is not in base 64"),
+        (lambda it: it["rollout"].update({"secret": "&"}), "`rollout.secret` must be in base 64"),
         (lambda it: it["rollout"].update({"secret": ""}), "its secret has another length"),
         (lambda it: it["rollout"].update(aborted="old"), "its aborted plan is not the newest one"),
-        (lambda it: it["rollout"].update(kept={"web": "x"}), "`rollout.kept.web` must be a list"),
+        (lambda it: it["rollout"].update(kept={"web": "x"}), "`rollout.kept` must be a list"),
     ],
 )
 def test_what_is_wrong_is_refused_with_a_reason(change: Callable[[dict[str, Any]], object], said: str) -> None:

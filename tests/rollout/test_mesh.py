@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.rollout.captures import captures
 from admc.rollout.model import Placed, StepName
-from admc.rollout.resources import resources
+from admc.rollout.resources import Emitted
 from admc.rollout.retention import retained
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
@@ -70,7 +71,7 @@ class Rollout:
         self._publish({each.service: snapshot(each) for each in made})
 
     def take(self, step: Step) -> None:
-        made = resources(step, self._addresses, Mode.REDIRECT)
+        made = Emitted(step, self._addresses, Mode.REDIRECT).at(step)
         self._publish({service: snapshot(each) for service, each in made.items()})
 
     def load(self, placed: Placed, *services: str) -> None:
@@ -119,8 +120,8 @@ def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_
                 for name, step in steps(old, new, KEY).items():
                     rollout.take(step)
                     if name is StepName.PREPARE:
-                        for service, placement in step.redirected.items():
-                            rollout.load(placement, service)
+                        for service in captures(step.merged):
+                            rollout.load(step.merged, service)
                         rollout.wait_until_older_connections_are_closed()
                     wait_for_workers(callers)
                 rollout.rest(new)

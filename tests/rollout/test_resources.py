@@ -14,19 +14,23 @@ from admc.rollout.chains import HttpChain
 from admc.rollout.diff import Diff
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
-from admc.rollout.resources import resources
+from admc.rollout.resources import Emitted
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from dsl import load, load_text
 from dsl.diagnostics.diagnostic import ProgramError, Severity
 from dsl.program import Side, Stage
 from emitters.addresses import Addresses, ServiceAddresses, loopback
-from emitters.envoy import Mode
+from emitters.envoy import Mode, emit
 from emitters.envoy import check as expressible
 from emitters.envoy.kinds.registry import filter_names
+from emitters.envoy.names import filter_name
 from emitters.errors import EmitError
+from emitters.hops import hops
 from solver.place import place
 from solver.placement import PlacementError
+from tests.rollout.cases import CASES, FILES
+from tests.rollout.cases import program as every_kind
 from tests.rollout.programs import Line, chains, placed
 from tests.rollout.world import Plans
 
@@ -183,7 +187,7 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
     for name in StepName:
         frame = found[name].merged.program
         for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, loopback(frame))):
-            made = resources(found[name], addresses, mode)
+            made = Emitted(found[name], addresses, mode).at(found[name])
             for each in made.values():
                 snapshot(each).check()
             check(old, new, found[name], made)
@@ -217,9 +221,61 @@ def test_each_example_moves_its_policies(path: Path) -> None:
     for other in moving:
         for old, new in ((base, other), (other, base)):
             for step in steps(old, new, b"key").values():
-                made = resources(step, known(old, new), Mode.REDIRECT)
+                made = Emitted(step, known(old, new), Mode.REDIRECT).at(step)
                 assert made.keys() == step.parts.keys()
                 for each in made.values():
                     snapshot(each).check()
                 check(old, new, step, made)
     assert moving or path.parent.name in STILL
+
+
+LIMIT = """
+app limits
+service s, d { http 80 }
+call s -> d
+policy counted = request_count() on s -> d
+policy small = buffer_limit(max: 10B) on s -> d
+pin counted at egress
+pin small at SIDE
+"""
+
+
+@pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
+def test_a_route_that_skips_a_limit_skips_both_of_its_filters(sides: tuple[str, str]) -> None:
+    old, new = (Placed(program, place(program)) for program in (load_text(LIMIT.replace("SIDE", it)) for it in sides))
+    met_by_step = []
+    for step in steps(old, new, b"key").values():
+        made = Emitted(step, known(old, new), Mode.REDIRECT).at(step)
+        check(old, new, step, made)
+        for service, hop in (("s", "egress/d:80"), ("d", "ingress/80")):
+            every = (chain for each in made[service].listeners.values() for chain in each.filter_chains)  # type: ignore[attr-defined]
+            chain = HttpChain.of(next(each for each in every if each.name == hop))
+            assert chain is not None
+            assert sum("/small:" in name for name in chain.filters) == 2
+            unmarked, _ = branches(made[service].routes[chain.table])
+            met_by_step += [len([name for name in met(chain, each) if name.startswith("small:")]) for each in unmarked]
+    assert set(met_by_step) == {0, 2}
+
+
+@pytest.mark.parametrize("side", ["ingress", "egress"])
+def test_the_filters_of_a_policy_are_those_that_its_kind_names(side: str, tmp_path: Path) -> None:
+    """Of every kind that can change sides."""
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    path = tmp_path / "every.adm"
+    path.write_text(every_kind(side, 8080, str(tmp_path)))
+    program = load(path)
+    plan = Placed(program, place(program))
+    emitted = {each.service: each for each in emit(*plan, loopback(program), Mode.EXPLICIT)}
+    tried = set()
+    for service, held in hops(*plan).items():
+        expected: set[str] = set()
+        chosen: set[str] = set()
+        for hop in (hop for hop in held if hop.carries_requests):
+            filters = [policy for policy in hop.policies if hop.stage(policy) is Stage.FILTER]
+            tried.update(policy.kind.name for policy in filters)
+            expected.update(name for policy in filters for name in filter_names(hop.name, policy))
+            # A policy that works in a cluster or a route may have a filter that chooses it.
+            chosen.update(filter_name(hop.name, policy) for policy in hop.policies if policy not in filters)
+        assert expected == emitted[service].extensions.keys() - chosen
+    assert {case.kind for case in CASES} - {"inner"} <= tried

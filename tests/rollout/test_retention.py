@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from admc.rollout.model import Placed, StepName
-from admc.rollout.resources import resources
+from admc.rollout.resources import Emitted
 from admc.rollout.retention import retained, steady_guards
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
@@ -16,10 +14,8 @@ from emitters.addresses import loopback
 from emitters.envoy import Mode, emit
 from solver.place import place
 from xds_server.resources.references import Reference
+from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES
-
-if TYPE_CHECKING:
-    from xds_server.resources.snapshot import Snapshot
 
 APP = """
 app kept
@@ -114,6 +110,40 @@ def test_a_guard_that_moves_or_is_about_other_requests_does_not(other: str) -> N
     assert not steady_guards(OLD, after)
 
 
+WHEN = GUARD.replace("-> d\n", '-> d when path == "/PATH"\n')
+
+
+def test_a_guard_of_the_same_name_does_not_take_the_place_of_an_older_one() -> None:
+    """The second plan has another guard of that name. The third one has it, too, with other arguments."""
+    plans = [placed(WHEN.replace("PATH", "p") + HEADER)]
+    plans += [placed(WHEN.replace("PATH", "q"), callers=callers) for callers in ("s, t", "s")]
+    assert not steady_guards(*plans[:2])
+    first, second, third = (snapshots(plan) for plan in plans)
+    own = names(first["d"], EXTENSION)
+    published = retained(first, second, {}, steady_guards(*plans[:2]))
+    again = retained(published, second, {}, steady_guards(plans[1], plans[1]))
+    last = retained(again, third, {}, steady_guards(*plans[1:]))
+    for found in (published, again, last):
+        assert admitted(found["d"], own) == admitted(first["d"], own)
+
+
+def test_a_guard_that_stays_through_several_plans_changes_for_all_older_connections() -> None:
+    """Also where proxies reject the second plan: then older connections have the guard as the first plan has it."""
+    plans = [placed(GUARD + HEADER), placed(GUARD, callers="s"), placed(GUARD + BREAKER, callers="t")]
+    first, second, third = (snapshots(plan) for plan in plans)
+    published = retained(first, second, {}, steady_guards(*plans[:2]))
+    of_first, of_second = (each["d"].of_type(EXTENSION).resources for each in (first, published))
+    others = [
+        each for key, own in published["d"].collections.items() if key != EXTENSION for each in own.resources.values()
+    ]
+    rejected = Snapshot.of([*others, *{**of_second, **of_first}.values()])
+    for before in (published["d"], rejected):
+        last = retained({"d": before}, third, {}, steady_guards(*plans[1:]), published)["d"]
+        own, now = (admitted(last, names(each["d"], EXTENSION)) for each in (first, third))
+        assert own.keys() != now.keys()
+        assert list(own.values()) == list(now.values())
+
+
 def test_other_policies_stay_as_they_are_for_older_connections() -> None:
     after = placed(GUARD + HEADER.replace('"1"', '"2"'), callers="s")
     assert {each.filter for each in steady_guards(OLD, after)} == {"/who:allow"}
@@ -132,7 +162,7 @@ def test_a_guard_that_stays_has_its_new_arguments_in_prepare() -> None:
     move = 'policy mark = set_request_header(name: "x-a", value: "1") on {s, t} -> d\npin mark at egress\n'
     after = placed(GUARD + move + BREAKER, callers="s")
     step = steps(OLD, after, b"key")[StepName.PREPARE]
-    made = resources(step, loopback(after.program), Mode.EXPLICIT)["d"]
+    made = Emitted(step, loopback(after.program), Mode.EXPLICIT).at(step)["d"]
     found = snapshot(made)
     both = admitted(found, names(found, EXTENSION))
     assert len(both) == 2

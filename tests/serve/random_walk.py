@@ -14,7 +14,7 @@ import asyncio
 import shutil
 from collections import Counter
 from dataclasses import replace
-from itertools import cycle, product
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
 from admc.serve.state_dir.store import open_state_dir
 from emitters.envoy import Mode
-from tests.serve.walk_config import Act, enforced, in_place
+from tests.serve.walk_config import Act, ends, enforced, in_place
 from tests.serve.walk_proxy import End, Proxy
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ from tests.serve.walk_plans import (
     CALLS,
     PLACES,
     REPLICAS,
-    THIRD,
     UNLINK,
     Disk,
     KilledError,
@@ -50,6 +49,9 @@ from tests.serve.walk_plans import (
     compiled,
     restored,
 )
+
+Met = frozenset[tuple[tuple[str, str, str], int]]
+"""Kind, arguments and match of each policy that a request met, and how often."""
 
 
 class _Compiler:
@@ -71,14 +73,22 @@ class World:
         self.wanted, self.place = first, PLACES[0]
         self.newest = first
         """The last plan that the server accepted."""
-        self.aborted = False
+        self.given = {diff.version(self.placed(first)): first}
+        """All plans that the server was given, by digest."""
         self.since = [first]
         """The plans of which proxies or connections may have something: all since the mesh was at rest last."""
+        self.missed: dict[Which, set[tuple[str, str]]] = {}
+        """Plans that were published at once, with the services and hops whose redirection was not loaded then."""
+        self.was_aborted = False
+        """The operator said so, since the mesh was at rest last."""
         self.was_killed = False
         """Since the mesh was at rest last."""
+        self.was_not_saved = False
+        """The server could not store the last state: as the reconciler, it applies the next one as a whole."""
         self.server: ActiveConfig | None = None
         self.proxies = [Proxy(name, f"{name}-{n}") for name, number in REPLICAS.items() for n in range(number)]
         self.loaded: dict[str, frozenset[str]] = dict(captures(self.plan.placed))
+        self.ever_loaded = dict(self.loaded)
         self.read: dict[str, tuple[str, frozenset[str]]] = {}
         self.start()
         self.compile()
@@ -136,7 +146,7 @@ class World:
         for proxy in self.proxies:
             proxy.disconnect()
         self.state_dir.close()
-        self.server, self.disk.fuse, self.was_killed = None, None, True
+        self.server, self.disk.fuse, self.was_killed, self.was_not_saved = None, None, True, False
 
     def compile(self) -> None:
         """The server compiles what is wanted."""
@@ -144,7 +154,7 @@ class World:
 
         async def apply(server: ActiveConfig) -> bool:
             before = server.state
-            if before is not None and (before.program, before.placement) == plan.placed:
+            if before is not None and (before.program, before.placement) == plan.placed and not self.was_not_saved:
                 if before.endpoints_digest == plan.state.endpoints_digest:
                     return True
                 # As the reconciler does with new addresses: the program stays the same object.
@@ -158,23 +168,28 @@ class World:
         if self.server is None:
             return
         known = self.wanted in self.since
+        self.given[diff.version(self.placed(self.wanted))] = self.wanted
         self.since += [] if known else [self.wanted]
         try:
             accepted = self.run(apply)
         except StateNotSavedError:
+            self.was_not_saved = True
             return
         except CommandError:
             if not known:
                 self.since.remove(self.wanted)
-            self.wanted = self.newest
+            if self.wanted != self.newest:
+                self.wanted = self.newest
+                self.compile()  # the plan that stays is served at the newest addresses
             return
-        if accepted and self.newest != self.wanted:
-            self.newest, self.aborted = self.wanted, False
+        if accepted:
+            self.newest, self.was_not_saved = self.wanted, False
 
     def command(self, name: str) -> None:
         async def operate(server: ActiveConfig) -> str:
             return await (server.rollout.abort() if name == "abort" else server.rollout.continue_())
 
+        self.was_aborted = self.was_aborted or name == "abort"
         try:
             self.run(operate)
         except CommandError:
@@ -240,6 +255,7 @@ class World:
         if service in self.read:
             digest, names = self.read.pop(service)
             self.loaded[service] = names
+            self.ever_loaded[service] = names | self.ever_loaded.get(service, frozenset())
             place = self.folder / "state" / "interception" / service
             place.mkdir(parents=True, exist_ok=True)
             (place / "loaded").write_text(digest)
@@ -276,16 +292,18 @@ class World:
     def judge(self) -> None:
         """Each request meets the policies of exactly one plan, and none of them is lost. Without its marker it meets
         all policies that the plans have in common."""
+        self._add_returned()
         rests = self.at_rest
         if rests is not None:
-            self.since = [rests] + ([self.newest] if self.newest != rests else [])
-            self.was_killed = False
+            self.since = list(dict.fromkeys((rests, self.newest, *self._queued)))
+            self.missed.clear()
+            self.was_killed = self.was_aborted = False
             for proxy in self.proxies:
                 proxy.has_refused = False
-        plans = [self.placed(each) for each in self.since]
-        steady = in_place(plans)
+        self._note_missed()
+        steady = in_place(map(self.placed, self.since))
         for source, destination in CALLS:
-            wanted = {frozenset(_counted(enforced(plan, source, destination), steady).items()) for plan in plans}
+            wanted = {met for plan in self.since for met in self._wanted(plan, source, destination, steady)}
             common = frozenset.intersection(*(frozenset(each for each, _ in one) for one in wanted))
             for out, into in self._ends(source, destination):
                 at = f"{source} -> {destination} at {self._label} with {out} {into}"
@@ -294,12 +312,52 @@ class World:
                 if out.lost or into.lost:
                     continue  # it fails
                 marked = out.marks and out.secret == into.secret and into.marked is not None
-                assert not out.marks or into.marked is not None, f"the marker reaches the application, {at}"
+                taken = into.marked is not None or not self._is_loaded(*ends(source, destination)[1])
+                assert taken or not out.marks, f"the marker reaches the application, {at}"
                 met = _counted(_met(out, into, source, marked=marked), steady)
                 assert frozenset(met.items()) in wanted, f"meets {sorted(met)}, {at}, wanted {wanted}"
                 if out.marks:
                     met = _counted(_met(out, into, source, marked=False), steady)
                     assert common <= met.keys(), f"without its marker meets {sorted(met)}, {at}"
+
+    def _wanted(self, plan: Which, source: str, destination: str, steady: frozenset[str]) -> set[Met]:
+        """What requests have to meet by a plan. A plan that moves nothing does not wait for redirection."""
+        missed = {end for end in self.missed.get(plan, ()) if not self._is_loaded(*end)}
+        found = (enforced(self.placed(plan), source, destination, without) for without in ((), missed))
+        return {frozenset(_counted(acts, steady).items()) for acts in found}
+
+    def _is_loaded(self, service: str, hop: str) -> bool:
+        return f"{hop} at 80" in self.loaded.get(service, ())
+
+    def _note_missed(self) -> None:
+        """A plan at rest may lack redirection. The server says where."""
+        if self.server is None or len(self.published) != 1:
+            return
+        (plan,) = self.published
+        needed = {(service, name) for service, names in captures(self.placed(plan)).items() for name in names}
+        missed = {(service, name) for service, name in needed if name not in self.loaded.get(service, ())}
+        assert all(service in self.server.rollout._redirection._known.asked for service, _ in missed), missed
+        self.missed[plan] = {(service, name.removesuffix(" at 80")) for service, name in missed}
+
+    @property
+    def published(self) -> frozenset[Which]:
+        """The plans of which the server publishes something."""
+        state = None if self.server is None else self.server.rollout.state
+        return frozenset() if state is None else frozenset(self.given[digest] for digest in state.now.plans)
+
+    @property
+    def _queued(self) -> tuple[Which, ...]:
+        """The plan that waits. A server that was killed may have stored one before it could accept it."""
+        state = None if self.server is None else self.server.rollout.state
+        return () if state is None or state.queued is None else (self.given[state.queued],)
+
+    def _add_returned(self) -> None:
+        """Where all proxies have a plan, and the server has not yet seen that, it may publish the plan before again:
+        after an abort or a refusal, and only then."""
+        for again in sorted(self.published - set(self.since)):
+            refused = any(proxy.has_refused for proxy in self.proxies)
+            assert self.was_aborted or refused, f"{again} is published again, and nothing was aborted or refused"
+            self.since.append(again)
 
     def _may_lose(self, service: str) -> bool:
         """A server that was killed before it had stored the last acknowledgements leads a proxy that comes back to an
@@ -313,79 +371,13 @@ class World:
         return state and (state.now.step, state.back, self.since)
 
     def _ends(self, source: str, destination: str) -> Iterator[tuple[End, End]]:
-        out = self._of(source, f"egress/{destination}:80")
-        return product(out, self._of(destination, "ingress/80"))
+        out, into = ends(source, destination)
+        return product(self._of(*out), self._of(*into))
 
     def _of(self, service: str, hop: str) -> set[End]:
-        loaded = self.loaded.get(service, frozenset())
+        loaded, ever = (each.get(service, frozenset()) for each in (self.loaded, self.ever_loaded))
         here = (proxy for proxy in self.proxies if proxy.service == service)
-        return {end for proxy in here for end in proxy.ends(hop, loaded)}
-
-    # ---- the end ----
-
-    def come_to_rest(self) -> None:
-        """Nothing goes wrong any more: the newest plan comes into force, and nothing else is left."""
-        self.disk.full, self.disk.fuse = "", None
-        for proxy in self.proxies:
-            proxy.refusal = None
-            proxy.refused.clear()
-        others = cycle((0, 1, len(THIRD) - 1))
-        for number in range(300):
-            if self.server is None:
-                self.start()
-            self.compile()
-            self.command("continue")
-            self.all_advance()
-            for service in (*REPLICAS, "extra"):
-                self.read_rules(service)
-                self.load_rules(service)
-            self.judge()
-            self.tick((0.5, 1.1, 1.1, 7.0)[number % 4])
-            self.judge()
-            self.save()
-            if self._is_over:
-                break
-            if number == 40:
-                self.kill()  # a refused resource is not sent again on its stream
-            if number in (80, 160):
-                for proxy in self.proxies:
-                    proxy.restart()
-            if number % 100 == 99:
-                self.wanted = self.wanted._replace(third=next(others))
-        self._check_end()
-
-    @property
-    def _is_over(self) -> bool:
-        server = self.server
-        if server is None or server.rollout.state is None or server.problems.summary:
-            return False
-        state = server.rollout.state
-        return not server.rollout.text and not state.kept and len(state.may_have) == 1 and self.at_rest == self.wanted
-
-    def _check_end(self) -> None:
-        server = self.server
-        assert server is not None
-        state = server.rollout.state
-        assert state is not None
-        assert server.problems.summary == ""
-        assert server.rollout.text == ""
-        assert self.at_rest == self.wanted, f"at {state}, not at {self.wanted}"
-        assert not state.kept, state
-        assert not server.rollout.publisher.frozen
-        assert len(state.may_have) == 1, state
-        for name in server.store.groups:
-            snapshot = server.store.current(name)
-            assert snapshot is not None
-            right = self.plan.groups.by_service.get(name, self.plan.groups.passthrough)
-            assert right is not None
-            assert snapshot.version == right.version, name
-        self.check_folder()
-        assert not (self.folder / "state" / "rollout").exists()
-
-    def check_folder(self) -> None:
-        """No object is left without a reference, and none that has one is missing."""
-        objects = {path.name for path in (self.folder / "state" / "objects").iterdir()}
-        assert objects == self.state_dir._manifest.objects
+        return {end for proxy in here for end in proxy.ends(hop, loaded, ever)}
 
     def close(self) -> None:
         self.state_dir.close()

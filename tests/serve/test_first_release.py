@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.exits import CommandError, Exit
+from admc.serve.state_dir.manifest import SCHEMA_VERSION
 from admc.serve.state_dir.store import open_state_dir
 from tests.serve.server_process import served
 from tests.serve.test_server import client
@@ -78,7 +79,7 @@ def test_a_server_goes_on_from_a_folder_at_rest_and_keeps_what_open_connections_
             assert b"ingress/8081@" in listeners
             (kept,) = cart.ask(EXTENSION, (PLAIN,))
             assert b"gold" in kept.value
-        server.until(lambda: json.loads((rest / "state.json").read_text())["schema_version"] == 2)
+        server.until(lambda: json.loads((rest / "state.json").read_text())["schema_version"] == SCHEMA_VERSION)
     with closing(open_state_dir(rest)) as state_dir:
         found = state_dir.load()
     assert found is not None

@@ -10,6 +10,7 @@ import pytest
 from admc.rollout.model import StepName
 from admc.serve.rollout import controller
 from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned
+from xds_server.resources.snapshot import Snapshot, SnapshotError
 from xds_server.resources.types import ROUTES
 
 if TYPE_CHECKING:
@@ -118,5 +119,34 @@ def test_without_redirection_a_refused_step_that_is_taken_back_holds_nothing_up(
             await until(lambda: rollout.waits == ())
             await rollout.accept(planned(tmp_path, "ingress", "bronze"))
             await until(lambda: at(rollout) == "ingress-bronze.adm" and not rollout.under_way)
+
+    asyncio.run(run())
+
+
+def test_a_snapshot_that_cannot_be_published_is_reported_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Agreeing()
+    found = "`cart` refers to what is not there"
+    broken: list[str] = []
+
+    def check(snapshot: Snapshot) -> None:
+        if broken:
+            raise SnapshotError(broken[0])
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "egress"), tmp_path / "state")
+        async with following(rollout) as until:
+            server.older = {"web": frozenset(("egress/cart:8081@1",))}
+            await rollout.accept(planned(tmp_path, "ingress"))
+            await until(lambda: rollout.waits == ("`web`: older connections to be closed",))
+            monkeypatch.setattr(Snapshot, "check", check)
+            broken.append(found)
+            server.older = {}
+            await until(lambda: rollout.waits == (found,))
+            assert at(rollout) == StepName.PREPARE
+            assert server.failures
+            broken.clear()
+            await until(lambda: at(rollout) == "ingress-gold.adm" and not rollout.under_way)
 
     asyncio.run(run())

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from tests.serve.random_walk import World
-from tests.serve.walk_plans import PLACES, PLANS, REPLICAS, Which, simulated
+from tests.serve.walk_end import come_to_rest
+from tests.serve.walk_plans import PLACES, PLANS, REPLICAS, THIRD, Which, simulated
 from tests.serve.walk_proxy import TYPES, Proxy, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.long
 
@@ -62,7 +63,7 @@ class RandomWalk(RuleBasedStateMachine):
         self.world.wanted = plan
         self.world.compile()
 
-    @rule(name=st.sampled_from(("p", "q", "value", "third")), number=st.integers(0, 7))
+    @rule(name=st.sampled_from(("p", "q", "value", "third")), number=st.integers(0, len(THIRD) - 1))
     def change_one_thing(self, name: str, number: int) -> None:
         values = sorted({getattr(plan, name) for plan in PLANS})
         plan = self.world.wanted._replace(**{name: values[number % len(values)]})
@@ -161,7 +162,7 @@ class RandomWalk(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if self.world is not None:
-                self.world.come_to_rest()
+                come_to_rest(self.world)
         finally:
             if self.world is not None:
                 self.world.close()
@@ -199,6 +200,150 @@ def _quiet() -> Iterator[None]:
 
 def test_each_request_meets_one_plan_through_random_events(tmp_path: Path) -> None:
     walk(tmp_path, 60, 40, derandomize=True)
+
+
+CART = ("cart", "ingress/80")
+AT_INGRESS, NO_POLICIES = Which("ingress", "", "2", 0), Which("", "", "1", 0)
+RETURNS: dict[str, tuple[Which, Callable[[RandomWalk], None]]] = {
+    "an argument": (AT_INGRESS, lambda it: it.change_one_thing("value", 0)),
+    "a policy that comes": (NO_POLICIES, lambda it: it.change_one_thing("p", 2)),
+    "a policy that leaves": (AT_INGRESS, lambda it: it.change_one_thing("p", 0)),
+}
+"""A first plan, and a change that is published at once."""
+
+
+@contextmanager
+def random_walk(root: Path, first: Which) -> Iterator[RandomWalk]:
+    """A walk whose rules the caller applies."""
+    RandomWalk.root = root
+    with _quiet():
+        made = RandomWalk()
+        try:
+            made.begin(first)
+            yield made
+        finally:
+            made.teardown()
+
+
+@pytest.mark.parametrize("seconds", [0.1, 13.0])
+@pytest.mark.parametrize("change", RETURNS)
+def test_an_abort_takes_back_a_plan_that_all_proxies_have_just_received(
+    tmp_path: Path, change: str, seconds: float
+) -> None:
+    """The server has not yet seen that they all have it, and so publishes the plan before again."""
+    first, apply = RETURNS[change]
+    with random_walk(tmp_path, first) as walked:
+        world = walked.world
+        apply(walked)
+        world.judge()
+        newer = world.wanted
+        walked.all_goes_well(seconds, 1)
+        walked.command("abort")
+        world.judge()
+        assert world.published == {first}
+        for service in REPLICAS:
+            walked.take_responses(service, 2, 8)
+        walked.all_goes_well(13.0, 2)
+        assert world.at_rest == first
+        assert set(world.since) == {first, newer}
+
+
+def test_a_restarted_server_continues_to_a_plan_that_it_could_store_only(tmp_path: Path) -> None:
+    """It was killed before it published the plan, and does not read the program again."""
+    newer = NO_POLICIES._replace(third=1)
+    with random_walk(tmp_path, NO_POLICIES) as walked:
+        world = walked.world
+        walked.kill_at_an_effect(4)
+        walked.newer_plan(newer)
+        assert world.server is None
+        walked.another_server_starts(compiles=False)
+        world.judge()
+        assert world.published == {NO_POLICIES}
+        walked.time_passes(0.1)
+        world.judge()
+        assert world.published == {newer}
+
+
+def test_a_plan_that_moves_nothing_does_not_wait_for_redirection(tmp_path: Path) -> None:
+    """Where its rules are missing, no request meets its policies. Nor those of the next such plan."""
+    with random_walk(tmp_path, Which("egress", "", "1", 0)) as walked:
+        world = walked.world
+        walked.change_one_thing("q", 2)
+        walked.all_goes_well(13.0, 2)
+        walked.change_one_thing("p", 0)
+        walked.all_goes_well(13.0, 2)
+        assert world.published == {Which("", "ingress", "1", 0)}
+        assert [world.missed[each] for each in world.since] == [set(), {CART}, {CART}]
+        assert world.at_rest is None
+
+
+@pytest.mark.parametrize("fuse", [None, *range(12)])
+def test_an_abort_that_fails_withdraws_no_request_for_redirection(tmp_path: Path, fuse: int | None) -> None:
+    """What `web` lacks is still requested: the disk is full, or the server is killed at any effect of the abort."""
+    with random_walk(tmp_path, NO_POLICIES._replace(third=6)) as walked:
+        walked.change_one_thing("third", 1)
+        walked.kill()
+        walked.another_server_starts(compiles=False)
+        if fuse is None:
+            walked.the_disk("objects")
+        else:
+            walked.kill_at_an_effect(fuse)
+        walked.command("abort")
+        walked.world.judge()
+        if walked.world.server is None:
+            walked.another_server_starts(compiles=False)
+        walked.time_passes(1.1)
+        walked.world.judge()
+
+
+def test_no_safe_steps_lead_from_where_an_abort_goes_back_to(tmp_path: Path) -> None:
+    """The newest plan was accepted because safe steps lead to it from the one under way."""
+    with random_walk(tmp_path, Which("egress", "ingress", "1", 0)) as walked:
+        walked.newer_plan(Which("egress", "egress", "1", 0))
+        walked.time_passes(1.1)
+        walked.newer_plan(Which("ingress", "egress", "1", 0))
+        walked.command("abort")
+        walked.command("continue")
+        walked.all_goes_well(13.0, 2)
+        server = walked.world.server
+        assert server is not None
+        assert "make two plans of it" in server.rollout.text
+
+
+def test_the_plan_that_stays_is_served_at_the_newest_addresses(tmp_path: Path) -> None:
+    """A restarted server refuses a newer plan, in which policies move both ways, and addresses have changed as well."""
+    with random_walk(tmp_path, Which("egress", "ingress", "1", 0)) as walked:
+        walked.kill()
+        walked.newer_plan(Which("ingress", "egress", "1", 0))
+        walked.other_addresses(PLACES[1])
+
+
+def test_an_older_connection_keeps_a_guard_where_another_of_its_name_follows(tmp_path: Path) -> None:
+    """The guard has another `when` in the second plan, so it is another one, which may change in the third."""
+    with random_walk(tmp_path, Which("ingress", "", "1", 8)) as walked:
+        walked.newer_plan(Which("", "ingress", "1", 7))
+        walked.all_goes_well(1.1, 3)
+        walked.other_addresses(PLACES[1])
+        walked.all_goes_well(1.1, 2)
+        walked.newer_plan(Which("", "", "1", 6))
+        walked.all_goes_well(1.1, 2)
+
+
+def test_a_restarted_server_knows_which_guards_older_connections_have(tmp_path: Path) -> None:
+    """What it published last may be stored, and the snapshots that it had published before, too."""
+    with random_walk(tmp_path, Which("", "egress", "1", 8)) as walked:
+        walked.newer_plan(Which("egress", "", "2", 6))
+        walked.kill()
+        walked.another_server_starts(compiles=False)
+        walked.all_goes_well(0.1, 1)
+
+
+def test_addresses_return_while_nothing_can_be_stored(tmp_path: Path) -> None:
+    with random_walk(tmp_path, NO_POLICIES) as walked:
+        walked.newer_plan(Which("", "egress", "1", 6))
+        walked.the_disk("all")
+        walked.other_addresses(PLACES[1])
+        walked.other_addresses(PLACES[0])
 
 
 def _folder(root: Path) -> Path:

@@ -172,11 +172,33 @@ def test_rules_that_are_removed_while_no_server_runs_are_requested_again(tmp_pat
         again = await back(server, folder)
         async with following(again) as until:
             await until(lambda: "redirection is not confirmed at `web`" in again.text)
-            assert await again.keep(force=some.state)
-            assert not await again.keep(force=some.state)
+            assert (place / name).exists()
+            assert not await again.keep()
             confirm(folder, "web")
             await until(lambda: again.text == "")
-            assert (place / name).exists()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_at_rest_a_restarted_server_knows_what_is_loaded_from_its_record_alone(tmp_path: Path, lost: bool) -> None:
+    folder = tmp_path / "state"
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "egress"), folder)
+        async with following(rollout) as until:
+            await until(lambda: settled(rollout))
+            assert rollout.text == ""
+        if lost:
+            (folder / NAME).unlink()
+        again = await back(server, folder)
+        async with following(again) as until:
+            await until(lambda: settled(again))
+            assert ("redirection is not confirmed at `web`" in again.text) is lost
+            if lost:
+                confirm(folder, "web")
+            await until(lambda: again.text == "")
 
     asyncio.run(run())
 

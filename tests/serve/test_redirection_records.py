@@ -36,8 +36,8 @@ ADDRESSES: Final = loopback(INGRESS.program)
 def begun(folder: Path, old: Placed, new: Placed) -> tuple[Redirection, Step]:
     """A server that has just started, and `prepare` of its first rollout."""
     redirection, step = Redirection(folder), steps(old, new, b"k")[StepName.PREPARE]
-    redirection.begin(old, redirected=True)
-    redirection.ask(step.redirected, ADDRESSES)
+    redirection.begin(old)
+    redirection.ask(step.merged, ADDRESSES)
     return redirection, step
 
 
@@ -62,7 +62,7 @@ def test_redirection_that_the_active_plan_does_not_need_is_requested_again(tmp_p
 
 def test_a_plan_without_redirection_has_nothing_loaded(tmp_path: Path) -> None:
     redirection, step = Redirection(tmp_path), steps(BOTH, MOVED, b"k")[StepName.PREPARE]
-    redirection.begin(BOTH, redirected=False)
+    redirection.begin(None)
     assert redirection.missing(step) == ("web",)
 
 
@@ -71,13 +71,13 @@ def test_other_addresses_in_a_rollout_need_a_new_confirmation_also_after_a_resta
     confirm(tmp_path, "web")
     redirection.confirm()
     first = (tmp_path / "interception" / "web" / "digest").read_text()
-    redirection.ask(step.redirected, ADDRESSES)
+    redirection.ask(step.merged, ADDRESSES)
     assert redirection.missing(step) == ()
     again = Redirection(tmp_path)
-    again.resume(INGRESS, redirected=True)
+    again.resume()
     assert again.missing(step) == ()
     for each in (redirection, again):
-        each.ask(step.redirected, Addresses())
+        each.ask(step.merged, Addresses())
         assert each.missing(step) == ("web",)
     assert (tmp_path / "interception" / "web" / "digest").read_text() != first
     confirm(tmp_path, "web")

@@ -92,7 +92,9 @@ def test_a_first_plan_that_is_refused_is_mended_by_one_in_which_policies_keep_th
         rollout = await begun(server, bad, tmp_path / "state")
         async with following(rollout) as until:
             await rollout.accept(last)
-            mends = "`web`: 1 of 1 proxies refused it (a newer plan in which policies keep their sides mends that)"
+            mends = (
+                "`web`: 1 of 1 proxies refused it: `web` (a newer plan in which policies keep their sides mends that)"
+            )
             await until(lambda: mends in rollout.text)
             assert at(rollout) == EGRESS
             await rollout.accept(good)
@@ -160,7 +162,7 @@ def test_a_newer_plan_goes_forward_again_where_the_way_back_is_refused(tmp_path:
             await until(lambda: at(rollout) == StepName.RECEIVERS)
             server.stay("cart")
             await rollout.abort()
-            refused = "`cart`: 1 of 1 proxies refused it (a newer plan mends that)"
+            refused = "`cart`: 1 of 1 proxies refused it: `cart` (a newer plan mends that)"
             await until(lambda: rollout.waits == (refused,))
             assert at(rollout) == StepName.SENDERS
             assert "which is taken back: step `senders`" in rollout.text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from admc.rollout.model import StepName
+from admc.rollout.reducer import Client, Observation
 from admc.rollout.rollout_state import Holding, Label, RolloutState, begun
 from admc.serve.rollout import progress
 from admc.serve.rollout.plans import Plans
@@ -72,3 +73,28 @@ def test_few_policies_that_change_sides_are_named_and_many_counted(tmp_path: Pat
     plans = Plans()
     state = moving(plans, plan("ingress"), plan("egress"))
     assert progress.text(state, plans, ()) == f"{said}: step `prepare`"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (1, "`cart`: 1 of 1 proxies have not acknowledged: `n0`"),
+        (5, "`cart`: 5 of 5 proxies have not acknowledged: `n0`, `n1`, `n2`, `n3`, `n4`"),
+        (7, "`cart`: 7 of 7 proxies have not acknowledged: `n0`, `n1`, `n2`, `n3`, `n4` and 2 more"),
+    ],
+)
+def test_few_proxies_that_are_waited_for_are_named(tmp_path: Path, number: int, said: str) -> None:
+    plans = Plans()
+    state = moving(plans, planned(tmp_path, "ingress"), planned(tmp_path, "egress"))
+    clients = tuple(Client("cart", True, False, False, node=f"n{each}") for each in range(number))
+    seen = Observation(clients, (), plans.moves, plans.changes)
+    assert progress.waits(state, seen, plans) == (said,)
+
+
+def test_the_name_that_a_proxy_gives_itself_controls_no_terminal(tmp_path: Path) -> None:
+    plans = Plans()
+    state = moving(plans, planned(tmp_path, "ingress"), planned(tmp_path, "egress"))
+    client = Client("cart", True, False, True, node="\x1b[2J" + "n" * 10_000)
+    (said,) = progress.waits(state, Observation((client,), (), plans.moves, plans.changes), plans)
+    assert said.isprintable()
+    assert len(said) < 300

@@ -163,7 +163,7 @@ def _change(folder: Path, change: Callable[[dict[str, object]], object]) -> None
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut short": (lambda f: os.truncate(f / "state.json", 40), "cut short"),
-    "newer": (lambda f: _change(f, lambda c: c.update(schema_version=3)), "schema version 3"),
+    "newer": (lambda f: _change(f, lambda c: c.update(schema_version=4)), "schema version 4"),
     "no version": (lambda f: _change(f, lambda c: c.pop("schema_version")), "no `schema_version`"),
     "a list": (lambda f: (f / "state.json").write_text("[]"), "no `schema_version`"),
     "deep": (lambda f: (f / "state.json").write_text("[" * 200_000), "not JSON"),
@@ -276,8 +276,8 @@ def test_the_manifest_is_for_the_owner_alone_wherever_it_is_stored(tmp_path: Pat
 
 
 def test_a_manifest_with_errors_is_not_replaced_in_the_middle_of_a_rollout(tmp_path: Path) -> None:
-    state = reduce(begun("old", bytes(32)), Observation((), True, moved, moved), Command(CommandName.PLAN, "new"))
-    state = reduce(state, Observation((), True, moved, moved))
+    state = reduce(begun("old", bytes(32)), Observation((), (), moved, moved), Command(CommandName.PLAN, "new"))
+    state = reduce(state, Observation((), (), moved, moved))
     assert state.now.goal == "new"
     with closing(open_state_dir(tmp_path)) as kept:
         kept.save(Position(state, dict.fromkeys(("old", "new"), RECIPE), {"a": snapshot("x")}), {})

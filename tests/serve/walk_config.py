@@ -254,12 +254,19 @@ def act_of(body: bytes) -> Act | None:
 # ---- what requests have to meet ----
 
 
-def enforced(placed: Placed, source: str, destination: str) -> tuple[Act, ...]:
-    """What a plan enforces on the requests of a call, once."""
+def ends(source: str, destination: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Service and hop of both ends of a call."""
+    return (source, f"egress/{destination}:80"), (destination, "ingress/80")
+
+
+def enforced(
+    placed: Placed, source: str, destination: str, missed: Collection[tuple[str, str]] = ()
+) -> tuple[Act, ...]:
+    """What a plan enforces on the requests of a call, once. `missed`: service and hop without redirection."""
     found: list[Act] = []
-    for service, side in ((source, f"egress/{destination}:80"), (destination, "ingress/80")):
+    for service, name in ends(source, destination):
         for hop in hops(*placed).get(service, ()):
-            if hop.name == side:
+            if hop.name == name and (service, name) not in missed:
                 found += [act(policy) for policy in hop.policies if source in policy.sources]
     return tuple(found)
 

@@ -24,7 +24,7 @@ from emitters.envoy import Mode
 from tests.serve.walk_config import nothing, resting, stepping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
     from admc.rollout.model import Step
     from admc.serve.state_dir.store import Recipe
@@ -55,6 +55,7 @@ THIRD: Final = (
     "service extra { http 80 }\n",
     "policy g = allow(callers: [web, till]) on * -> cart\n",
     "policy g = allow(callers: [web]) on * -> cart\n",
+    'policy g = allow(callers: [web]) on * -> cart when header("x-key") == "1"\n',
 )
 
 
@@ -156,12 +157,11 @@ def restored(source: Source, recipe: Recipe) -> State:
 # ---- what is not the server's own ----
 
 
-def _wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, Rules]:
+def _wanted(placed: Placed, services: Collection[str], addresses: Addresses) -> dict[str, Rules]:
     """In the place of `redirection.wanted`: rules that are names of captures."""
     found = {}
-    for service, placed in redirected.items():
-        names = captures(placed).get(service, frozenset())
-        if names:
+    for service, names in captures(placed).items():
+        if service in services:
             text = "\n".join((*sorted(names), *sorted(addresses.pod_addresses("cart")))) + "\n"
             digest = hashlib.sha256("\n".join(text.splitlines() * 2).encode()).hexdigest()
             found[service] = Rules({"iptables.rules": text, "ip6tables.rules": text}, digest)

@@ -277,8 +277,9 @@ class Proxy:
 
     # ---- requests of applications ----
 
-    def ends(self, hop: str, loaded: frozenset[str]) -> Iterator[End]:
-        """What it may do with a request of a hop. Nothing where it has no listener: it refuses connections."""
+    def ends(self, hop: str, loaded: frozenset[str], ever: frozenset[str]) -> Iterator[End]:
+        """What it may do with a request of a hop. Nothing where it has no listener: it refuses connections. `loaded`:
+        what is redirected to it now, `ever`: what was at any time, so that it may have older connections."""
         if self.listener is None:
             return
         capture = f"{hop} at 80"
@@ -288,7 +289,7 @@ class Proxy:
             yield from self._through(self.listener[capture])
         else:
             yield End()
-        for older in self.older:
+        for older in self.older if capture in ever else ():
             if older.capture == capture:
                 yield from self._through(older.chain)
             elif older.capture == PASSTHROUGH and capture not in older.others:

@@ -60,7 +60,7 @@ def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
             loads[hop[0]] += costs.hop[Hop(*hop)].cpu if hop in costs.hop else 0
         for host, load in loads.items():
             limit = program.services[host].capacity if host in program.services else None
-            if limit is not None and load > limit * 1_000_000_000:
+            if limit is not None and load > limit * program.services[host].replicas * 1_000_000_000:
                 found.add(Rule.CAPACITY)
     return found
 

@@ -1,9 +1,8 @@
-"""Costs as whole numbers: rounded once from exact figures, and of any size that a program may give rise to."""
+"""Costs as whole numbers, of any size that a program may give rise to."""
 
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from unittest.mock import patch
 
 import dsl
@@ -12,15 +11,6 @@ from solver.place import place
 from solver.placement import Cost, Costs, Hop, Status
 from solver.verify.verifier import verify
 from tests.generate import generate
-
-
-def test_figures_are_rounded_once_to_nano_cores_and_nanoseconds() -> None:
-    assert Cost.rounded(Decimal("0.0000000014"), Decimal("0.000125")) == Cost(1, 125_000)
-    assert Cost.rounded(Decimal("0.00000000149999999999999999999999999999999"), Decimal(0)) == Cost(1, 0)
-    assert Cost.rounded(Decimal("0.00000000150000000000000000000000000000001"), Decimal(0)) == Cost(2, 0)
-    # A filter of 40 us of CPU at one request a minute is 667 nano-cores, and no whole micro-core.
-    assert Cost.rounded(Decimal("0.00004") / 60, Decimal("1e-9")).cpu == 667
-
 
 PAIR = """app pair
 service a, b { http 80 }

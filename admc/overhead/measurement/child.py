@@ -1,6 +1,6 @@
 """Runs a measurement in a process of its own, which may leave the network, and hands over what it finds line by line.
 
-Its processes end with it, and it ends with the process that started it: nothing is left behind, whoever is killed.
+Its processes end with it, and it ends with the process that started it: a kill of any of them leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -8,10 +8,8 @@ What the profile lacks costs nothing here; a plan says what that is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
 from admc.overhead.model.estimate import traffic
 from admc.overhead.model.layout import LoadedHop, of_every_decision
@@ -20,63 +18,50 @@ from admc.overhead.profiles.amounts import NANO, whole
 from admc.overhead.profiles.law import Function, amount
 from admc.overhead.profiles.profile import CPU, LATENCY, Profile
 from dsl.program import Program, Side
-from solver.placement import Placement
+from solver.placement import Cost, Costs, Hop
+from solver.rules.options import DecisionPoint
 
 
-class Coefficient(NamedTuple):
-    """`cpu` in nano-cores of all replicas; `latency` in nanoseconds that are added in each second to all requests."""
+def coefficients(program: Program, points: Sequence[DecisionPoint], profile: Profile) -> Costs:
+    """Costs of everything that the decisions `points` may need at either side.
 
-    cpu: int = 0
-    latency: int = 0
-
-    def plus(self, other: Coefficient) -> Coefficient:
-        return Coefficient(self.cpu + other.cpu, self.latency + other.latency)
-
-
-@dataclass(frozen=True, slots=True)
-class Coefficients:
-    adm: Mapping[str, Coefficient]
-    """Service -> cost of an ADM without any request."""
-    hop: Mapping[tuple[str, Side, str, int], Coefficient]
-    """(hosting service, side, destination, port number) -> cost of the hop, due once."""
-    enforcement: Mapping[tuple[str, Side, str, str], Coefficient]
-    """(hosting service, side, policy, destination) -> cost of the policy, at all ports of the destination."""
-
-
-def coefficients(program: Program, decisions: Placement, profile: Profile) -> Coefficients:
-    """For all sides that the policies of `decisions` may take; the sides that it has taken do not matter."""
+    CPU is in nano-cores of all replicas; latency in nanoseconds that are added in each second to all requests.
+    """
     prices = Prices(profile)
     idle = profile.sidecar.idle_cpu
-    adm: dict[str, Coefficient] = {}
-    hops: dict[tuple[str, Side, str, int], Coefficient] = {}
-    enforcements: dict[tuple[str, Side, str, str], Coefficient] = {}
-    for name, found in of_every_decision(program, decisions).items():
+    adm: dict[str, Cost] = {}
+    hops: dict[Hop, Cost] = {}
+    enforcements: dict[tuple[str, Side, str, str], Cost] = {}
+    for name, found in of_every_decision(program, points).items():
         replicas = program.services[name].replicas
-        adm[name] = Coefficient(0 if idle is None else whole(amount(idle), replicas * NANO).value)
+        adm[name] = Cost(0 if idle is None else whole(amount(idle), replicas * NANO).value)
         for hop in found:
             row = traffic(program, hop.calls)
             cpu, latency = (prices.whole_hops.get((hop.port.protocol, quantity)) for quantity in (CPU, LATENCY))
-            hops[name, hop.side, hop.destination, hop.port.number] = _coefficient(cpu, latency, row, replicas)
-            for policy, cost in _policies(program, prices, hop, replicas):
-                key = name, hop.side, policy, hop.destination
-                enforcements[key] = enforcements.get(key, Coefficient()).plus(cost)
-    return Coefficients(adm, hops, enforcements)
+            key = Hop(name, hop.side, hop.destination, hop.port.number)
+            hops[key] = _cost(cpu, latency, row, row.rate / replicas)
+            for policy, cost in _policies(program, prices, hop, row.rate / replicas):
+                share = name, hop.side, policy, hop.destination
+                before = enforcements.get(share, Cost())
+                enforcements[share] = Cost(before.cpu + cost.cpu, before.latency + cost.latency)
+    return Costs(adm, enforcements, known=True, hop=hops)
 
 
-def _policies(program: Program, prices: Prices, hop: LoadedHop, replicas: int) -> list[tuple[str, Coefficient]]:
+def _policies(program: Program, prices: Prices, hop: LoadedHop, rate: Fraction) -> list[tuple[str, Cost]]:
+    """The sidecar works at the rate of the hop at least, whatever part of it a policy is for."""
     found = []
     for enforced in hop.enforced:
         cost = prices.component(enforced.policy, hop.port.protocol, hop.side)
         if cost is not None:
             functions = prices.functions(cost).functions
             row = traffic(program, enforced.calls)
-            found.append((enforced.policy.name, _coefficient(functions[CPU], functions[LATENCY], row, replicas)))
+            found.append((enforced.policy.name, _cost(functions[CPU], functions[LATENCY], row, rate)))
     return found
 
 
-def _coefficient(cpu: Function | None, latency: Function | None, row: Traffic, replicas: int) -> Coefficient:
-    rate: Fraction | None = row.rate / replicas or None
-    return Coefficient(
-        0 if cpu is None else whole(cpu.of_traffic(rate, row.by_size).amount, NANO).value,
-        0 if latency is None else whole(latency.of_traffic(rate, row.by_size).amount, 1000).value,
+def _cost(cpu: Function | None, latency: Function | None, row: Traffic, rate: Fraction) -> Cost:
+    """Of some traffic in a sidecar that works at `rate` (of one replica)."""
+    return Cost(
+        0 if cpu is None else whole(cpu.of_traffic(rate or None, row.by_size, row.rate).amount, NANO).value,
+        0 if latency is None else whole(latency.of_traffic(rate or None, row.by_size, row.rate).amount, 1000).value,
     )

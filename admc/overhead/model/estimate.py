@@ -27,7 +27,17 @@ from admc.overhead.model.overhead import (
     Totals,
 )
 from admc.overhead.model.prices import PartFunctions, Prices, Traffic, cpu_of, latency_of
-from admc.overhead.profiles.amounts import NANO, Whole, added, mean, mean_whole, shares, whole
+from admc.overhead.profiles.amounts import (
+    NANO,
+    ZERO,
+    Whole,
+    added,
+    independently_added,
+    mean,
+    mean_whole,
+    shares,
+    whole,
+)
 from admc.overhead.profiles.law import Amount, Estimate, amount, total
 from admc.overhead.profiles.profile import CPU, LATENCY, Figure, Profile
 from dsl.program import Program, Protocol, Service
@@ -85,6 +95,7 @@ class _Model:
             cpu=added(adm.cpu for adm in adms),
             memory=added(adm.memory for adm in adms),
             latency=self._weighted(adms),
+            saturated=sum(adm.replicas for adm in adms if adm.saturated),
         )
         saturated = tuple(adm.service for adm in adms if adm.saturated)
         return Overhead(adms, totals, self.notes.missing(), self.notes.extrapolated(), saturated)
@@ -117,7 +128,8 @@ class _Model:
         whole_rate = None if any(each.unrated for each in passing) else rate or None
         idle = self._figure(self.profile.sidecar.idle_cpu, Lack.IDLE, service, service.replicas * NANO)
         costed = [self._cpu(hop, each, rate or None) for hop, each in zip(hops, passing, strict=True)]
-        cpu = added((idle, *(cost for base, components in costed for cost in (base.whole, *components))))
+        at_hops = [self._together(hop, base.whole, found) for hop, (base, found) in zip(hops, costed, strict=True)]
+        cpu = added((idle, *at_hops))
         saturated = self._saturated(service, cpu)
         found = tuple(
             self._hop(hop, each, whole_rate, base, components, saturated=saturated)
@@ -153,9 +165,7 @@ class _Model:
             return Base(None, ()), components
         subject = f"{hop.port.protocol} hop"
         costs = [cpu_of(part, rate, passing) for part in parts]
-        at_least = bool(passing.unrated)
-        for part, cost in zip(parts, costs, strict=True):
-            at_least = self._complete(hop, Lack.HOP, f"{part.name} of {subject}", cost, CPU) or at_least
+        at_least = self._parts_complete(hop, parts, costs, CPU) or bool(passing.unrated)
         slopes = self.prices.slope_known(hop.port.protocol, CPU)
         at_least = self._bytes(hop, subject, passing, [cost for cost in costs if cost is not None], slopes) or at_least
         base = whole(total(cost.amount for cost in costs if cost is not None), NANO, at_least=at_least)
@@ -186,6 +196,14 @@ class _Model:
             call = self.program.calls[index]
             if call.rate is None:
                 self.notes.lacks(Lack.RATE, f"{call.source} -> {call.destination}", hop.service)
+
+    def _parts_complete(
+        self, hop: LoadedHop, parts: Sequence[PartFunctions], costs: Sequence[object | None], quantity: str
+    ) -> bool:
+        """Whether a part of the base lacks a figure; notes all such parts at once."""
+        names = [part.name for part, cost in zip(parts, costs, strict=True) if cost is None]
+        of = "" if len(names) == len(parts) else f"{', '.join(names)} of "
+        return self._complete(hop, Lack.HOP, f"{of}{hop.port.protocol} hop", None if names else parts, quantity)
 
     def _complete(self, hop: LoadedHop, lack: Lack, subject: str, cost: object | None, quantity: str) -> bool:
         """Whether a figure is missing; notes that."""
@@ -245,7 +263,7 @@ class _Model:
             hop.port.protocol,
             passing.rate,
             base.whole,
-            added((base.whole, *components)),
+            self._together(hop, base.whole, components),
             mean_whole([each.latency for each in calls], weights),
             shared,
             shares,
@@ -264,8 +282,19 @@ class _Model:
         if found is None:
             return None
         size = self.program.calls[index].size
-        met = (by_size[size] for by_size, scope in zip(found.policies, found.scopes, strict=True) if index in scope)
-        return added((found.base[size].whole, *met))
+        met = (
+            by_size[size] if index in scope else ZERO
+            for by_size, scope in zip(found.policies, found.scopes, strict=True)
+        )
+        return self._together(hop, found.base[size].whole, met)
+
+    def _together(self, hop: LoadedHop, base: Whole | None, policies: Iterable[Whole | None]) -> Whole:
+        """The base and all policies of a hop. Policies with one figure share its error; others are independent."""
+        by_figure: dict[int, Whole | None] = {}
+        for enforced, found in zip(hop.enforced, policies, strict=True):
+            key = id(self.prices.component(enforced.policy, hop.port.protocol, hop.side))
+            by_figure[key] = added((by_figure[key], found)) if key in by_figure else found
+        return independently_added((base, *by_figure.values()))
 
     def _share(self, hop: LoadedHop, enforced: Enforced, cpu: Whole | None, latency: Whole | None) -> ComponentShare:
         kind = enforced.policy.kind
@@ -279,9 +308,7 @@ class _Model:
             return Base(None, (None,) * len(parts))
         subject = f"{hop.port.protocol} hop"
         found = [latency_of(part, rate, size) for part in parts]
-        at_least = False
-        for part, each in zip(parts, found, strict=True):
-            at_least = self._complete(hop, Lack.HOP, f"{part.name} of {subject}", each, LATENCY) or at_least
+        at_least = self._parts_complete(hop, parts, found, LATENCY)
         known = [each for each in found if each is not None]
         slopes = self.prices.slope_known(hop.port.protocol, LATENCY)
         at_least = self._outside(hop, subject, known, slopes, size) or at_least

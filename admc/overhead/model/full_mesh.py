@@ -15,7 +15,7 @@ from admc.overhead.model.layout import LoadedHop, can_host, of_full_mesh
 from admc.overhead.model.overhead import Totals
 from admc.overhead.model.prices import Prices, Traffic
 from admc.overhead.profiles.amounts import NANO, Whole, added, whole
-from admc.overhead.profiles.law import Amount, Function, amount, total
+from admc.overhead.profiles.law import Amount, Function, amount, independent, total
 from admc.overhead.profiles.profile import CPU, LATENCY, Figure, Profile
 from dsl.program import Program, Protocol, Service
 from solver.placement import Placement
@@ -45,6 +45,7 @@ def _sum(found: Iterable[Totals]) -> Totals:
         added(row.cpu for row in rows),
         added(row.memory for row in rows),
         added(row.latency for row in rows),
+        sum(row.saturated for row in rows),
     )
 
 
@@ -65,7 +66,8 @@ class _Sidecars:
         limit = self.profile.saturation
         saturated = limit is not None and cpu.value > Fraction(limit) * service.replicas * NANO
         latency = None if saturated else self._requests(LATENCY, hops, together, rate, 1000)
-        return Totals(service.replicas, len(hops), cpu, self._memory(service, hops), added((latency,)))
+        memory = self._memory(service, hops)
+        return Totals(service.replicas, len(hops), cpu, memory, added((latency,)), service.replicas if saturated else 0)
 
     def _requests(
         self,
@@ -76,26 +78,28 @@ class _Sidecars:
         factor: int,
     ) -> Whole:
         """The cost of all requests in a second, at hops and by policies: nano-cores, or nanoseconds."""
-        amounts: list[Amount] = []
+        amounts: dict[int, list[Amount]] = {}
         at_least = False
         for protocol, row in together.items():
             at_least = at_least or not self.prices.complete(protocol, quantity)
-            at_least = self._add(amounts, self.prices.whole_hops.get((protocol, quantity)), row, rate) or at_least
+            base = amounts.setdefault(id(protocol), [])
+            at_least = self._add(base, self.prices.whole_hops.get((protocol, quantity)), row, rate) or at_least
         for hop in hops:
             for enforced in hop.enforced:
                 cost = self.prices.component(enforced.policy, hop.port.protocol, hop.side)
                 function = None if cost is None else self.prices.functions(cost).functions[quantity]
                 row = traffic(self.program, enforced.calls)
                 at_least = at_least or cost is None or cost.floor
-                at_least = self._add(amounts, function, row, rate) or at_least
-        return whole(total(amounts), factor, at_least=at_least)
+                at_least = self._add(amounts.setdefault(id(cost), []), function, row, rate) or at_least
+        # Policies with one figure share its error; the errors of different figures are independent.
+        return whole(independent(total(each) for each in amounts.values()), factor, at_least=at_least)
 
     @staticmethod
     def _add(amounts: list[Amount], function: Function | None, row: Traffic, rate: Fraction | None) -> bool:
         """Adds the cost of some traffic; whether something is missing in it."""
         if function is None:
             return True
-        found = function.of_traffic(rate, row.by_size)
+        found = function.of_traffic(rate, row.by_size, row.rate)
         amounts.append(found.amount)
         return found.no_slope or bool(row.unrated) or row.unsized
 

@@ -5,11 +5,12 @@ program, placement -> [Layout] -> estimate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dsl.program import Policy, Port, Program, Service, Side
 from solver.placement import Placement
+from solver.rules.options import DecisionPoint
 
 
 class Enforced(NamedTuple):
@@ -40,9 +41,19 @@ Layout = Mapping[str, tuple[LoadedHop, ...]]
 _Key = tuple[str, Side, str, int]
 
 
+class _Placed(NamedTuple):
+    """One policy at one destination, and the sides at which its work is counted."""
+
+    policy: Policy
+    destination: str
+    sides: Collection[Side]
+    calls: tuple[int, ...]
+    ports: tuple[int, ...]
+
+
 def of_placement(program: Program, placement: Placement) -> Layout:
     """The ADMs of a plan."""
-    enforced = _enforced(program, placement)
+    enforced = _enforced(program, _placed(program, placement))
     return _layout(program, enforced, enforced, {adm.service for adm in placement.adms})
 
 
@@ -58,7 +69,7 @@ def of_full_mesh(program: Program, placement: Placement, *, everywhere: bool = F
             keys[call.source, Side.EGRESS, call.destination, call.port.number] = None
         if call.destination in hosts:
             keys[call.destination, Side.INGRESS, call.destination, call.port.number] = None
-    enforced = _enforced(program, placement)
+    enforced = _enforced(program, _placed(program, placement))
     return _layout(program, {**keys, **dict.fromkeys(enforced)}, enforced, hosts)
 
 
@@ -67,21 +78,33 @@ def can_host(service: Service) -> bool:
     return service.hosts_adm and not service.host_network
 
 
-def of_every_decision(program: Program, placement: Placement) -> Layout:
-    """Every hop that some placement may use, with every policy that might sit there: for coefficients."""
-    sides = (Side.INGRESS, Side.EGRESS)
-    enforced = _enforced(program, placement, lambda policy: [side for side in sides if side in policy.sides])
+def of_every_decision(program: Program, points: Sequence[DecisionPoint]) -> Layout:
+    """Every hop that some placement may use, with every policy that might sit there: for coefficients.
+
+    A side that a line of the program excludes is there, too: an explanation asks what would be without that line.
+    """
+    policies = program.policies
+    placed = (
+        _Placed(policies[each.policy], each.destination, policies[each.policy].kind.sides, each.calls, each.ports)
+        for each in points
+    )
+    enforced = _enforced(program, placed)
     return _layout(program, enforced, enforced, {key[0] for key in enforced})
 
 
-def _enforced(
-    program: Program, placement: Placement, sides: Callable[[Policy], list[Side]] | None = None
-) -> dict[_Key, list[Enforced]]:
+def _placed(program: Program, placement: Placement) -> Iterable[_Placed]:
+    policies = program.policy_by_name
+    return (
+        _Placed(policies[each.policy], each.destination, each.sides, each.calls, each.ports)
+        for each in placement.decisions
+    )
+
+
+def _enforced(program: Program, placed: Iterable[_Placed]) -> dict[_Key, list[Enforced]]:
     """The policies of each hop, in declared order."""
     found: dict[_Key, list[Enforced]] = {}
-    for decision in placement.decisions:
-        policy = program.policy_by_name[decision.policy]
-        for side in decision.sides if sides is None else sides(policy):
+    for decision in placed:
+        for side in decision.sides:
             calls: dict[_Key, list[int]] = {}
             if side is Side.INGRESS and decision.destination in program.services:
                 host = decision.destination
@@ -94,7 +117,7 @@ def _enforced(
                     if call.source in program.services:
                         calls.setdefault((call.source, side, call.destination, call.port.number), []).append(index)
             for key, indices in calls.items():
-                found.setdefault(key, []).append(Enforced(policy, tuple(indices)))
+                found.setdefault(key, []).append(Enforced(decision.policy, tuple(indices)))
     return found
 
 

@@ -124,6 +124,8 @@ class Totals(NamedTuple):
     memory: Whole
     latency: Whole
     """Nanoseconds that are added in each second to all requests together: the sum over calls of rate and latency."""
+    saturated: int = 0
+    """Saturated sidecars: their latency is not in the sum."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ def cpu_of(part: PartFunctions, rate: Fraction | None, traffic: Traffic) -> Esti
     each = part.functions[CPU]
     if each is None:
         return None
-    return each.of_traffic(rate, traffic.by_size)
+    return each.of_traffic(rate, traffic.by_size, traffic.rate)
 
 
 def latency_of(part: PartFunctions, rate: Fraction | None, size: int | None) -> Estimate | None:

@@ -11,7 +11,7 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import read_bounded
 from admc.overhead.profile_import import fit, meshinsight, pickle_data, runs
 from admc.overhead.profiles.profile import Platform, Profile, Proxy
-from admc.overhead.profiles.read import read_profile
+from admc.overhead.profiles.read import NAME_OF_PROFILE, is_profile_name, read_profile
 from admc.overhead.profiles.write import to_json
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.files.reading import decode
@@ -27,6 +27,7 @@ class Made(NamedTuple):
 
 def imported(path: Path, name: str, platform: str | None) -> Made:
     """The latencies of MeshInsight's pickle. Raises `CommandError` (exit 1)."""
+    _named(name)
     content = read_bounded(path, pickle_data.MAX_BYTES, "the pickle")
     try:
         found = meshinsight.platforms(content)
@@ -58,6 +59,7 @@ def _chosen(names: list[str], platform: str | None) -> str:
 
 def fitted(path: Path, name: str, machine: str, system: str, proxy: str, saturation: str) -> Made:
     """A profile of raw runs. Raises `CommandError` (exit 1)."""
+    _named(name)
     diagnostics = Diagnostics()
     content = read_bounded(path, runs.MAX_BYTES, "the table of runs")
     text = decode(str(path), content, None, diagnostics)
@@ -76,6 +78,13 @@ def fitted(path: Path, name: str, machine: str, system: str, proxy: str, saturat
             hint=f"each turn has the arms `{runs.NONE}` and `{runs.HOP}` at the same rate and size",
         )
     return checked(path, Made(result.profile, result.notes))
+
+
+def _named(name: str) -> None:
+    if not is_profile_name(name):
+        raise wrong_usage(
+            "ADM801", f"`--name` has {NAME_OF_PROFILE}, and not `{name[:100]}`", hint="write `--name node`"
+        )
 
 
 def _cores(text: str) -> Decimal:

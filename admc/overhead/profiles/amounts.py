@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Final, NamedTuple
 
-from admc.overhead.profiles.law import Amount
+from admc.overhead.profiles.law import Amount, root_of_squares
 
 NANO: Final = 1_000_000_000
 
@@ -63,6 +63,21 @@ def added(amounts: Iterable[Whole | None]) -> Whole:
         low += amount.low or 0
         high += amount.high or 0
     return Whole(value, low if known_low else None, high if known_high and not at_least else None, at_least)
+
+
+def independently_added(amounts: Iterable[Whole | None]) -> Whole:
+    """The same sum, of figures whose errors are independent: squares of their errors add up."""
+    found = tuple(amounts)
+    known = [amount for amount in found if amount is not None]
+    value, low, high, at_least = added(found)
+    down = root_of_squares(None if each.low is None else each.value - each.low for each in known)
+    up = root_of_squares(None if each.high is None else each.high - each.value for each in known)
+    return Whole(
+        value,
+        None if low is None or down is None else value - down,
+        None if high is None or up is None else value + up,
+        at_least,
+    )
 
 
 def shares(total: int, parts: Sequence[Amount], factor: int = 1) -> list[int]:

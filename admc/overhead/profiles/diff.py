@@ -55,11 +55,11 @@ class _Costs(NamedTuple):
 def difference(one: Profile, other: Profile) -> Difference:
     rows = [row for protocol in Protocol for row in _hops(protocol, one.hop(protocol), other.hop(protocol))]
     return Difference(
-        one, other, (*rows, *_components(one, other), *_sidecars(one, other)), tuple(_caution(one, other))
+        one, other, (*rows, *_components(one, other), *_sidecars(one, other)), tuple(cautions(one, other))
     )
 
 
-def _caution(one: Profile, other: Profile) -> Iterator[str]:
+def cautions(one: Profile, other: Profile) -> Iterator[str]:
     for what, a, b in (
         ("latencies", one.method.statistic, other.method.statistic),
         ("machines", one.platform.machine, other.platform.machine),

@@ -23,6 +23,9 @@ NAME: Final = "ADM864"
 
 
 class Fields:
+    absent = "write `null` where the source has no such figure"
+    """What to do about a missing field."""
+
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
 
@@ -46,7 +49,7 @@ class Fields:
         for key in known:
             if key not in node.value and good:
                 place = Span(node.span.source, node.span.start, node.span.start + 1)
-                self.error(SHAPE, f"{what} lacks `{key}`", place, "write `null` where the source has no such figure")
+                self.error(SHAPE, f"{what} lacks `{key}`", place, self.absent)
                 good = False
         return node.value if good else None
 

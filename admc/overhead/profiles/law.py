@@ -10,17 +10,18 @@ a large application has 100,000 figures.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import lcm
+from math import isqrt, lcm
 from typing import Final, NamedTuple
 
 from admc.overhead.profiles.profile import CPU, Curve, Figure, Law, Sizes
 
 ZERO: Final = Fraction(0)
 ONE: Final = Fraction(1)
+_FINE: Final = 10**9
+"""Least divisor of an amount with a rounded end."""
 
 
 class Amount(NamedTuple):
@@ -73,7 +74,7 @@ NOTHING: Final = Amount(0, 0, 0)
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    """The sum. Ends of intervals add up, since figures of one profile share their errors: no error cancels another."""
+    """The sum of amounts that share their errors: ends of intervals add up."""
     found = tuple(amounts)
     if len(found) == 1:
         return found[0]
@@ -87,6 +88,47 @@ def total(amounts: Iterable[Amount]) -> Amount:
         sum(highs) if len(highs) == len(found) else None,
         over,
     )
+
+
+def independent(plus: Iterable[Amount], minus: Iterable[Amount] = ()) -> Amount:
+    """The sum of amounts, less others, whose errors are independent: squares of their errors add up.
+
+    Ends are rounded outwards.
+    """
+    signed = [*((1, amount) for amount in plus), *((-1, amount) for amount in minus)]
+    over = lcm(*{amount.over for _, amount in signed})
+    over *= 1 if over >= _FINE else _FINE
+    value = 0
+    downs: list[int | None] = []
+    ups: list[int | None] = []
+    for sign, amount in signed:
+        part, low, high, _ = amount.over_common(over)
+        value += sign * part
+        down, up = None if low is None else part - low, None if high is None else high - part
+        downs.append(down if sign > 0 else up)
+        ups.append(up if sign > 0 else down)
+    down, up = root_of_squares(downs), root_of_squares(ups)
+    return Amount(value, None if down is None else value - down, None if up is None else value + up, over)
+
+
+def root_of_squares(errors: Iterable[int | None]) -> int | None:
+    """Rounded up; None if an error is not known.
+
+    >>> root_of_squares([3, 4]), root_of_squares([1, 1]), root_of_squares([0]), root_of_squares([3, None])
+    (5, 2, 0, None)
+    """
+    known = []
+    for error in errors:
+        if error is None:
+            return None
+        known.append(error)
+    return hypotenuse(*known)
+
+
+def hypotenuse(*sides: int) -> int:
+    """The root of the sum of squares, rounded up."""
+    squares = sum(side * side for side in sides)
+    return isqrt(squares - 1) + 1 if squares else 0
 
 
 class Estimate(NamedTuple):
@@ -114,41 +156,54 @@ class Line(NamedTuple):
     unit: int
     masses: tuple[Amount, ...]
     """All over one divisor."""
+    knots: tuple[Amount, ...]
+    """The figures at the rates."""
 
     def at(self, rate: Fraction | None) -> tuple[Amount, bool]:
         """The figure at a rate, and whether the rate lies outside of the knots."""
         if self.rates is None or rate is None:
-            return self.knot(0), True
-        after = bisect_left(self.rates, rate)
-        if after == len(self.rates):
-            return self.knot(after - 1), True
-        if self.rates[after] == rate or after == 0:
-            return self.knot(after), self.rates[after] != rate
-        here = rate.numerator * self.unit
+            return self.knots[0], True
+        # In units of 1 / (unit x denominator), all rates are whole numbers.
+        numerator, denominator = rate.numerator, rate.denominator
+        here = numerator * self.unit
+        after = 0
+        for step in self.steps:
+            if step * denominator >= here:
+                break
+            after += 1
+        if after == len(self.steps):
+            return self.knots[after - 1], True
+        met = self.steps[after] * denominator == here
+        if met or after == 0:
+            return self.knots[after], not met
         one, other = self.steps[after - 1], self.steps[after]
         return self._between(
             self.masses[after - 1],
             self.masses[after],
-            other * rate.denominator - here,
-            here - one * rate.denominator,
-            rate.numerator * (other - one),
+            other * denominator - here,
+            here - one * denominator,
+            numerator * (other - one),
         ), False
-
-    def knot(self, index: int) -> Amount:
-        """The figure at a knot."""
-        mass = self.masses[index]
-        if self.rates is None:
-            return mass
-        return mass.times(self.unit, mass.over * self.steps[index])
 
     @staticmethod
     def _between(one: Amount, other: Amount, near: int, far: int, over: int) -> Amount:
+        """Two knots were measured by other runs, so squares of their errors add up."""
+        value = one.part * near + other.part * far
         low = high = None
         if one.low_part is not None and other.low_part is not None:
-            low = one.low_part * near + other.low_part * far
+            low = value - hypotenuse((one.part - one.low_part) * near, (other.part - other.low_part) * far)
         if one.high_part is not None and other.high_part is not None:
-            high = one.high_part * near + other.high_part * far
-        return Amount(one.part * near + other.part * far, low, high, one.over * over)
+            high = value + hypotenuse((one.high_part - one.part) * near, (other.high_part - other.part) * far)
+        return Amount(value, low, high, one.over * over)
+
+
+class MeasuredSizes(NamedTuple):
+    """The smallest and largest measured size and the reference, in units of 1 / `unit` bytes."""
+
+    low: int
+    high: int
+    reference: int
+    unit: int
 
 
 class Function(NamedTuple):
@@ -159,8 +214,7 @@ class Function(NamedTuple):
 
     base: Line
     slope: Line | None
-    sizes: tuple[Fraction, Fraction, Fraction] | None
-    """The smallest and largest measured size, and the reference."""
+    sizes: MeasuredSizes | None
 
     @property
     def depends_on_rate(self) -> bool:
@@ -168,50 +222,57 @@ class Function(NamedTuple):
 
     def estimate(self, rate: Fraction | None, size: int | None) -> Estimate:
         """One request. Without a rate the first knot stands; without a size the reference size does."""
-        return self.of_traffic(rate, {size: ONE})
+        return self.of_traffic(rate, {size: ONE}, ONE)
 
-    def of_traffic(self, rate: Fraction | None, by_size: Mapping[int | None, Fraction]) -> Estimate:
-        """All requests of some traffic, given by size: a cost is linear in the size, so sizes are summed up first."""
+    def of_traffic(self, rate: Fraction | None, by_size: Mapping[int | None, Fraction], requests: Fraction) -> Estimate:
+        """All requests of some traffic, given by size: a cost is linear in the size, so sizes are summed up first.
+
+        `requests` is the sum of all sizes.
+        """
         base, outside = self.base.at(rate)
-        found = base.scaled(next(iter(by_size.values())) if len(by_size) == 1 else sum(by_size.values(), ZERO))
-        known = [size for size in by_size if size is not None]
-        if not known:
+        found = base.scaled(requests)
+        if not any(size is not None for size in by_size):
             return Estimate(found, outside)
         if self.sizes is None:
             return Estimate(found, outside, size_outside=True, no_slope=self.slope is None)
-        low, high, reference = self.sizes
-        size_outside = any(not low <= size <= high for size in known)
-        # Below the smallest measured size, a request costs as much as one of that size.
-        beyond = [(max(Fraction(size), low) - reference, by_size[size]) for size in known]
+        low, high, reference, unit = self.sizes
+        size_outside = False
+        beyond: list[tuple[int, Fraction]] = []
+        for size, share in by_size.items():
+            if size is not None:
+                there = size * unit
+                size_outside = size_outside or not low <= there <= high
+                # Below the smallest measured size, a request costs as much as one of that size.
+                over = max(there, low) - reference
+                if over:
+                    beyond.append((over, share))
         if self.slope is None:
-            return Estimate(found, outside, size_outside, any(more for more, _ in beyond))
+            return Estimate(found, outside, size_outside, bool(beyond))
         slope, slope_outside = self.slope.at(rate)
-        more = sum((more * share for more, share in beyond if more > 0), ZERO)
-        less = sum((-more * share for more, share in beyond if more < 0), ZERO)
-        found = total((found, slope.scaled(more))) if more else found
-        return Estimate(_reduced(found, slope.scaled(less)) if less else found, outside or slope_outside, size_outside)
-
-
-def _reduced(found: Amount, saved: Amount) -> Amount:
-    """`found` less `saved`: the low end of one gives the high end of the difference."""
-    over = lcm(found.over, saved.over)
-    one, other = found.over_common(over), saved.over_common(over)
-    low = None if one.low_part is None or other.high_part is None else one.low_part - other.high_part
-    high = None if one.high_part is None or other.low_part is None else one.high_part - other.low_part
-    return Amount(one.part - other.part, low, high, over)
+        more = sum((over * share for over, share in beyond), ZERO) / unit
+        if more:
+            slopes = (slope.scaled(abs(more)),)
+            found = independent((found, *slopes)) if more > 0 else independent((found,), slopes)
+        return Estimate(found, outside or slope_outside, size_outside)
 
 
 def function(quantity: str, law: Law, sizes: Sizes | None) -> Function:
     slope = None if law.per_byte is None else line(quantity, law.per_byte)
-    exact = None if sizes is None else (Fraction(sizes.low), Fraction(sizes.high), Fraction(sizes.reference))
-    return Function(line(quantity, law.base), slope, exact)
+    return Function(line(quantity, law.base), slope, None if sizes is None else _measured_sizes(sizes))
+
+
+def _measured_sizes(sizes: Sizes) -> MeasuredSizes:
+    exact = [Fraction(size) for size in (sizes.low, sizes.high, sizes.reference)]
+    unit = lcm(*(size.denominator for size in exact))
+    low, high, reference = (int(size * unit) for size in exact)
+    return MeasuredSizes(low, high, reference, unit)
 
 
 def line(quantity: str, curve: Curve) -> Line:
     figures = [amount(knot.figure) for knot in curve]
     rates = tuple(Fraction(knot.rate) for knot in curve if knot.rate is not None)
     if len(rates) < len(figures):
-        return Line(None, (1,), 1, tuple(figures[:1]))
+        return Line(None, (1,), 1, tuple(figures[:1]), tuple(figures[:1]))
     # CPU is given as cores, which are masses already.
     masses = figures if quantity == CPU else [each.scaled(rate) for each, rate in zip(figures, rates, strict=True)]
     return of_masses(rates, masses)
@@ -221,7 +282,9 @@ def of_masses(rates: Sequence[Fraction], masses: Sequence[Amount]) -> Line:
     unit = lcm(*(rate.denominator for rate in rates))
     over = lcm(*(mass.over for mass in masses))
     steps = tuple(int(rate * unit) for rate in rates)
-    return Line(tuple(rates), steps, unit, tuple(mass.over_common(over) for mass in masses))
+    common = tuple(mass.over_common(over) for mass in masses)
+    knots = tuple(mass.times(unit, over * step) for mass, step in zip(common, steps, strict=True))
+    return Line(tuple(rates), steps, unit, common, knots)
 
 
 def together(functions: Sequence[Function]) -> Function:
@@ -234,7 +297,8 @@ def together(functions: Sequence[Function]) -> Function:
 def _sum_of_lines(lines: Sequence[Line]) -> Line:
     rates = sorted({rate for each in lines for rate in each.rates or ()})
     if not rates:
-        return Line(None, (1,), 1, (total(each.knot(0) for each in lines),))
+        figure = total(each.knots[0] for each in lines)
+        return Line(None, (1,), 1, (figure,), (figure,))
     return of_masses(rates, [total(each.at(rate)[0] for each in lines).scaled(rate) for rate in rates])
 
 

@@ -171,6 +171,13 @@ class Profile:
     components: tuple[ComponentCost, ...]
     """By component, protocol, side, kind and arguments."""
 
+    def measures(self, quantity: str) -> bool:
+        """Whether there is any figure of a quantity."""
+        costs: list[Part | ComponentCost] = [*(part for hop in self.hops for part in hop.parts), *self.components]
+        return (quantity == CPU and self.sidecar.idle_cpu is not None) or any(
+            law(each, quantity) is not None for each in costs
+        )
+
     def hop(self, protocol: Protocol) -> HopCost | None:
         return next((hop for hop in self.hops if hop.protocol is protocol), None)
 

@@ -39,6 +39,7 @@ MAX_PARTS: Final = 64
 MAX_COMPONENTS: Final = 2000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _PROFILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}")
+NAME_OF_PROFILE: Final = "at most 100 letters, digits, blanks, `_`, `.` and `-`, first a letter, a digit or `_`"
 _TOP: Final = (
     "schema_version",
     "name",
@@ -80,6 +81,10 @@ def read_profile(source: SourceText, diagnostics: Diagnostics) -> Profile | None
         return None
     found = _Reader(diagnostics).profile(document)
     return found if diagnostics.errors == before else None
+
+
+def is_profile_name(name: str) -> bool:
+    return _PROFILE_NAME.fullmatch(name) is not None
 
 
 class _Reader(LawFields):
@@ -141,8 +146,8 @@ class _Reader(LawFields):
 
     def _profile_name(self, node: Node) -> str | None:
         name = self.text(node, "`name`")
-        if name is not None and not _PROFILE_NAME.fullmatch(name):
-            self.error(SHAPE, "`name` has at most 100 letters, digits, blanks, `_`, `.` and `-`", node.span)
+        if name is not None and not is_profile_name(name):
+            self.error(SHAPE, f"`name` has {NAME_OF_PROFILE}", node.span)
             return None
         return name
 

@@ -6,7 +6,7 @@ Compile, explain and serve get the profile of a program here, so that all of the
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from admc.overhead.profiles.read import read_profile
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
 from dsl.files.reading import decode
 from dsl.program import ProfileSource, Program
-from dsl.text import SourceText
+from dsl.text import SourceText, Span
 
 _FOLDER = Path(__file__).with_name("built_in")
 ENDING = ".json"
@@ -46,8 +46,22 @@ def profile_of(program: Program, folder: str = "") -> NamedProfile | None:
 
 def named_profile(named: str) -> NamedProfile:
     """A profile by the path of its file or the name of a built-in one. Raises `CommandError` (exit 1)."""
+    text = _named_text(named)
+    return built_in(named) if text is None else _read(named, text, "")
+
+
+def named_source(named: str, span: Span) -> ProfileSource:
+    """The same as the statement `profile` of a program would name it. Raises `CommandError` (exit 1)."""
+    text = _named_text(named)
+    if text is not None:
+        _read(named, text, "")
+    return ProfileSource(named, span, text)
+
+
+def _named_text(named: str) -> SourceText | None:
+    """The text of a file; None for a built-in profile."""
     if named in built_in_names() and not present(Path(named)):
-        return built_in(named)
+        return None
     if not named.endswith(ENDING) and not present(Path(named)):
         raise wrong_usage(
             "ADM866",
@@ -59,7 +73,7 @@ def named_profile(named: str) -> NamedProfile:
     text = decode(named, content, None, diagnostics)
     if text is None:
         raise CommandError(Exit.INPUT, diagnostics.items)
-    return _read(named, text, "")
+    return text
 
 
 def built_in_names() -> tuple[str, ...]:
@@ -73,7 +87,9 @@ def built_in(name: str) -> NamedProfile:
     return _read(name, SourceText(f"{name}{ENDING}", text), "")
 
 
+@lru_cache(maxsize=2)
 def _read(named: str, text: SourceText, folder: str) -> NamedProfile:
+    """Several stages of a compile ask for the profile of one program."""
     diagnostics = Diagnostics()
     profile = read_profile(text, diagnostics)
     if profile is None:

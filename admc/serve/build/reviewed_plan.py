@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.compile.pipeline import expressible, folder_of, load_program
+from admc.compile.pipeline import costs_of, expressible, folder_of, load_program
 from admc.exits import CommandError, wrong_usage
 from admc.plan.read import read_plan
 from admc.serve.file_watch import look
@@ -60,10 +60,13 @@ def placed(
 def checked(path: Path, plan: Plan, program: Program) -> Placement:
     """The placement of a plan, if the verifier accepts it for this program. Raises `CommandError`."""
     _same_files(path, plan, program)
+    _same_profile(path, plan, program)
     placement = _placement(path, plan, program)
+    from solver.rules.options import decision_points
     from solver.verify.verifier import verify
 
-    violations = verify(program, placement, older_levels=plan.schema_version == 1)
+    costs = costs_of(program, decision_points(program) if program.profile else (), folder_of(path))
+    violations = verify(program, placement, costs, older_levels=plan.schema_version == 1)
     if violations:
         messages = "; ".join(violation.message for violation in violations[:SHOWN])
         raise _unfit(path, messages, "compile again to write a new one; a plan must not be edited", code="ADM853")
@@ -81,6 +84,22 @@ def _same_files(path: Path, plan: Plan, program: Program) -> None:
             path,
             f"{names} {'has' if len(others) == 1 else 'have'} changed since",
             "compile again to write a new plan, or put back what it was made from",
+        )
+
+
+def _same_profile(path: Path, plan: Plan, program: Program) -> None:
+    """A profile that admc brings is no file of the program, and may be another one in another release."""
+    if plan.profile is None and program.profile is None:
+        return
+    from admc.overhead.profiles.source import profile_of
+
+    found = profile_of(program, folder_of(path))
+    if (found and found.sha256) != (plan.profile and plan.profile.sha256):
+        named = found.named if found is not None else "none"
+        raise _unfit(
+            path,
+            f"the profile `{named}` has changed since",
+            "compile again to write a new plan: costs are estimated by other figures now",
         )
 
 

@@ -35,6 +35,10 @@ class SnapshotSet(NamedTuple):
     passthrough: Snapshot | None
     """For proxies of all other services; None without redirection, since they receive no connections then."""
 
+    def updated(self, changed: SnapshotSet) -> SnapshotSet:
+        """These, with other snapshots for some services."""
+        return SnapshotSet({**self.by_service, **changed.by_service}, changed.passthrough or self.passthrough)
+
 
 @no_collection()
 def snapshots(

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.compile.pipeline import folder_of, load_program, place_program
+from admc.compile.pipeline import folder_of, load_program, overhead_of, place_program
 from admc.emit.emission import addresses_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.build import build
@@ -29,7 +29,6 @@ from dsl.files.folders import folder_reader
 from emitters.addresses import Addresses, loopback
 from emitters.envoy import Mode
 from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
-from solver.placement import Costs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +116,7 @@ def read(source: Source, endpoints: Sequence[bytes], *, with_recipe: bool = Fals
     if with_recipe:
         used = next((content for content in endpoints if digest(content) == state.endpoints_digest), None)
         inputs = {item.path: contents[item.path] for item in program.inputs}
-        plan = to_json(build(program, placement, Costs()))
+        plan = to_json(build(program, placement, overhead_of(program, placement, folder_of(source.path))))
         recipe = Recipe(program.inputs[0].path, source.mode.value, inputs, plan, used)
     return ReadResult(state, (*findings, *program.warnings), folder_of(source.path), stats, recipe)
 

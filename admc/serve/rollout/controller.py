@@ -24,6 +24,7 @@ from admc.serve.rollout.redirection import Redirection
 from admc.serve.state_dir.manifest import SECRET_BYTES, plans_of
 from admc.serve.state_dir.store import Position
 from emitters.envoy import Mode
+from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from admc.rollout.model import Step
     from admc.rollout.reducer import Observation
     from admc.rollout.rollout_state import RolloutState
-    from admc.serve.build.source import State
     from admc.serve.rollout.plans import Planned
+    from admc.serve.rollout.publisher import Prepared
     from xds_server.transport.server import XdsServer
 
     Store = Callable[[Position | None], Awaitable[None]]
@@ -91,6 +92,12 @@ class Rollout:
         return state.now.goal is not None or state.queued is not None or self._arrives
 
     @property
+    def _present(self) -> RolloutState:
+        """The state, once a first plan is published."""
+        assert self.state is not None  # noqa: S101 - the caller looked
+        return self.state
+
+    @property
     def text(self) -> str:
         """What the rollout waits for, in a sentence; empty if none is under way."""
         state = self.state
@@ -106,11 +113,7 @@ class Rollout:
             if self.state is None:
                 await self._begin(planned)
                 return
-            name = planned.digest
-            if name in self.plans:
-                await asyncio.to_thread(self.plans.relocate, name, planned)
-            else:
-                self.plans.put(planned)
+            name = await asyncio.to_thread(self.plans.put, planned)
             try:
                 await asyncio.to_thread(self.plans.compare, name)
                 if name != self.state.newest:
@@ -119,13 +122,13 @@ class Rollout:
             finally:
                 self.plans.forget_all_but(plans_of(self.state))
             # While the plan waits, its addresses are published with the label that proxies have.
-            await asyncio.to_thread(self.plans.relocate, name, planned)
+            await asyncio.to_thread(self.plans.relocate, planned)
             await self._again()
 
     async def relocate(self, planned: Planned) -> None:
         """Publish the same plan at other addresses."""
         async with self._turn:
-            await asyncio.to_thread(self.plans.relocate, planned.digest, planned)
+            await asyncio.to_thread(self.plans.relocate, planned)
             await self._again()
 
     async def abort(self) -> str:
@@ -157,16 +160,13 @@ class Rollout:
             for name in planned:
                 await asyncio.to_thread(self.plans.compare, name)
             await asyncio.to_thread(self.plans.has_steps, position.rollout.now.base, position.rollout.newest)
-            if position.rollout.now.goal is not None:
-                step = self._step(position.rollout)
-                redirected = step is not None and self.plans.state(position.rollout.now).source.mode is Mode.REDIRECT
-                old = self.plans[position.rollout.now.base].placed
-                await asyncio.to_thread(self._redirection.resume, old, redirected=redirected)
-                if step is not None and redirected:
-                    addresses = self.plans.state(position.rollout.now).addresses
-                    await asyncio.to_thread(self._redirection.ask, step.redirected, addresses)
+            if self._redirects(position.rollout.now):
+                await asyncio.to_thread(self._redirection.resume)
+            await self._ask(position.rollout)
             state = await self._with_renamed(position.rollout)
-            await self._publish(state, state.now.base)
+            # What was stored may be published, and may not: connections may be of each of these plans.
+            earlier = sorted(plan for each in state.may_have for plan in each.label.plans)
+            await self._hand_over(state, await self._prepared(state, *earlier))
             self.state = state
             self._arrives = state.now.goal is None and state.proven != state.now
 
@@ -204,17 +204,18 @@ class Rollout:
         name = self.plans.put(planned)
         state = begun(name, secrets.token_bytes(SECRET_BYTES))
         try:
+            if self._redirects(state.now):
+                await asyncio.to_thread(self._redirection.begin, planned.placed)
             await self._store(self._position(state))
         except CommandError:
             LOG.warning("first_plan_not_kept")
-        await self._publish(state, name)
+        await self._publish(state)
         self.state = state
 
     def _try(self, name: str, bases: Sequence[str]) -> None:
         """Build the steps that will lead to a plan, from the first of some plans from which they are safe. Raises
         `CommandError` if none are, so that the caller does not take the plan for the active one."""
-        state = self.state
-        assert state is not None  # noqa: S101 - the caller looked
+        state = self._present
         move = state.moves + 1
         for base in bases:
             label = Label(base, name, STEPS[0], move)
@@ -227,35 +228,30 @@ class Rollout:
                 return
 
     def _observe(self) -> Observation:
-        state = self.state
-        assert state is not None  # noqa: S101 - the caller looked
-        step = self._step(state)
-        ready = step is None or not self._redirection.missing(step)
-        return self.publisher.observe(state, self.plans, None if step is None else step.services, ready=ready)
+        step = self._step(self._present)
+        missing = () if step is None else self._redirection.missing(step)
+        return self.publisher.observe(self._present, self.plans, None if step is None else step.services, missing)
 
     def _step(self, state: RolloutState) -> Step | None:
         return None if state.now.goal is None else self.plans.step(state.now, state.key)
 
     async def _command(self, command: Command) -> None:
-        assert self.state is not None  # noqa: S101 - the caller looked
-        await self._advance(reduce(self.state, self._observe(), command), stored=True)
+        await self._advance(reduce(self._present, self._observe(), command), stored=True)
         await self._look()
 
     async def _look(self) -> None:
-        state = self.state
-        assert state is not None  # noqa: S101 - the caller looked
+        state = self._present
         began = time.monotonic()
         seen = self._observe()
-        step = self._step(state)
-        missing = () if step is None else self._redirection.missing(step)
-        self._wait(progress.waits(state, seen, self.plans, missing))
+        self._wait(progress.waits(state, seen, self.plans))
         ended = time.monotonic()
         self._due = ended + (ended - began) / LOOK_SHARE
         try:
             await self._advance(reduce(state, seen))
             if self._arrives and self.state == state and all(each.has_now for each in seen.clients):
-                await self._arrive()
-        except CommandError as error:
+                self._arrives = False
+                LOG.info("rollout_over", extra={"state": self.plans[state.now.base].state.version})
+        except (CommandError, SnapshotError) as error:
             # The rollout stays at this label until the folder can be written, or the addresses change.
             self._failed()
             self.waits = progress.causes(error)
@@ -273,18 +269,23 @@ class Rollout:
         self.waits = waits
 
     async def _advance(self, state: RolloutState, *, stored: bool = False) -> None:
-        """Store a state, and publish its label. Raises `CommandError`: then nothing has changed."""
-        before = self.state
-        assert before is not None  # noqa: S101 - the caller looked
+        """Store a state, and publish its label. Raises `CommandError` or `SnapshotError`: then nothing has
+        changed."""
+        before = self._present
         if state == before:
             return
         if state.now != before.now:
+            # There may be no snapshots of it, and then its redirection is not needed either.
+            prepared = await self._prepared(state, before.now.goal or before.now.base)
             await self._ask(state)
-            await asyncio.to_thread(self.plans.content, state.now, state.key)  # Envoy may not be able to express it
-            await self._store(self._position(state))
+            try:
+                await self._store(self._position(state))
+            except CommandError:
+                await self._ask(before)  # the label that proxies have goes on needing its redirection
+                raise
             self._stored = state
             self.publisher.labelled()
-            await self._publish(state, before.now.goal or before.now.base)
+            await self._hand_over(state, prepared)
             self.state, self._stored = state, None
             self._arrives = state.now.goal is None
             self._log(before, state)
@@ -293,45 +294,47 @@ class Rollout:
             if stored or state.back != before.back:
                 await self._store(self._position(state))
             if state.kept != before.kept:
-                await self._publish(state, state.now.base)
+                await self._publish(state)
             self.state = state
-
-    async def _arrive(self) -> None:
-        """Every proxy has the plan at rest. Raises `CommandError` if the folder cannot be written."""
-        assert self.state is not None  # noqa: S101 - the caller looked
-        plan = self.plans[self.state.now.base]
-        await asyncio.to_thread(self._redirection.rest, plan.placed)
-        self._arrives = False
-        LOG.info("rollout_over", extra={"state": plan.state.version})
 
     async def _again(self) -> None:
         """Publish the same label at other addresses."""
-        state = self.state
-        assert state is not None  # noqa: S101 - the caller looked
+        state = self._present
         await self._ask(state)
-        await self._publish(state, state.now.base)
+        await self._publish(state)
 
-    async def _publish(self, state: RolloutState, before: str) -> None:
+    async def _publish(self, state: RolloutState) -> None:
+        """Publish a label again, or the first one."""
+        await self._hand_over(state, await self._prepared(state, state.now.base))
+
+    async def _prepared(self, state: RolloutState, *before: str) -> Prepared:
+        """What to publish of a state. `before`: the plans in one of which older connections have what is published.
+        Raises `CommandError` or `SnapshotError`."""
         content = await asyncio.to_thread(self.plans.content, state.now, state.key)
         after = state.now.goal or state.now.base
-        guards = await asyncio.to_thread(self.plans.guards, before, after) if before in self.plans else frozenset()
-        prepared = await asyncio.to_thread(self.publisher.prepared, state, content, guards)
+        steady = [await asyncio.to_thread(self.plans.guards, each, after) for each in before if each in self.plans]
+        guards = frozenset.intersection(*steady) if steady else frozenset()
+        return await asyncio.to_thread(self.publisher.prepared, state, content, guards)
+
+    async def _hand_over(self, state: RolloutState, prepared: Prepared) -> None:
         count = await self.publisher.publish(prepared)
         if count:
-            LOG.info("published", extra={"groups": count, "state": self.plans[after].state.version})
+            version = self.plans[state.now.goal or state.now.base].state.version
+            LOG.info("published", extra={"groups": count, "state": version})
+
+    def _redirects(self, label: Label) -> bool:
+        return self.plans.state(label).source.mode is Mode.REDIRECT
 
     async def _ask(self, state: RolloutState) -> None:
         """Request the redirection that a label needs."""
-        step, at = self._step(state), self.plans.state(state.now)
-        if at.source.mode is not Mode.REDIRECT:
+        if not self._redirects(state.now):
             return
-        before, placed = self.state, self.plans[state.now.base].placed
+        before, step = self.state, self._step(state)
         if before is not None and before.now.goal is None and before.now != state.now:
-            old = self.plans[before.now.base].placed
-            await asyncio.to_thread(self._redirection.begin, old, redirected=True)
-        redirected = dict.fromkeys(hosts(state.now, self.plans), placed) if step is None else step.redirected
-        if before is not None:  # the rules of the first plan count as loaded
-            await asyncio.to_thread(self._redirection.ask, redirected, at.addresses)
+            old = self.plans[before.now.base].placed if self._redirects(before.now) else None
+            await asyncio.to_thread(self._redirection.begin, old)
+        placed = self.plans[state.now.base].placed if step is None else step.merged
+        await asyncio.to_thread(self._redirection.ask, placed, self.plans.state(state.now).addresses)
 
     def _log(self, before: RolloutState, state: RolloutState) -> None:
         step = self._step(state)
@@ -367,15 +370,11 @@ class Rollout:
         async with self._turn:
             await store(self.position)
 
-    async def keep(self, *, force: State | None = None) -> bool:
-        """Write the files of redirection again that were changed from outside; returns whether there were any. Raises
+    async def keep(self) -> bool:
+        """Write the files of redirection again if one was changed from outside; returns whether one was. Raises
         `CommandError`."""
         async with self._turn:
-            state, rest = self.state, None
-            if state is not None and state.now.goal is None and force is not None:
-                redirected = force.source.mode is Mode.REDIRECT
-                rest = (self.plans[state.now.base].placed, force.addresses) if redirected else None
-            return await asyncio.to_thread(self._redirection.keep, rest)
+            return await asyncio.to_thread(self._redirection.keep)
 
     async def _confirm(self) -> None:
         """Read the confirmations of requested redirection."""

@@ -50,19 +50,24 @@ class Planned(NamedTuple):
         return version(self.placed)
 
 
-class _Between(NamedTuple):
-    """What differs between two plans."""
+class _Change:
+    """From one plan to another: what differs between them, and the steps."""
 
-    moves: frozenset[str]
-    changes: frozenset[str]
-    guards: frozenset[Guard]
+    def __init__(self, old: Placed, new: Placed) -> None:
+        diff = Diff(old, new)
+        self.moves, self.changes, self.guards = diff.moved, diff.concerned, steady_guards(old, new)
+        self.is_safe: bool | None = None
+        """Whether safe steps lead to the new plan, or none are needed. None: not known yet."""
+        self.emitted: tuple[Addresses, Emitted] | None = None
+        """What all steps have in common, at the addresses for which it was made."""
+        self._plans = old, new
+        self._steps: dict[bytes, Mapping[StepName, Step]] = {}
 
-
-class _Steps(NamedTuple):
-    """What all steps between two plans have in common, at some addresses."""
-
-    addresses: Addresses
-    emitted: Emitted
+    def steps(self, key: bytes) -> Mapping[StepName, Step]:
+        """The steps, by the key of their markers. Raises `EmitError` where none is safe."""
+        if key not in self._steps:
+            self._steps = {key: steps(*self._plans, key)}
+        return self._steps[key]
 
 
 class Plans:
@@ -70,10 +75,7 @@ class Plans:
 
     def __init__(self) -> None:
         self._plans: dict[str, Planned] = {}
-        self._between: dict[tuple[str, str], _Between] = {}
-        self._steps: dict[tuple[str, str, bytes], Mapping[StepName, Step]] = {}
-        self._emitted: dict[tuple[str, str], _Steps] = {}
-        self._safe: dict[tuple[str, str], bool] = {}
+        self._changes: dict[tuple[str, str], _Change] = {}
 
     def __getitem__(self, name: str) -> Planned:
         return self._plans[name]
@@ -82,77 +84,66 @@ class Plans:
         return name in self._plans
 
     def put(self, planned: Planned) -> str:
+        """Add a plan; returns its name. One that is there already gets other addresses."""
         name = planned.digest
-        self._plans[name] = planned
+        if name in self._plans:
+            self.relocate(planned)
+        self._plans.setdefault(name, planned)
         return name
 
     def forget_all_but(self, names: Collection[str]) -> None:
         self._plans = {name: plan for name, plan in self._plans.items() if name in names}
-        self._between = {pair: each for pair, each in self._between.items() if {*pair} <= self._plans.keys()}
-        self._steps = {key: each for key, each in self._steps.items() if {*key[:2]} <= self._plans.keys()}
-        self._emitted = {pair: each for pair, each in self._emitted.items() if {*pair} <= self._plans.keys()}
-        self._safe = {pair: each for pair, each in self._safe.items() if {*pair} <= self._plans.keys()}
+        self._changes = {pair: each for pair, each in self._changes.items() if {*pair} <= self._plans.keys()}
 
     @no_collection()
     def compare(self, name: str) -> None:
         """Find what differs between a plan and each other one. It may take seconds."""
         for other in self._plans:
-            self._compare(other, name)
-            self._compare(name, other)
+            self._change(other, name)
+            self._change(name, other)
 
-    def _compare(self, old: str, new: str) -> _Between:
-        if (old, new) not in self._between:
-            pair = self._plans[old].placed, self._plans[new].placed
-            diff = Diff(*pair)
-            self._between[old, new] = _Between(diff.moved, diff.concerned, steady_guards(*pair))
-        return self._between[old, new]
+    def _change(self, old: str, new: str) -> _Change:
+        if (old, new) not in self._changes:
+            self._changes[old, new] = _Change(self._plans[old].placed, self._plans[new].placed)
+        return self._changes[old, new]
 
     def moves(self, old: str, new: str) -> frozenset[str]:
-        return self._compare(old, new).moves
+        return self._change(old, new).moves
 
     def changes(self, old: str, new: str) -> frozenset[str]:
-        return self._compare(old, new).changes
+        return self._change(old, new).changes
 
     def guards(self, old: str, new: str) -> frozenset[Guard]:
-        return self._compare(old, new).guards
+        return self._change(old, new).guards
 
     @no_collection()
     def step(self, label: Label, key: bytes) -> Step:
         """Raises `CommandError` where no step is safe."""
         assert label.goal is not None  # noqa: S101 - the caller looked
         assert label.step is not None  # noqa: S101
-        at = (label.base, label.goal, key)
-        if at not in self._steps:
-            old, new = self._plans[label.base], self._plans[label.goal]
-            try:
-                self._steps[at] = steps(old.placed, new.placed, key)
-            except EmitError as error:
-                raise refused(new.state, error) from error
-        return self._steps[at][label.step]
+        try:
+            return self._change(label.base, label.goal).steps(key)[label.step]
+        except EmitError as error:
+            raise refused(self._plans[label.goal].state, error) from error
 
     def try_steps(self, label: Label, key: bytes) -> None:
         """Build the steps of a move, if one is needed. Raises `CommandError` where none are safe."""
-        if label.goal is None or not self.moves(label.base, label.goal):
-            return
-        pair = label.base, label.goal
-        try:
+        change = self._change(label.base, label.goal or label.base)
+        if change.moves:
+            change.is_safe = False
             for step in (STEPS[0], STEPS[-1]):
                 self.content(label._replace(step=step), key)
-        except CommandError:
-            self._safe[pair] = False
-            raise
-        self._safe[pair] = True
+        change.is_safe = True
 
     def has_steps(self, old: str, new: str) -> bool:
         """Whether safe steps lead from one plan to another, or none are needed."""
-        if (old, new) not in self._safe:
+        change = self._change(old, new)
+        if change.is_safe is None:
             try:
-                if self.moves(old, new):
-                    steps(self._plans[old].placed, self._plans[new].placed, b"")
-                self._safe[old, new] = True
+                change.is_safe = not change.moves or bool(change.steps(b""))
             except EmitError:
-                self._safe[old, new] = False
-        return self._safe[old, new]
+                change.is_safe = False
+        return change.is_safe
 
     def state(self, label: Label) -> State:
         """The state at whose addresses a label is published."""
@@ -173,10 +164,9 @@ class Plans:
     def _of_adms(self, label: Label, key: bytes) -> SnapshotSet:
         base = self._made(label.base)
         if label.goal is None:
-            self._emitted.clear()
             return base
         step, state = self.step(label, key), self.state(label)
-        made = self._emit(label.base, label.goal, step, state).at(step)
+        made = self._emitted(self._change(label.base, label.goal), step, state).at(step)
         rest = base.by_service
         if state.source.mode is Mode.EXPLICIT:
             # Without redirection each program has other addresses, and no two ADMs can listen at one.
@@ -184,16 +174,15 @@ class Plans:
         others = {name: item for name, item in rest.items() if name not in step.services}
         return SnapshotSet(others | {name: snapshot(each) for name, each in made.items()}, base.passthrough)
 
-    def _emit(self, old: str, new: str, step: Step, state: State) -> Emitted:
+    def _emitted(self, change: _Change, step: Step, state: State) -> Emitted:
         """What all steps between two plans have in common. Addresses may change between two steps."""
-        found = self._emitted.get((old, new))
-        if found is None or found.addresses != state.addresses:
+        if change.emitted is None or change.emitted[0] != state.addresses:
             try:
                 emitted = Emitted(step, state.addresses, state.source.mode, only=step.services)
             except EmitError as error:
                 raise refused(state, error) from error
-            found = self._emitted[old, new] = _Steps(state.addresses, emitted)
-        return found.emitted
+            change.emitted = state.addresses, emitted
+        return change.emitted[1]
 
     def _made(self, name: str) -> SnapshotSet:
         planned = self._plans[name]
@@ -203,16 +192,15 @@ class Plans:
         assert planned.groups is not None  # noqa: S101 - just made
         return planned.groups
 
-    def relocate(self, name: str, new: Planned) -> None:
-        """Other addresses came with a plan: they hold for the others, too. `new` has what they change of that plan."""
-        before = self._plans[name]
-        made = before.groups
-        if made is not None and new.groups is not None:
-            made = SnapshotSet({**made.by_service, **new.groups.by_service}, new.groups.passthrough or made.passthrough)
-        self._plans[name] = new._replace(groups=made)
-        for other, planned in self._plans.items():
-            if other != name and is_elsewhere(planned.state, new.state):
-                self._plans[other] = _moved(planned, new.state)
+    def relocate(self, new: Planned) -> None:
+        """Other addresses came with a plan: they hold for the others, too. `new` has what they change of that plan,
+        which may be forgotten already."""
+        for name, planned in self._plans.items():
+            if name == new.digest:
+                made = planned.groups and new.groups and planned.groups.updated(new.groups)
+                self._plans[name] = new._replace(groups=made)
+            elif is_elsewhere(planned.state, new.state):
+                self._plans[name] = _moved(planned, new.state)
 
     @property
     def recipes(self) -> dict[str, Recipe]:
@@ -223,8 +211,7 @@ def _moved(planned: Planned, newer: State) -> Planned:
     state = elsewhere(planned.state, newer)
     made = planned.groups
     if made is not None:
-        different = changed(planned.state, state)
-        made = SnapshotSet({**made.by_service, **different.by_service}, different.passthrough or made.passthrough)
+        made = made.updated(changed(planned.state, state))
         if state.source.mode is Mode.REDIRECT:
             made = made._replace(passthrough=without_adm(state))
     recipe = planned.recipe

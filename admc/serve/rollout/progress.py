@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from admc.exits import Exit, wrong_usage
+from admc.exits import CommandError, Exit, wrong_usage
 from admc.rollout.reducer import CommandName, blocking, lacking
 from admc.serve.rollout.plans import hosts
+from admc.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from admc.exits import CommandError
     from admc.rollout.reducer import Client, Observation
     from admc.rollout.rollout_state import Label, RolloutState
     from admc.serve.rollout.plans import Plans
     from solver.placement import Placement
+    from xds_server.resources.snapshot import SnapshotError
 
 SHOWN: Final = 3
 """How many names, or things that are waited for, a sentence has."""
+NAMED: Final = 5
+"""How many proxies of a service a sentence names."""
+LONGEST: Final = 100
+"""How much of a proxy's name a sentence shows."""
 DIGITS: Final = 8
 """Of the version of a state, as in `admc status`."""
 MENDS: Final = "a newer plan"
@@ -33,22 +38,22 @@ def phase(label: Label) -> str:
     return "plan" if label.step is None else label.step.value
 
 
-def waits(state: RolloutState, seen: Observation, plans: Plans, missing: Sequence[str] = ()) -> tuple[str, ...]:
-    """What the rollout waits for before it publishes the next label, or is over: one sentence for each service.
-    `missing` are the services whose redirection is not confirmed."""
+def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
+    """What the rollout waits for before it publishes the next label, or is over: one sentence for each service."""
     if state.now.goal is None:
         return _at_rest(state, seen, plans)
     behind = _behind(frozenset(each.service for each in lacking(state, seen)), seen, hosts(state.now, plans))
     if behind:
         return behind
-    involved = seen.involved or frozenset()
-    if older := frozenset(each.service for each in seen.clients if each.older and each.service in involved):
+    if older := frozenset(each.service for each in seen.concerned if each.older):
         return _older(older)
-    return tuple(f"`{name}`: its interception" for name in missing)
+    return tuple(f"`{name}`: its interception" for name in seen.missing)
 
 
-def causes(error: CommandError) -> tuple[str, ...]:
+def causes(error: CommandError | SnapshotError) -> tuple[str, ...]:
     """Why the next label cannot be published. Where no safe steps lead to a plan, another plan is needed."""
+    if not isinstance(error, CommandError):
+        return (str(error),)
     unsafe = error.exit_code is Exit.NO_PLACEMENT
     return tuple(
         f"{item.message} ({item.hint})" if unsafe and item.hint else item.message for item in error.diagnostics
@@ -79,14 +84,19 @@ def _behind(
 
 def _lack(name: str, clients: Sequence[Client], mends: str, *, hosts_adm: bool) -> str:
     there = [each for each in clients if not each.is_away]
-    refusing = sum(each.refuses for each in there)
-    if refusing:
-        return f"`{name}`: {refusing} of {len(there)} proxies refused it ({mends} mends that)"
+    if refusing := [each.node for each in there if each.refuses]:
+        return f"`{name}`: {len(refusing)} of {len(there)} proxies refused it: {_named(refusing)} ({mends} mends that)"
     if len(there) < len(clients):
         connected = f"`{name}`: {len(there)} of {len(clients)} proxies are connected"
         return connected if hosts_adm else f"{connected} ({WITHDRAWN})"
-    behind = sum(not each.has_now for each in there)
-    return f"`{name}`: {behind} of {len(there)} proxies have not acknowledged"
+    behind = [each.node for each in there if not each.has_now]
+    return f"`{name}`: {len(behind)} of {len(there)} proxies have not acknowledged: {_named(behind)}"
+
+
+def _named(nodes: Sequence[str]) -> str:
+    """Proxies by the names that they give themselves."""
+    names = [f"`{visible(node[:LONGEST])}`" for node in sorted(nodes)]
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if names[NAMED:] else "")
 
 
 def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.rollout.reducer import Client, Observation
 from admc.rollout.retention import retained
@@ -39,8 +39,20 @@ Proxy = tuple[str, str]
 """Service and node id."""
 
 
+class Prepared(NamedTuple):
+    """What is to be published."""
+
+    services: frozenset[str]
+    """All services with a snapshot."""
+    content: Mapping[str, Snapshot]
+    """Service -> its snapshot, where that changes."""
+    whole: Mapping[str, Snapshot]
+    """The same with what older connections need."""
+
+
 class Publisher:
-    """What is published, and which proxies have it. All calls belong on the event loop, except `prepared`."""
+    """What is published, and which proxies have it. All calls belong on the event loop, except `prepared`, which
+    changes nothing."""
 
     def __init__(self, server: XdsServer) -> None:
         self._server = server
@@ -75,24 +87,24 @@ class Publisher:
                 found.update(Chain(name, chain) for chain in _chains(before) - _chains(content.by_service[name]))
         return frozenset(found)
 
-    def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> dict[str, Snapshot]:
-        """The snapshots to publish for services whose snapshot changes."""
+    def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> Prepared:
+        """What to publish for a label. Raises `SnapshotError` if a snapshot refers to what it does not have."""
         store = self._server.store
-        self._chains.clear()
         wanted = dict(content.by_service)
         if content.passthrough is not None:
             wanted |= {name: content.passthrough for name in store.groups if name not in wanted}
-        self._wanted = frozenset(wanted)
         kept: dict[str, set[Reference]] = {name: set() for name in wanted}
         for chain in state.kept:
             kept.setdefault(chain.service, set()).update(Reference(each, chain.name) for each in (ROUTES, EXTENSION))
         before = {name: item for name in wanted if (item := self._held(name)) is not None}
         new = {name: item for name, item in wanted.items() if self._differs(name, item, bool(kept[name]))}
         subscribed = {name: frozenset(each) for name, each in kept.items()}
-        whole = retained(before, new, subscribed, guards)
-        for name, item in new.items():
-            self._plan(name, item, whole[name])
-        return whole
+        latest = {name: item for name in new if (item := self._published(name)) is not None}
+        whole = retained(before, new, subscribed, guards, latest)
+        for item in whole.values():
+            item.check()
+            _ = item.version  # computed here: for 10,000 snapshots it would block the server
+        return Prepared(frozenset(wanted), new, whole)
 
     def _differs(self, name: str, item: Snapshot, keeps: bool) -> bool:
         own = self._content.get(name)
@@ -118,8 +130,7 @@ class Publisher:
         """What the connections through the proxies of a service use: what is published, but of what a proxy refuses,
         the version before."""
         store = self._server.store
-        current, initial = store.current(service), store.initial(service)
-        published = self.frozen.get(service) or current
+        current, initial, published = store.current(service), store.initial(service), self._published(service)
         if published is None or initial is None or initial is current:
             return published
         found = {
@@ -130,20 +141,24 @@ class Publisher:
         }
         return Snapshot.of(found.values(), elsewhere=published.elsewhere | initial.elsewhere)
 
+    def _published(self, service: str) -> Snapshot | None:
+        """What was published last, with what older connections need."""
+        return self.frozen.get(service) or self._server.store.current(service)
+
     def labelled(self) -> None:
         """The caller is about to publish another label."""
         views = self._views()
         self._served = set(self._server.registry.groups)
         self._earlier = frozenset((each.group, each.node.id) for each in views)
 
-    async def publish(self, snapshots: Mapping[str, Snapshot]) -> int:
+    async def publish(self, prepared: Prepared) -> int:
         """Hand snapshots to the store; returns how many are new."""
-        store, count = self._server.store, 0
+        store, snapshots, count = self._server.store, prepared.whole, 0
+        self._chains.clear()
+        self._wanted = prepared.services
+        for name, item in prepared.content.items():
+            self._plan(name, item, snapshots[name])
         names = [name for name, item in snapshots.items() if _version(store.current(name)) != item.version]
-        for start in range(0, len(names), AT_ONCE):
-            for name in names[start : start + AT_ONCE]:
-                snapshots[name].check()
-            await asyncio.sleep(0)
         for start in range(0, len(names), AT_ONCE):
             count += store.publish_all({name: snapshots[name] for name in names[start : start + AT_ONCE]})
             await asyncio.sleep(0)
@@ -158,7 +173,7 @@ class Publisher:
         return self._server.registry.views(tuple(self._server.registry.groups))
 
     def observe(
-        self, state: RolloutState, plans: Plans, involved: frozenset[str] | None, *, ready: bool
+        self, state: RolloutState, plans: Plans, involved: frozenset[str] | None, missing: tuple[str, ...]
     ) -> Observation:
         """What proxies have now. A proxy that its source lists counts even if it is not connected."""
         now, views = time.monotonic(), self._views()
@@ -175,12 +190,12 @@ class Publisher:
         earlier = (holding.services for holding in state.may_have if holding.label != state.now)
         kept = {chain.service for chain in state.kept}
         for name in hosts(state.now, plans).union(kept, *earlier):
-            missing = replicas(plans[state.newest].state, name) - len(there.get(name, ()))
+            away = replicas(plans[state.newest].state, name) - len(there.get(name, ()))
             served = self._served is None or name in self._served
-            clients += [Client(name, served, has_now=False, refuses=False, is_away=True)] * max(0, missing)
+            clients += [Client(name, served, has_now=False, refuses=False, is_away=True)] * max(0, away)
         current = {name: item for name in self._versions if (item := self._server.store.current(name))}
         chains = {name: self._chains_of(item) for name, item in current.items()}
-        return Observation(tuple(clients), ready, plans.moves, plans.changes, involved, chains, plans.has_steps)
+        return Observation(tuple(clients), missing, plans.moves, plans.changes, involved, chains, plans.has_steps)
 
     def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float], *, waits: bool) -> Client:
         store, proxy = self._server.store, (view.group, view.node.id)
@@ -198,7 +213,8 @@ class Publisher:
         # Of a proxy that does not have `now` yet, its older connections decide nothing.
         older = self._older(view, current) if has and waits else NONE
         fresh = view.fresh and not view.acknowledged and proxy not in self._earlier
-        return Client(view.group, served=True, has_now=has, refuses=refuses, fresh=fresh, older=older)
+        node = view.node.id
+        return Client(view.group, served=True, has_now=has, refuses=refuses, fresh=fresh, older=older, node=node)
 
     def _older(self, view: ClientView, current: Snapshot | None) -> frozenset[str]:
         """The chains that a proxy still subscribes to, and that `now` does not have."""

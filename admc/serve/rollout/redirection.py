@@ -9,7 +9,8 @@ The operator writes `loaded`. Until then a rollout does not continue to the step
 takes. The rules of a rollout are those of both plans together. Rules that were loaded for an earlier plan, and that the
 active plan does not need, may have gone with their pods. If a later plan needs them, the server requests them again.
 
-The rules of the first plan count as loaded: nothing confirms that.
+The rules of the first plan count as loaded: nothing confirms that. The record says so from then on; where it is lost,
+nothing counts as loaded.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
@@ -66,10 +68,6 @@ class Known(NamedTuple):
     """Service -> digest of the rules that were confirmed in the present rollout."""
 
 
-Look = tuple["FileStat | None", ...]
-"""The state of the files of one service, by which a change is found."""
-
-
 class Redirection:
     """Requests redirection, and reads the confirmations. Methods read and write files, so they belong in a thread."""
 
@@ -80,10 +78,8 @@ class Redirection:
         self._known: Known | None = None
         self._rules: dict[str, Rules] = {}
         """Service -> its requested rules, as they are in the folder."""
-        self._left: FileStat | None = None
-        """The state of `redirected.json` when it was last read or written."""
-        self._looks: dict[str, Look] = {}
-        """The same of the files of each service."""
+        self._left: tuple[FileStat | None, ...] = ()
+        """The state of all these files, and of the record, when the server last wrote one of them."""
 
     @property
     def text(self) -> str:
@@ -105,7 +101,6 @@ class Redirection:
         try:
             content = read_bounded(self._folder / NAME, MAX_KNOWN, "what is redirected", regular=True)
             self._known = _parsed(json.loads(content))
-            self._left = look(self._folder / NAME)
         except (CommandError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self._known = _unknown(self._folder)
         self._rules = {
@@ -113,95 +108,52 @@ class Redirection:
             for name, asked in self._known.asked.items()
             if (own := _rules_there(self._folder, name)) is not None and own.digest == asked.digest
         }
-        self._looks = {name: _look(self._folder, name) for name in self._rules}
+        self._left = self._stats(self._folder)
 
-    def keep(self, rest: tuple[Placed, Addresses] | None = None) -> bool:
-        """Write the files again that were removed, changed or replaced from outside; confirmations beside them do not
-        count. Returns whether there were any. `rest`: the active plan and its addresses, if no rollout is under way; by
-        these the server requests rules again that were removed while it did not run. Raises `CommandError` if the
-        folder cannot be written."""
-        folder, known = self._folder, self._known
-        if folder is None or known is None:
+    def keep(self) -> bool:
+        """If a file was removed, changed or replaced from outside, write all of them again; no confirmation beside them
+        counts. Returns whether one was. Raises `CommandError` if the folder cannot be written."""
+        if self._folder is None or self._known is None or not self._is_changed(self._folder):
             return False
-        lost = self._lost(folder)
-        if lost:
-            self._put(folder, known)
-        touched = self._touched(folder)
-        if touched:
-            self._write(folder, {name: self._rules[name] for name in touched})
-        gone = frozenset() if rest is None else known.asked.keys() - self._rules.keys()
-        if rest is not None and gone:
-            self._ask_again(folder, known, gone, *rest)
-        if touched or gone:
-            LOG.error("redirection_renewed", extra={"services": sorted(touched | gone)})
-        return lost or bool(touched or gone)
+        LOG.error("redirection_renewed", extra={"services": sorted(self._rules)})
+        self._store(self._known)
+        return True
 
-    def _ask_again(
-        self, folder: Path, known: Known, gone: Collection[str], placed: Placed, addresses: Addresses
-    ) -> None:
-        needed = captures(placed)
-        rules = wanted(dict.fromkeys(gone, placed), addresses)
-        self._write(folder, rules)
-        asked = {name: own for name, own in known.asked.items() if name not in gone}
-        self._know(known._replace(asked={**asked, **{name: Asked(rules[name].digest, needed[name]) for name in rules}}))
-        self._rules.update(rules)
-
-    def _touched(self, folder: Path) -> frozenset[str]:
-        """The services whose files were removed or changed from outside."""
-        return frozenset(name for name, left in self._looks.items() if _look(folder, name) != left)
-
-    def _write(self, folder: Path, rules: Mapping[str, Rules]) -> None:
-        write(folder, rules)
-        self._looks.update((name, _look(folder, name)) for name in rules)
-
-    def _lost(self, folder: Path) -> bool:
-        return self._left is not None and look(folder / NAME) != self._left
-
-    def resume(self, old: Placed, *, redirected: bool) -> None:
-        """Continue the rollout from this plan that an earlier server began."""
+    def resume(self) -> None:
+        """Continue where an earlier server was. It wrote the record with its first plan."""
         self.recall()
-        if self._known is None:
-            if self._folder is not None and redirected:
-                # It was written before the first step: its content is lost.
-                self._known = _unknown(self._folder)
-            self.begin(old, redirected=redirected)
+        if self._folder is not None and self._known is None:
+            self._store(_unknown(self._folder))
 
-    def begin(self, old: Placed, *, redirected: bool) -> None:
-        """A rollout from this plan begins. Only the captures of this plan are sure to be loaded still. `redirected`:
-        whether its connections are redirected at all. Raises `CommandError` if the folder cannot be written."""
+    def begin(self, old: Placed | None) -> None:
+        """The first plan is published, or a rollout from this plan begins. Only the captures of this plan are sure to
+        be loaded still. None: nothing of it is redirected. Raises `CommandError` if the folder cannot be written."""
         self.recall()
         self.confirm()
-        here = captures(old) if redirected else {}
+        here = {} if old is None else captures(old)
         known = Known(here, {}, {}) if self._known is None else self._known
         left = {name: names & known.redirected.get(name, frozenset()) for name, names in here.items()}
-        self._know(Known(left, known.asked, {}))
+        self._store(Known(left, known.asked, {}))
 
-    def ask(self, redirected: Mapping[str, Placed], addresses: Addresses) -> None:
-        """Request the redirection that is needed and not confirmed. Raises `CommandError` if the folder cannot be
-        written."""
+    def ask(self, placed: Placed, addresses: Addresses) -> None:
+        """Request the redirection that is needed and not confirmed, and nothing else. Raises `CommandError` if the
+        folder cannot be written."""
         known = self._known
-        if self._folder is None or known is None or not redirected:
-            return  # without a record this is the first plan, whose rules are assumed to be loaded
-        needed = _of_parts(redirected)
+        if self._folder is None or known is None:
+            return
+        needed = captures(placed)
         missing = {name for name, names in needed.items() if not names <= known.redirected.get(name, frozenset())}
-        concerned = {name: own for name, own in redirected.items() if name in missing or name in known.digests}
         rules = {
             name: own
-            for name, own in wanted(concerned, addresses).items()
+            for name, own in wanted(placed, missing | (known.digests.keys() & needed.keys()), addresses).items()
             if name in missing or own.digest != known.digests[name]  # addresses have changed since they were loaded
         }
         asked = {name: Asked(own.digest, needed[name]) for name, own in rules.items()}
         # An earlier confirmation is not about rules that are requested only now, even if they are the same.
         there = {name for name in self._rules if known.asked.get(name) == asked.get(name)}
-        self._write(self._folder, {name: own for name, own in rules.items() if name not in there})
-        self._rules, self._looks = rules, {name: self._looks[name] for name in rules}
-        self._know(
-            Known(
-                {name: names for name, names in known.redirected.items() if name in missing or name not in asked},
-                asked,
-                {name: digest for name, digest in known.digests.items() if name not in asked},
-            )
-        )
+        redirected = {name: names for name, names in known.redirected.items() if name in missing or name not in asked}
+        digests = {name: digest for name, digest in known.digests.items() if name not in asked}
+        self._store(Known(redirected, asked, digests), {name: rules[name] for name in rules if name not in there})
 
     def confirm(self) -> None:
         """Read the confirmations. Raises `CommandError` if the folder cannot be written."""
@@ -209,33 +161,15 @@ class Redirection:
         if folder is None or known is None:
             return
         done = {name: own for name, own in known.asked.items() if _said(folder, name) == own.digest}
-        if done and not self._lost(folder) and not self._touched(folder) & done.keys():
-            # Otherwise the confirmation is about other files, which `keep` replaces.
-            self._know(
+        if done and not self._is_changed(folder):  # otherwise they are about other files, which `keep` replaces
+            self._store(
                 Known(
                     {**known.redirected, **{name: own.captures for name, own in done.items()}},
                     {name: own for name, own in known.asked.items() if name not in done},
                     {**known.digests, **{name: own.digest for name, own in done.items()}},
                 )
             )
-            for name in done:
-                self._looks.pop(name, None)
             LOG.info("redirection_loaded", extra={"services": sorted(done)})
-
-    def rest(self, placed: Placed) -> None:
-        """Every proxy has this plan: withdraw the requests that it does not need. Raises `CommandError` if the folder
-        cannot be written."""
-        known = self._known
-        if self._folder is None or known is None or not known.asked:
-            return
-        needed = captures(placed)
-        asked = {
-            name: own
-            for name, own in known.asked.items()
-            if not needed.get(name, frozenset()) <= known.redirected.get(name, frozenset())
-        }
-        self._looks = {name: look for name, look in self._looks.items() if name in asked}
-        self._know(known._replace(asked=asked))
 
     def missing(self, step: Step) -> tuple[str, ...]:
         """The services whose redirection has to be confirmed before the next step; none in explicit mode."""
@@ -245,45 +179,35 @@ class Redirection:
         needed = step.needs_redirection.items()
         return tuple(name for name, names in sorted(needed) if not names <= known.get(name, frozenset()))
 
-    def _know(self, known: Known) -> None:
-        """Store it before it is used: a restarted server reads it."""
-        if self._folder is not None and known != self._known:
-            self._put(self._folder, known)
-        self._known = known
+    def _store(self, known: Known, written: Mapping[str, Rules] = MappingProxyType({})) -> None:
+        """Store the record, and new rules, before they are used: a restarted server reads them."""
+        folder, rules = self._folder, {**self._rules, **written}
+        rules = {name: own for name, own in rules.items() if name in known.asked}
+        if folder is not None:
+            changed = self._is_changed(folder)
+            write(folder, rules if changed else written)
+            if changed or written or known != self._known:
+                write_whole(folder / NAME, _record(known))
+        self._known, self._rules = known, rules
+        if folder is not None:
+            self._left = self._stats(folder)
 
-    def _put(self, folder: Path, known: Known) -> None:
-        if self._lost(folder):
-            self._write(folder, {name: own for name, own in self._rules.items() if name in known.asked})
-        document = {
-            "schema_version": SCHEMA_VERSION,
-            "redirected": {name: sorted(names) for name, names in sorted(known.redirected.items())},
-            "asked": {
-                name: {"digest": own.digest, "captures": sorted(own.captures)}
-                for name, own in sorted(known.asked.items())
-            },
-            "digests": dict(sorted(known.digests.items())),
-        }
-        write_whole(folder / NAME, (json.dumps(document) + "\n").encode())
-        self._left = look(folder / NAME)
+    def _is_changed(self, folder: Path) -> bool:
+        """Whether a file was removed or changed from outside, or by an attempt that failed."""
+        return bool(self._left) and self._stats(folder) != self._left
 
-
-def _of_parts(redirected: Mapping[str, Placed]) -> Captures:
-    """The captures of each service, which may have a placement of its own."""
-    known = {id(placed): captures(placed) for placed in redirected.values()}
-    return {service: known[id(placed)].get(service, frozenset()) for service, placed in redirected.items()}
+    def _stats(self, folder: Path) -> tuple[FileStat | None, ...]:
+        places = (folder / "interception" / service for service in sorted(self._rules))
+        return (look(folder / NAME), *(look(place / name) for place in places for name in (*FAMILIES, "digest")))
 
 
-def wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, Rules]:
-    """The rules of each service."""
-    sharing: dict[int, tuple[Placed, set[str]]] = {}
-    for service, placed in redirected.items():
-        sharing.setdefault(id(placed), (placed, set()))[1].add(service)
+def wanted(placed: Placed, services: Collection[str], addresses: Addresses) -> dict[str, Rules]:
+    """The rules of some services."""
     found = {}
-    for placed, services in sharing.values():
-        for own in interceptions(*placed, addresses):
-            if own.service in services:
-                files = {name: restore_file(own, family) for name, family in FAMILIES.items()}
-                found[own.service] = Rules(files, _digest(files.values()))
+    for own in interceptions(*placed, addresses) if services else ():
+        if own.service in services:
+            files = {name: restore_file(own, family) for name, family in FAMILIES.items()}
+            found[own.service] = Rules(files, _digest(files.values()))
     return {service: found[service] for service in sorted(found)}
 
 
@@ -312,11 +236,6 @@ def _unknown(folder: Path) -> Known:
     return Known({}, {}, {})
 
 
-def _look(folder: Path, service: str) -> Look:
-    place = folder / "interception" / service
-    return tuple(look(place / name) for name in (*FAMILIES, "digest"))
-
-
 def _said(folder: Path, service: str) -> str:
     path = folder / "interception" / service / "loaded"
     try:
@@ -334,6 +253,18 @@ def _rules_there(folder: Path, service: str) -> Rules | None:
     except (CommandError, UnicodeDecodeError):
         return None
     return Rules(files, digest) if digest == _digest(files.values()) else None
+
+
+def _record(known: Known) -> bytes:
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "redirected": {name: sorted(names) for name, names in sorted(known.redirected.items())},
+        "asked": {
+            name: {"digest": own.digest, "captures": sorted(own.captures)} for name, own in sorted(known.asked.items())
+        },
+        "digests": dict(sorted(known.digests.items())),
+    }
+    return (json.dumps(document) + "\n").encode()
 
 
 def _parsed(document: Any) -> Known:

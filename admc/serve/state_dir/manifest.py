@@ -3,7 +3,7 @@
     Manifest --to_json--> state.json --from_json--> Manifest
 
     schema version 1    the first release: one plan, and the snapshots that proxies acknowledged last
-    schema version 2    the state of the rollout, all plans that proxies may have, and frozen chains besides
+    schema version 3    the state of the rollout, all plans that proxies may have, and frozen chains besides
 
 The content may have been touched by a power cut or a hand, so every field is checked. It has the secret of the markers:
 the file is for its owner alone.
@@ -11,19 +11,18 @@ the file is for its owner alone.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from admc.rollout.rollout_state import Chain, Holding, Label, RolloutState
-from admc.typed_json import JsonTypeError, checker
+from admc.rollout.rollout_state import RolloutState
+from admc.typed_json import JsonTypeError, parse, plain
 from emitters.envoy import Mode
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+OF_SECOND_VERSION: Final = 2
 SECRET_BYTES: Final = 32
 MAX_SERVICES: Final = 100_000
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -76,27 +75,9 @@ class Manifest(NamedTuple):
         return frozenset({each.object for each in saved}.union(*(each.objects for each in self.plans.values())))
 
 
-class _Holding(NamedTuple):
-    label: Label
-    services: tuple[str, ...]
-    left: bool
-    proven: bool
-
-
-class _Rollout(NamedTuple):
-    now: Label
-    may_have: tuple[_Holding, ...]
-    back: bool
-    moves: int
-    secret: str
-    queued: str | None
-    aborted: str | None
-    kept: Mapping[str, tuple[str, ...]]
-
-
 class _Document(NamedTuple):
     schema_version: int
-    rollout: _Rollout | None
+    rollout: RolloutState | None
     plans: Mapping[str, RecipeDigests]
     groups: Mapping[str, SavedSnapshot]
     frozen: Mapping[str, SavedSnapshot]
@@ -110,19 +91,18 @@ class _FirstRelease(NamedTuple):
 
 def to_json(manifest: Manifest) -> bytes:
     """The content of `state.json`."""
-    rollout = None if manifest.rollout is None else _rollout_row(manifest.rollout)
-    document = _Document(SCHEMA_VERSION, rollout, manifest.plans, manifest.groups, manifest.frozen)
-    return (json.dumps(_plain(document), sort_keys=True) + "\n").encode()
+    return (json.dumps(plain(_Document(SCHEMA_VERSION, *manifest)), sort_keys=True) + "\n").encode()
 
 
 def from_json(content: bytes) -> Manifest:
     """The manifest that a file has. Raises `ManifestError`."""
     document = _document(content)
-    version = document["schema_version"]
-    form = _FirstRelease if version == 1 else _Document
     try:
-        found = checker(form)(document, "")
-        manifest = _first_release(found) if isinstance(found, _FirstRelease) else _manifest(found)
+        if document["schema_version"] == 1:
+            first = parse(_FirstRelease, document)
+            manifest = Manifest(None, {} if first.state is None else {first.state.plan: first.state}, first.groups)
+        else:
+            manifest = Manifest(*parse(_Document, document)[1:])
     except JsonTypeError as error:
         raise ManifestError(f"`{error.where or 'the document'}` {error.what}") from error
     _check(manifest)
@@ -139,16 +119,24 @@ def _document(content: bytes) -> dict[str, Any]:
         raise ManifestError("it has no `schema_version`")
     if version > SCHEMA_VERSION:
         raise ManifestError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
-    found: dict[str, Any] = document
-    return found
+    return document if version != OF_SECOND_VERSION else _from_second_version(document)
 
 
-def _first_release(found: _FirstRelease) -> Manifest:
-    return Manifest(None, {} if found.state is None else {found.state.plan: found.state}, found.groups)
-
-
-def _manifest(found: _Document) -> Manifest:
-    return Manifest(None if found.rollout is None else _state(found.rollout), found.plans, found.groups, found.frozen)
+def _from_second_version(document: dict[str, Any]) -> dict[str, Any]:
+    """It kept the labels that a rollout was taken back from in their place, marked; now they come first. And it had the
+    chains by service."""
+    rollout = document.get("rollout")
+    try:
+        if rollout is not None:
+            held = sorted(rollout["may_have"], key=lambda each: not each["left"])
+            held = [{name: value for name, value in each.items() if name != "left"} for each in held]
+            kept = [
+                {"service": service, "name": name} for service in rollout["kept"] for name in rollout["kept"][service]
+            ]
+            rollout = {**rollout, "may_have": held, "kept": kept}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ManifestError("its rollout is not what admc stores") from error
+    return {**document, "rollout": rollout}
 
 
 def _check(manifest: Manifest) -> None:
@@ -194,52 +182,3 @@ def plans_of(state: RolloutState) -> frozenset[str]:
     """The plans that a state names: those that proxies may have, and the newest one."""
     found = frozenset[str]().union(*(holding.label.plans for holding in state.may_have))
     return found | ({state.queued} if state.queued is not None else frozenset())
-
-
-def _rollout_row(state: RolloutState) -> _Rollout:
-    kept: dict[str, list[str]] = {}
-    for chain in sorted(state.kept):
-        kept.setdefault(chain.service, []).append(chain.name)
-    return _Rollout(
-        state.now,
-        tuple(_Holding(each.label, tuple(sorted(each.services)), each.left, each.proven) for each in state.may_have),
-        state.back,
-        state.moves,
-        base64.b64encode(state.secret).decode(),
-        state.queued,
-        state.aborted,
-        {service: tuple(names) for service, names in kept.items()},
-    )
-
-
-def _state(row: _Rollout) -> RolloutState:
-    try:
-        secret = base64.b64decode(row.secret, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ManifestError("its secret is not in base 64") from error
-    return RolloutState(
-        row.now,
-        tuple(Holding(each.label, frozenset(each.services), each.left, each.proven) for each in row.may_have),
-        row.back,
-        row.moves,
-        secret,
-        row.queued,
-        row.aborted,
-        frozenset(_chains(row.kept)),
-    )
-
-
-def _chains(kept: Mapping[str, tuple[str, ...]]) -> Iterator[Chain]:
-    return (Chain(service, name) for service, names in kept.items() for name in names)
-
-
-def _plain(value: object) -> object:
-    """Named tuples and mappings as objects, other tuples as lists."""
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, tuple):
-        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
-        if fields is None:
-            return [_plain(item) for item in value]
-        return {name: _plain(item) for name, item in zip(fields, value, strict=True)}
-    return value

@@ -27,7 +27,7 @@ WIDTH = 200
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.cost", description=__doc__.partition("\n")[0])
     parser.add_argument("--rate", type=_positive, default=LOAD.rate, help=f"requests a second (default: {LOAD.rate:g})")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of all three modes (default: 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of all arms (default: 3)")
     parser.add_argument("--window", type=_positive, default=LOAD.window, help=f"seconds measured ({LOAD.window:g})")
     parser.add_argument("--warm-up", type=_positive, default=LOAD.warm_up, help=f"seconds before ({LOAD.warm_up:g})")
     parser.add_argument("--markdown", action="store_true", help="a table for a page")

@@ -1,6 +1,6 @@
 """From what was measured to what is printed: percentiles of one window, medians over rounds, ratios within a round.
 
-A ratio compares two modes of one round, which ran next to each other, and then the median of the rounds is taken: what
+A ratio compares two arms of one round, which ran next to each other, and then the median of the rounds is taken: what
 drifts on a machine in the course of minutes touches both sides of it alike.
 """
 
@@ -8,14 +8,33 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from dsl.program import Metric
 from tests.bench.measure import Spread, spread
+from tests.testbed.mesh import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tests.testbed.mesh import Mode
+
+class Arm(StrEnum):
+    """What is compared."""
+
+    NONE = "none"
+    FULL = "full"
+    ADMS = "by adms"
+    CPU = "by cpu"
+    LATENCY = "by latency"
+
+    @property
+    def mode(self) -> Mode:
+        return {Arm.NONE: Mode.NONE, Arm.FULL: Mode.FULL}.get(self, Mode.COMPILED)
+
+
+COMPILED: Final = {Arm.ADMS: Metric.ADMS, Arm.CPU: Metric.CPU, Arm.LATENCY: Metric.LATENCY}
+"""The compiled arms, and the metric that each minimizes first."""
 
 
 class Outcome(NamedTuple):
@@ -37,7 +56,7 @@ class Use(NamedTuple):
 
 
 class Window(NamedTuple):
-    """One mode in one round."""
+    """One arm in one round."""
 
     outcomes: tuple[Outcome, ...]
     seconds: float
@@ -100,7 +119,7 @@ def over_rounds(windows: Sequence[Window], value: Callable[[Window], float]) -> 
 
 
 def ratio(
-    rounds: Sequence[Mapping[Mode, Window]], above: Mode, below: Mode, value: Callable[[Window], float]
+    rounds: Sequence[Mapping[Arm, Window]], above: Arm, below: Arm, value: Callable[[Window], float]
 ) -> Spread | None:
     """None where there is nothing to compare with."""
     pairs = [(value(each[above]), value(each[below])) for each in rounds]
@@ -109,6 +128,6 @@ def ratio(
     return spread([top / base for top, base in pairs])
 
 
-def added(rounds: Sequence[Mapping[Mode, Window]], mode: Mode, without: Mode, part: float) -> list[float]:
-    """Milliseconds of a percentile that a mode adds to another, in each round."""
-    return [each[mode].latency(part) - each[without].latency(part) for each in rounds]
+def added(rounds: Sequence[Mapping[Arm, Window]], arm: Arm, without: Arm, part: float) -> list[float]:
+    """Milliseconds of a percentile that an arm adds to another, in each round."""
+    return [each[arm].latency(part) - each[without].latency(part) for each in rounds]

@@ -1,4 +1,4 @@
-"""All rounds, interleaved: none, full, compiled, in another order each time."""
+"""All rounds, interleaved: no mesh, a full one, and compiled ones by several objectives, in another order each time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from rich.text import Text
 
 import dsl
 from admc.overhead.measurement.sources import APP
+from admc.overhead.model.coefficients import coefficients
+from admc.overhead.profiles.source import built_in
+from dsl.program import Metric
 from solver.place import place
+from solver.rules.options import decision_points
 from tests.bench.cost import report
 from tests.bench.cost.arm import CostError, Load, Subject, run
+from tests.bench.cost.figures import COMPILED, Arm
 from tests.fidelity.textbook import reference
 from tests.golang import BuildError, MissingError, build
-from tests.testbed.mesh import Mode, missing
+from tests.testbed.mesh import missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 HOTEL = Path("examples/hotel_reservation/policies.adm")
 LOAD = Load(rate=100, warm_up=5, window=15)
 """Little enough for two cores with a full mesh: what is measured is the way of a request, not a queue."""
+PROFILE = "meshinsight"
+"""By which the compiled arms are placed."""
 SKIPPED = "what a mesh costs: latency, CPU and memory without one, with a full one and with a compiled one"
 
 
@@ -44,16 +51,17 @@ def cost(console: Console, folder: Path, rounds: int, load: Load = LOAD, *, as_m
     except (MissingError, BuildError) as error:
         raise SkippedError(f"{error}. Skipped without it: {SKIPPED}") from None
     program = dsl.load(HOTEL)
-    meshes = {Mode.NONE: (program, None), Mode.FULL: textbook(program), Mode.COMPILED: (program, place(program))}
+    meshes: dict[Arm, tuple[Program, Placement | None]] = {Arm.NONE: (program, None), Arm.FULL: textbook(program)}
+    meshes |= {arm: (program, compiled(program, arm)) for arm in COMPILED}
     databases = frozenset(name for name, service in program.services.items() if not service.hosts_adm)
     found = []
     for number in range(rounds):
         windows = {}
-        for mode in order(number):
+        for arm in order(number):
             if console.is_terminal:
-                console.print(f"round {number + 1} of {rounds}: {mode}", style="dim")
-            subject = Subject(*meshes[mode], mode, databases)
-            windows[mode] = run(subject, app, load, folder / f"cost-{number}-{mode}")
+                console.print(f"round {number + 1} of {rounds}: {arm}", style="dim")
+            subject = Subject(*meshes[arm], arm.mode, databases)
+            windows[arm] = run(subject, app, load, folder / f"cost-{number}-{arm}")
         found.append(windows)
     if as_markdown:
         console.print(report.markdown(found), soft_wrap=True, markup=False)
@@ -64,6 +72,15 @@ def cost(console: Console, folder: Path, rounds: int, load: Load = LOAD, *, as_m
             Text(f"  {'DOUBTFUL: ' if doubtful else ''}{line}", style="red" if doubtful else ""), soft_wrap=True
         )
     console.print()
+
+
+def compiled(program: Program, arm: Arm) -> Placement:
+    """The placement by the first metric of an arm, with the costs of `PROFILE`."""
+    first = COMPILED[arm]
+    objective = (first, Metric.OVERHEAD) if first is Metric.ADMS else (first,)
+    wanted = replace(program, objective=objective)
+    points = decision_points(wanted)
+    return place(wanted, coefficients(wanted, points, built_in(PROFILE).profile), points=points)
 
 
 def textbook(program: Program) -> tuple[Program, Placement]:
@@ -78,8 +95,8 @@ def textbook(program: Program) -> tuple[Program, Placement]:
     return wide, placement
 
 
-def order(number: int) -> Sequence[Mode]:
-    """The modes of one round: each comes first, second and last equally often."""
-    modes = list(Mode)
-    turn = number % len(modes)
-    return modes[turn:] + modes[:turn]
+def order(number: int) -> Sequence[Arm]:
+    """The arms of one round: over as many rounds each has each turn equally often."""
+    arms = list(Arm)
+    turn = number % len(arms)
+    return arms[turn:] + arms[:turn]

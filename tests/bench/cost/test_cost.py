@@ -15,7 +15,7 @@ import dsl
 from tests import golang
 from tests.bench.cost import report, suite, usage
 from tests.bench.cost.arm import CostError, Load, _marked, read_outcomes
-from tests.bench.cost.figures import Outcome, Use, Window, added, percentile, ratio
+from tests.bench.cost.figures import COMPILED, Arm, Outcome, Use, Window, added, percentile, ratio
 from tests.bench.cost.schedule import PREMIUM, schedule
 from tests.bench.cost.suite import HOTEL, order, textbook
 from tests.bench.cost.walk import PAGES, Page, UndeclaredError, Visit, calls_made, configurations, reached
@@ -32,8 +32,20 @@ def _window(milliseconds: int, proxies: float = 0.0, late: int = 0, status: str 
 
 
 ROUNDS = [
-    {Mode.NONE: _window(2), Mode.FULL: _window(6, 4.0), Mode.COMPILED: _window(4, 1.0)},
-    {Mode.NONE: _window(4), Mode.FULL: _window(8, 2.0), Mode.COMPILED: _window(5, 1.0)},
+    {
+        Arm.NONE: _window(2),
+        Arm.FULL: _window(6, 4.0),
+        Arm.ADMS: _window(4, 1.0),
+        Arm.CPU: _window(4, 0.8),
+        Arm.LATENCY: _window(3, 2.0),
+    },
+    {
+        Arm.NONE: _window(4),
+        Arm.FULL: _window(8, 2.0),
+        Arm.ADMS: _window(5, 1.0),
+        Arm.CPU: _window(6, 0.4),
+        Arm.LATENCY: _window(5, 1.0),
+    },
 ]
 
 
@@ -87,17 +99,17 @@ def test_there_is_no_percentile_of_nothing_and_none_outside(values: list[int], p
 
 
 def test_ratios_are_taken_within_a_round() -> None:
-    found = ratio(ROUNDS, Mode.FULL, Mode.NONE, lambda window: window.latency(0.5))
+    found = ratio(ROUNDS, Arm.FULL, Arm.NONE, lambda window: window.latency(0.5))
     assert found is not None
     assert (found.low, found.median, found.high) == (2.0, 2.5, 3.0)
-    assert added(ROUNDS, Mode.COMPILED, Mode.NONE, 0.5) == [2.0, 1.0]
-    assert ratio(ROUNDS, Mode.FULL, Mode.NONE, lambda window: window.proxies.cpu) is None
+    assert added(ROUNDS, Arm.ADMS, Arm.NONE, 0.5) == [2.0, 1.0]
+    assert ratio(ROUNDS, Arm.FULL, Arm.NONE, lambda window: window.proxies.cpu) is None
 
 
-def test_each_mode_has_each_turn_equally_often() -> None:
-    turns = [order(number) for number in range(6)]
-    for place in range(3):
-        assert Counter(turn[place] for turn in turns) == dict.fromkeys(Mode, 2)
+def test_each_arm_has_each_turn_equally_often() -> None:
+    turns = [order(number) for number in range(10)]
+    for place in range(5):
+        assert Counter(turn[place] for turn in turns) == dict.fromkeys(Arm, 2)
 
 
 def test_every_step_of_the_application_is_a_declared_call() -> None:
@@ -199,16 +211,40 @@ def test_the_tables_have_every_figure_once() -> None:
     Console(file=out, width=140).print(*report.tables(ROUNDS), sep="\n")
     assert "6.00 .. 8.00" in out.getvalue()
     lines = report.markdown(ROUNDS).splitlines()
-    assert "| latency p50, ms | 3.00 (2.00 .. 4.00) | 7.00 (6.00 .. 8.00) | 4.50 (4.00 .. 5.00) |" in lines
-    assert "| latency p50, ms | 2.50 (2.00 .. 3.00) | 1.62 (1.25 .. 2.00) | 0.65 (0.62 .. 0.67) |" in lines
-    assert "| CPU of proxies, s for 1,000 requests | - | - | 0.38 (0.25 .. 0.50) |" in lines
-    assert "| added to p50 by the mesh, ms | - | - | 0.38 (0.25 .. 0.50) |" in lines
+    assert any(
+        line.startswith("| latency p50, ms | 3.00 (2.00 .. 4.00) | 7.00 (6.00 .. 8.00) | 4.50 (4.00 .. 5.00) |")
+        for line in lines
+    )
+    (compared,) = (line for line in lines if line.startswith("| latency p50, ms | 2.50"))
+    assert compared.startswith("| latency p50, ms | 2.50 (2.00 .. 3.00) | 0.65 (0.62 .. 0.67) | 0.71 (0.67 .. 0.75) |")
+    assert "| CPU of proxies, s for 1,000 requests | - | 0.38 (0.25 .. 0.50) | 0.20 (0.20 .. 0.20) | " in "\n".join(
+        lines
+    )
+    assert "| added to p50 by the mesh, ms | - | 0.38 (0.25 .. 0.50) | 0.50 (0.50 .. 0.50) | " in "\n".join(lines)
     assert max(len(line) for line in out.getvalue().splitlines()) <= 140
+
+
+def test_the_best_arm_is_named_beside_its_goal() -> None:
+    said = [line for _, line in report.goals(ROUNDS)]
+    assert said == [
+        "added p50: the best arm has 0.25 of the full mesh (by latency); goal 0.48: met",
+        "CPU of proxies: the best arm has 0.20 of the full mesh (by cpu); goal 0.45: met",
+    ]
+    worse = [{**found, **dict.fromkeys(COMPILED, found[Arm.FULL])} for found in ROUNDS]
+    assert all(line.endswith(": missed") for _, line in report.goals(worse))
+
+
+def test_each_compiled_arm_minimizes_its_metric() -> None:
+    program = dsl.load(HOTEL)
+    placements = {arm: suite.compiled(program, arm) for arm in COMPILED}
+    for arm, metric in COMPILED.items():
+        assert placements[arm].objectives[0].metric == metric
+    assert len(placements[Arm.ADMS].adms) == min(len(found.adms) for found in placements.values())
 
 
 def test_errors_and_a_late_generator_are_reasons_to_doubt() -> None:
     assert not any("error" in line for doubtful, line in report.remarks(ROUNDS, LOAD) if doubtful)
-    bad = [{**ROUNDS[0], Mode.FULL: _window(6, 4.0, late=1, status="503")}]
+    bad = [{**ROUNDS[0], Arm.FULL: _window(6, 4.0, late=1, status="503")}]
     doubted = [line for doubtful, line in report.remarks(bad, LOAD) if doubtful]
     assert any(line.startswith("full: 100 requests, errors: 1 x 503") for line in doubted)
     assert any(line.startswith("full: the generator sent late by 1.000 ms") for line in doubted)

@@ -55,7 +55,7 @@ def task(tmp_path: Path) -> Task:
 
 @pytest.fixture(autouse=True)
 def low_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine has none that could be told in advance."""
+    """The ceiling of a busy machine cannot be known in advance."""
     monkeypatch.setattr(design, "ceiling", lambda run: run(100.0) and 200.0)
 
 

@@ -1,0 +1,71 @@
+"""`admc import`: statements of the language, made of files that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from admc.cli.options import IncludeOption
+from admc.cli.parser import Command, Group
+from admc.cli.trace_options import SampledOption, share
+from admc.exits import Exit
+
+app = typer.Typer(
+    name="import",
+    cls=Group,
+    rich_markup_mode=None,
+    help="Make statements of the language from other files.",
+)
+
+
+@app.callback()
+def _about() -> None:
+    """Make statements of the language from other files."""
+
+
+@app.command("traces", cls=Command)
+def traces(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Traces: OpenTelemetry or Jaeger JSON, CSV or Parquet in Alibaba's columns.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write the requests to a file, not to the terminal."),
+    ] = None,
+    sampled: SampledOption = None,
+    program: Annotated[
+        Path | None,
+        typer.Option("--program", metavar="PROGRAM", help="The program whose services and calls the traces are of."),
+    ] = None,
+    include: IncludeOption = None,
+) -> int:
+    """Make a `request` of each shape of traces: which calls they make, how often, and what runs together."""
+    from admc.cli.output import Progress, write_error, write_out
+    from admc.compile.pipeline import load_program
+    from admc.files import write_whole
+    from admc.overhead.traces.requests import imported
+    from admc.render import requests_adm, traces_text
+
+    of_all = share(sampled)
+    loaded = None if program is None else load_program(program, include=include)
+    progress = Progress()
+    try:
+        progress("traces")
+        found = imported(loaded, files, of_all)
+    finally:
+        progress.clear()
+    text = requests_adm.render(found)
+    notes = "".join(f"{line}\n" for line in traces_text.dropped(found.taken, found.names))
+    if output is None:
+        write_out(text)
+        write_error(notes)
+        return Exit.DONE
+    write_whole(output, text.encode("utf-8"), inputs=tuple(files))
+    write_out(traces_text.imported(found, output) + notes)
+    return Exit.DONE

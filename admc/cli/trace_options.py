@@ -1,0 +1,40 @@
+"""Options about traces, which `admc overhead` and `admc import traces` share."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from admc.exits import wrong_usage
+from admc.terminal import visible
+
+FilesOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--traces",
+        metavar="FILE",
+        help="Traces of requests (OpenTelemetry or Jaeger JSON, CSV or Parquet in Alibaba's columns), each of which is "
+        "evaluated; repeatable.",
+    ),
+]
+SampledOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sampled", metavar="PERCENT", help="The share of all requests that have traces: `1%`; all unless given."
+    ),
+]
+
+
+def share(text: str | None) -> Fraction:
+    """The sampled share of requests. Raises `CommandError`."""
+    from dsl import units
+
+    if text is None:
+        return Fraction(1)
+    found = units.chance(text)
+    if isinstance(found, units.BadNumber):
+        raise wrong_usage("ADM801", f"`--sampled {visible(text[:40])}` is no share", hint="write `--sampled 1%`")
+    return found

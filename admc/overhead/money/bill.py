@@ -1,0 +1,59 @@
+"""The money of a month for a plan, for a full mesh and for no mesh: what sidecars use, and what they reserve.
+
+What is used follows the estimate, with its intervals and lower bounds. What is reserved is counted: each replica of a
+sidecar reserves the same, whatever it does.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from admc.overhead.model.overhead import Totals
+from admc.overhead.money.price_list import PriceList
+from admc.overhead.profiles.amounts import NANO, ZERO, Whole, added, whole
+from admc.overhead.profiles.law import Amount
+from admc.overhead.report import Report
+
+MICRO: Final = 1_000_000
+"""Money is in whole millionths of the currency."""
+GIB: Final = 2**30
+
+
+class Money(NamedTuple):
+    used: Whole
+    reserved: Whole
+
+
+class Bill(NamedTuple):
+    currency: str
+    plan: Money
+    full_mesh: Money
+    everywhere: Money
+    none: Money
+
+
+def bill(report: Report, prices: PriceList) -> Bill:
+    return Bill(
+        prices.currency,
+        _money(report.overhead.totals, prices),
+        _money(report.full_mesh.hosting, prices),
+        _money(report.full_mesh.everywhere, prices),
+        Money(ZERO, ZERO),
+    )
+
+
+def _money(totals: Totals, prices: PriceList) -> Money:
+    cores, memory = _priced(totals.cpu, prices.core_month, NANO), _priced(totals.memory, prices.gib_month, GIB)
+    each = Fraction(prices.reserved_cores) * Fraction(prices.core_month)
+    each += Fraction(prices.reserved_gib) * Fraction(prices.gib_month)
+    reserved = each * totals.sidecars
+    return Money(added((cores, memory)), whole(Amount.of(reserved, reserved, reserved), MICRO))
+
+
+def _priced(amount: Whole, price: Decimal, unit: int) -> Whole:
+    """An amount that is given in `1 / unit` of what has the price."""
+    each = Fraction(price) / unit
+    low, high = (None if end is None else end * each for end in (amount.low, amount.high))
+    return whole(Amount.of(amount.value * each, low, high), MICRO, at_least=amount.at_least)

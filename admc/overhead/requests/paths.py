@@ -1,0 +1,115 @@
+"""The longest path of a request, exactly, over all outcomes of its chances.
+
+Times of steps that follow each other add up, and of steps together the longest counts. With ADMs another path may be
+the longest than without, and both depend on the same chances. So an outcome has one time without ADMs and one or more
+with them, and all are carried along: what is added is their difference in each outcome, and never a difference of
+means or of maxima.
+
+Outcomes with equal times are merged. `dsl.requests.outcomes` bounds how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from math import comb
+from operator import add
+from typing import NamedTuple
+
+from dsl.requests import Grouping, Step
+
+Times = tuple[int, ...]
+"""Nanoseconds of one path: without ADMs, then by each of several latencies of them."""
+
+
+class Outcomes(NamedTuple):
+    """The times of all outcomes, each with its weight; its probability is the weight divided by `total`."""
+
+    weights: Mapping[Times, int]
+    total: int
+
+    def mean_added(self, at: int) -> Fraction:
+        """Mean of what the latency at index `at` adds to the path without ADMs."""
+        return Fraction(sum(weight * (times[at] - times[0]) for times, weight in self.weights.items()), self.total)
+
+    def worst_added(self, at: int) -> int:
+        return max(times[at] - times[0] for times in self.weights)
+
+
+def outcomes(step: Step, latencies: Mapping[tuple[str, str, int], Sequence[int]]) -> Outcomes:
+    """`latencies` has for each call what ADMs add to it: one or more figures, of which each gives a path of its own."""
+    once = [_constant((step.work, *(step.work + latency for latency in latencies[step.call])))]
+    for group in step.groups:
+        inner = [outcomes(each, latencies) for each in group.steps if group.grouping is not Grouping.ASYNC]
+        if group.grouping is Grouping.TOGETHER:
+            once.append(_combined(inner, _longest))
+        else:
+            once += inner
+    return _with_chance(_repeated(_combined(once, _added), step.times), step.chance)
+
+
+def _constant(times: Times) -> Outcomes:
+    return Outcomes({times: 1}, 1)
+
+
+def _added(one: Times, other: Times) -> Times:
+    return tuple(map(add, one, other))
+
+
+def _longest(one: Times, other: Times) -> Times:
+    return tuple(map(max, one, other))
+
+
+def _combined(parts: Sequence[Outcomes], combine: Callable[[Times, Times], Times]) -> Outcomes:
+    """All outcomes of independent parts."""
+    fixed = [next(iter(part.weights)) for part in parts if len(part.weights) == 1]
+    # Parts without a chance come first, so that each of them is combined once, and not once for every outcome.
+    found = [_constant(reduce(combine, fixed))] if fixed else []
+    found += [part for part in parts if len(part.weights) > 1]
+    return reduce(lambda one, other: _pairs(one, other, combine), found)
+
+
+def _pairs(one: Outcomes, other: Outcomes, combine: Callable[[Times, Times], Times]) -> Outcomes:
+    weights: dict[Times, int] = {}
+    for times, weight in one.weights.items():
+        for more, share in other.weights.items():
+            both = combine(times, more)
+            weights[both] = weights.get(both, 0) + weight * share
+    return Outcomes(weights, one.total * other.total)
+
+
+def _repeated(once: Outcomes, times: int) -> Outcomes:
+    """The sum of independent repetitions: how many of them have each outcome decides, and not their order."""
+    if times == 1:
+        return once
+    width = len(next(iter(once.weights)))
+    found: list[tuple[int, Times, int]] = [(times, (0,) * width, 1)]
+    for position, (path, weight) in enumerate(once.weights.items(), 1):
+        last = position == len(once.weights)
+        found = [
+            (left - some, _added(before, tuple(some * each for each in path)), share * comb(left, some) * weight**some)
+            for left, before, share in found
+            for some in ((left,) if last else range(left + 1))
+        ]
+    weights: dict[Times, int] = {}
+    for _, path, weight in found:
+        weights[path] = weights.get(path, 0) + weight
+    return Outcomes(weights, once.total**times)
+
+
+def _with_chance(made: Outcomes, chance: Fraction) -> Outcomes:
+    if chance == 1:
+        return made
+    weights = {times: weight * chance.numerator for times, weight in made.weights.items()}
+    absent = (0,) * len(next(iter(made.weights)))
+    weights[absent] = weights.get(absent, 0) + made.total * (chance.denominator - chance.numerator)
+    return Outcomes(weights, made.total * chance.denominator)
+
+
+def sync_calls(step: Step) -> Iterable[tuple[str, str, int]]:
+    """The calls that bear on the latency of a request; some may occur several times."""
+    yield step.call
+    for group in step.groups:
+        for inner in group.steps if group.grouping is not Grouping.ASYNC else ():
+            yield from sync_calls(inner)

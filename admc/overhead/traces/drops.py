@@ -1,0 +1,141 @@
+"""What is not taken of traces, and why: each reason has a code, counts, and the place where it was met first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+
+class Reason(IntEnum):
+    """Why a tree is dropped. If a tree has several, the first in this order counts."""
+
+    NO_ROOT = 0
+    TWO_ROOTS = 1
+    CYCLE = 2
+    CUT_OFF = 3
+    IDS = 4
+    TOO_LARGE = 5
+    UNKNOWN_SERVICE = 6
+    UNDECLARED_CALL = 7
+    UNCLEAR_CALL = 8
+    CLOCK = 9
+    RARE = 10
+
+
+class Text(NamedTuple):
+    code: str
+    message: str
+    hint: str
+
+
+TEXTS: Final = {
+    Reason.TOO_LARGE: Text(
+        "ADM892",
+        "the trace is beyond the limits of size, depth or time",
+        "a trace has at most 100,000 calls, 200 levels and one hour",
+    ),
+    Reason.NO_ROOT: Text(
+        "ADM883", "the first call of the trace is missing", "a trace begins with the call from outside"
+    ),
+    Reason.TWO_ROOTS: Text("ADM884", "the trace has two first calls", "each request has a trace of its own"),
+    Reason.CYCLE: Text("ADM885", "a call of the trace is its own ancestor", "mend the ids of the spans"),
+    Reason.CUT_OFF: Text(
+        "ADM887", "the trace is cut off: the parent of a call is missing", "export whole traces, sampled at their start"
+    ),
+    Reason.IDS: Text(
+        "ADM888", "the ids of the trace contradict each other", "the caller of a call is the service that was called"
+    ),
+    Reason.UNKNOWN_SERVICE: Text(
+        "ADM889", "the trace has a service that the program does not have", "declare the service, or rename it"
+    ),
+    Reason.UNDECLARED_CALL: Text(
+        "ADM890", "the trace has a call that the program does not declare", "declare the call"
+    ),
+    Reason.UNCLEAR_CALL: Text(
+        "ADM891",
+        "the trace does not say which of several declared calls a call is",
+        "the ports of one callee, and several outside callers, look alike in a trace",
+    ),
+    Reason.CLOCK: Text(
+        "ADM886", "a clock runs back: a call begins before its caller, or ends before it begins", "mend the clocks"
+    ),
+    Reason.RARE: Text(
+        "ADM895", "the shape of the trace is one of too many", "the most frequent 1,000 shapes become requests"
+    ),
+}
+
+
+class Place(NamedTuple):
+    """Where a trace begins: a file, and the number of the row, span or line there, from 1."""
+
+    file: str
+    what: str
+    """`row`, `span`."""
+    number: int
+    trace: str
+
+
+class Dropped(NamedTuple):
+    reason: Reason
+    trees: int
+    calls: int
+    first: Place | None
+    """None if no place is known."""
+    names: tuple[str, ...] = ()
+    """Unknown services, or undeclared calls: the most frequent ones."""
+
+
+NAMES: Final = 1000
+"""Most names that are counted; later ones are not listed."""
+
+
+class Drops:
+    """Counts what is dropped."""
+
+    def __init__(self) -> None:
+        self._trees: Counter[Reason] = Counter()
+        self._calls: Counter[Reason] = Counter()
+        self._first: dict[Reason, Place | None] = {}
+        self._names: dict[Reason, Counter[str]] = {}
+        self.duplicates = 0
+        """Rows or spans that stand twice; one of them is taken."""
+        self.malformed = 0
+        """Rows or spans without a trace, an id or a time."""
+        self.first_malformed = ""
+
+    def add(self, reason: Reason, trees: int, calls: int, first: Callable[[], Place | None]) -> None:
+        """`first` is asked for the place of the first tree, if the reason is new."""
+        if reason not in self._first:
+            self._first[reason] = first()
+        self._trees[reason] += trees
+        self._calls[reason] += calls
+
+    def name(self, reason: Reason, name: str, count: int = 1) -> None:
+        """A name that explains drops, such as an unknown service."""
+        names = self._names.setdefault(reason, Counter())
+        if name in names or len(names) < NAMES:
+            names[name] += count
+
+    def skip(self, count: int, first: str) -> None:
+        if count and not self.malformed:
+            self.first_malformed = first
+        self.malformed += count
+
+    def _most_frequent(self, reason: Reason) -> tuple[str, ...]:
+        names = self._names.get(reason) or Counter[str]()
+        return tuple(sorted(names, key=lambda name: (-names[name], name)))
+
+    def all(self) -> tuple[Dropped, ...]:
+        return tuple(
+            Dropped(
+                reason,
+                self._trees[reason],
+                self._calls[reason],
+                self._first[reason],
+                self._most_frequent(reason),
+            )
+            for reason in Reason
+            if self._trees[reason]
+        )

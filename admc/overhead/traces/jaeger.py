@@ -1,0 +1,56 @@
+"""Spans of Jaeger's JSON, as its query service and its user interface export them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from admc.overhead.traces.json_input import entries, text, whole
+from admc.overhead.traces.otlp import PEERS
+from admc.overhead.traces.spans import Kind, Span
+
+KEY: Final = "data"
+MICROSECOND: Final = 1000
+RESOLUTION: Final = MICROSECOND
+_KINDS: Final = {kind.name.lower(): kind for kind in Kind if kind is not Kind.UNSTATED}
+
+
+def spans(document: Any) -> Iterator[Span]:
+    for trace in entries(document, KEY):
+        processes = trace.get("processes")
+        for span in entries(trace, "spans"):
+            process = processes.get(text(span.get("processID"))) if isinstance(processes, dict) else None
+            yield _span(span, text(process.get("serviceName")) if isinstance(process, dict) else "")
+
+
+def _span(span: dict[str, Any], service: str) -> Span:
+    tags = {
+        each["key"]: text(each.get("value"))
+        for each in entries(span, "tags")
+        if isinstance(each.get("key"), str) and (each["key"] == "span.kind" or each["key"] in PEERS)
+    }
+    trace = text(span.get("traceID"))
+    parent, follows = _parent(span, trace)
+    start, duration = whole(span.get("startTime")), span.get("duration")
+    end = start + duration if isinstance(duration, int) else -1
+    return Span(
+        trace,
+        text(span.get("spanID")),
+        parent,
+        _KINDS.get(tags.get("span.kind", ""), Kind.UNSTATED),
+        service,
+        next((tags[key] for key in PEERS if tags.get(key)), ""),
+        start * MICROSECOND,
+        end * MICROSECOND,
+        follows,
+    )
+
+
+def _parent(span: dict[str, Any], trace: str) -> tuple[str, bool]:
+    """The span that caused this one, and whether it does not wait for it."""
+    references = [each for each in entries(span, "references") if text(each.get("traceID")) in ("", trace)]
+    for kind in ("CHILD_OF", "FOLLOWS_FROM"):
+        for each in references:
+            if each.get("refType") == kind:
+                return text(each.get("spanID")), kind == "FOLLOWS_FROM"
+    return text(span.get("parentSpanID")), False

@@ -1,0 +1,61 @@
+"""Spans of OpenTelemetry's JSON (OTLP): a document, or one a line, as the collector's file exporter writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from admc.overhead.traces.json_input import entries, text, whole
+from admc.overhead.traces.spans import Kind, Span
+
+KEY: Final = "resourceSpans"
+PEERS: Final = (
+    "peer.service",
+    "server.address",
+    "net.peer.name",
+    "messaging.destination.name",
+    "db.system.name",
+    "db.system",
+)
+"""Attributes of a client's span that name the callee, the best first."""
+RESOLUTION: Final = 0
+_KINDS: Final = {f"SPAN_KIND_{kind.name}": kind for kind in Kind if kind is not Kind.UNSTATED}
+
+
+def spans(document: Any) -> Iterator[Span]:
+    for resource in entries(document, KEY):
+        described = resource.get("resource")
+        service = _attribute(described, ("service.name",)) if isinstance(described, dict) else ""
+        for scope in (*entries(resource, "scopeSpans"), *entries(resource, "instrumentationLibrarySpans")):
+            for span in entries(scope, "spans"):
+                yield _span(span, service)
+
+
+def _span(span: dict[str, Any], service: str) -> Span:
+    kind = span.get("kind")
+    known = _KINDS.get(kind, Kind.INTERNAL) if isinstance(kind, str) else _number(kind)
+    return Span(
+        text(span.get("traceId")),
+        text(span.get("spanId")),
+        text(span.get("parentSpanId")),
+        known,
+        service,
+        _attribute(span, PEERS) if known in (Kind.CLIENT, Kind.PRODUCER) else "",
+        whole(span.get("startTimeUnixNano")),
+        whole(span.get("endTimeUnixNano")),
+    )
+
+
+def _number(kind: Any) -> Kind:
+    """Spans without a kind count as internal."""
+    number = whole(kind)
+    return Kind(number) if Kind.INTERNAL <= number <= Kind.CONSUMER else Kind.INTERNAL
+
+
+def _attribute(owner: dict[str, Any], keys: tuple[str, ...]) -> str:
+    found: dict[str, str] = {}
+    for attribute in entries(owner, "attributes"):
+        key, value = attribute.get("key"), attribute.get("value")
+        if isinstance(key, str) and key in keys and isinstance(value, dict):
+            found.setdefault(key, text(value.get("stringValue")))
+    return next((found[key] for key in keys if found.get(key)), "")

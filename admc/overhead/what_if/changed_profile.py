@@ -1,0 +1,141 @@
+"""A profile with some of its figures multiplied.
+
+The result has the JSON form of a profile, and passes its reader again: a part that falls more than another may make the
+CPU of a request rise with the rate (`ADM867`), and then the solver's figures would be no upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Context, Decimal, localcontext
+from typing import Final
+
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.overhead.profiles.profile import CPU, LATENCY, ComponentCost, Curve, Figure, Knot, Law, Part, Profile
+from admc.overhead.profiles.read import read_profile
+from admc.overhead.profiles.vocabulary import known_components
+from admc.overhead.profiles.write import to_json
+from admc.overhead.what_if.changes import CODE, MEMORY, Change
+from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.text import SourceText
+
+SIDECAR: Final = "sidecar"
+"""The idle CPU, and all memory that is no component's own."""
+_EXACT: Final = Context(prec=200)
+
+
+def changed(profile: Profile, changes: Sequence[Change]) -> SourceText:
+    """The JSON of the profile with the changes. Raises `CommandError` (exit 1)."""
+    result = profile
+    with localcontext(_EXACT):
+        for change in changes:
+            _check(profile, change)
+            result = _with(result, change)
+    text = SourceText(f"{profile.name}.json", to_json(result))
+    diagnostics = Diagnostics()
+    if read_profile(text, diagnostics) is None:
+        said = " ".join(f"`{change.text}`" for change in changes)
+        found = [
+            replace(item, message=f"the profile cannot be changed by {said}: {item.message}", span=None, related=())
+            for item in diagnostics.items
+        ]
+        raise CommandError(Exit.INPUT, found)
+    return text
+
+
+def _with(profile: Profile, change: Change) -> Profile:
+    sidecar = profile.sidecar
+    if change.name == SIDECAR and change.quantity == CPU:
+        sidecar = sidecar._replace(idle_cpu=_figure(sidecar.idle_cpu, change.factor))
+    elif change.name == SIDECAR and change.quantity == MEMORY:
+        memory = {name: figure for name, figure in sidecar._asdict().items() if name != "idle_cpu"}
+        sidecar = sidecar._replace(**{name: _figure(figure, change.factor) for name, figure in memory.items()})
+    return replace(
+        profile,
+        sidecar=sidecar,
+        hops=tuple(hop._replace(parts=tuple(_part(part, change) for part in hop.parts)) for hop in profile.hops),
+        components=tuple(_component(cost, change) for cost in profile.components),
+    )
+
+
+def _part(part: Part, change: Change) -> Part:
+    if part.name != change.name:
+        return part
+    latency = _law(part.latency, change.factor) if change.quantity == LATENCY else part.latency
+    return Part(part.name, latency, _law(part.cpu, change.factor) if change.quantity == CPU else part.cpu)
+
+
+def _component(cost: ComponentCost, change: Change) -> ComponentCost:
+    if cost.component != change.name:
+        return cost
+    if change.quantity == MEMORY:
+        return cost._replace(memory=_figure(cost.memory, change.factor))
+    if change.quantity == LATENCY:
+        return cost._replace(latency=_law(cost.latency, change.factor))
+    return cost._replace(cpu=_law(cost.cpu, change.factor))
+
+
+def _law(law: Law | None, factor: Decimal) -> Law | None:
+    if law is None:
+        return None
+    return Law(_curve(law.base, factor), None if law.per_byte is None else _curve(law.per_byte, factor))
+
+
+def _curve(curve: Curve, factor: Decimal) -> Curve:
+    return tuple(Knot(knot.rate, _times(knot.figure, factor)) for knot in curve)
+
+
+def _figure(figure: Figure | None, factor: Decimal) -> Figure | None:
+    return None if figure is None else _times(figure, factor)
+
+
+def _times(figure: Figure, factor: Decimal) -> Figure:
+    low = None if figure.low is None else figure.low * factor
+    return Figure(figure.value * factor, low, None if figure.high is None else figure.high * factor)
+
+
+# ---- names ----
+
+
+def _check(profile: Profile, change: Change) -> None:
+    """That the profile has the figures that a change is about. Raises `CommandError` (exit 1)."""
+    having = {name for name in _names(profile) if _has(profile, name, None)}
+    name = change.name
+    if name not in having:
+        known = {*profile.parts, *profile.own_components, *known_components(), *having, SIDECAR}
+        listed = "it has figures of " + ", ".join(f"`{each}`" for each in sorted(having)[:20])
+        if name in known:
+            raise wrong_usage(CODE, f"the profile `{profile.name}` has no figure of `{name}`", hint=listed)
+        hint = did_you_mean(name, sorted(having)) or did_you_mean(name, sorted(known)) or listed
+        raise wrong_usage(
+            CODE, f"there is no part or component `{name[:60]}`, in `--what-if {change.text[:100]}`", hint=hint
+        )
+    if not _has(profile, name, change.quantity):
+        only = [each for each in (LATENCY, CPU, MEMORY) if _has(profile, name, each)]
+        raise wrong_usage(
+            CODE,
+            f"the profile `{profile.name}` has no {change.quantity} of `{name}`",
+            hint="it has its " + " and ".join(f"`{each}`" for each in only),
+        )
+
+
+def _names(profile: Profile) -> set[str]:
+    parts = {part.name for hop in profile.hops for part in hop.parts}
+    return {*parts, *(cost.component for cost in profile.components), SIDECAR}
+
+
+def _has(profile: Profile, name: str, quantity: str | None) -> bool:
+    """Whether a figure of the quantity (None: of any) is there."""
+    found: dict[str, list[object]] = {LATENCY: [], CPU: [], MEMORY: []}
+    for part in (part for hop in profile.hops for part in hop.parts if part.name == name):
+        found[LATENCY].append(part.latency)
+        found[CPU].append(part.cpu)
+    for cost in (cost for cost in profile.components if cost.component == name):
+        found[LATENCY].append(cost.latency)
+        found[CPU].append(cost.cpu)
+        found[MEMORY].append(cost.memory)
+    if name == SIDECAR:
+        found[CPU].append(profile.sidecar.idle_cpu)
+        found[MEMORY] += profile.sidecar[1:]
+    return any(figure is not None for key in found if quantity in (None, key) for figure in found[key])

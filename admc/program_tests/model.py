@@ -1,0 +1,76 @@
+"""The tests of one program, resolved: every name is one of the program.
+
+text -> syntax tree -> [ProgramTest] -> result
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dsl.program import Port
+from dsl.text import Span
+
+
+@dataclass(frozen=True, slots=True)
+class CallInTest:
+    """One request (tcp: one connection), and what the test says about it. What it does not say is left open."""
+
+    source: str
+    destination: str
+    port: Port
+    declared: bool
+    span: Span
+    path: str | None = None
+    method: str | None = None
+    headers: Mapping[str, tuple[str, ...]] | None = None
+    """Name in lower case -> the values of its lines; empty for a header that the request does not have."""
+    passes: frozenset[str] = frozenset()
+    """Guards that accept the request because of something that a test cannot show, such as a token."""
+
+
+class Refused(NamedTuple):
+    by: str | None = None
+
+
+class Admitted(NamedTuple):
+    """The request reaches a service."""
+
+
+class Meets(NamedTuple):
+    policies: tuple[str, ...]
+    only: bool = False
+
+
+Outcome = Refused | Admitted | Meets
+
+
+class CallExpectation(NamedTuple):
+    call: CallInTest
+    outcome: Outcome
+
+
+class AdmExpectation(NamedTuple):
+    """Each of the services hosts an ADM, or none of them does."""
+
+    services: tuple[str, ...]
+    present: bool
+
+
+class NumberExpectation(NamedTuple):
+    measure: str
+    """`adms`, or `sidecars`: ADMs weighted by replicas."""
+    operator: str
+    """`==`, `<=` or `>=`."""
+    number: int
+
+
+Expectation = CallExpectation | AdmExpectation | NumberExpectation
+
+
+class ProgramTest(NamedTuple):
+    name: str
+    span: Span
+    """Of the name."""
+    expectation: Expectation

@@ -1,0 +1,46 @@
+"""Reads the tests of a program: `shop.test.adm` beside `shop.adm`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.program_tests.model import ProgramTest
+from admc.program_tests.resolve import resolve_tests
+from dsl.diagnostics.diagnostic import Diagnostics
+from dsl.files.folders import folder_reader
+from dsl.files.reading import Reader
+from dsl.program import Program
+from dsl.resolve.resolver import in_order
+from dsl.syntax.parser import parse
+from dsl.syntax.tokens import TEST_ENDING
+
+_ENDING: Final = ".adm"
+
+
+def program_of(tests: Path) -> Path:
+    return tests.with_name(tests.name.removesuffix(TEST_ENDING) + _ENDING)
+
+
+def tests_of(program: Path) -> Path:
+    return program.with_name(program.name.removesuffix(_ENDING) + TEST_ENDING)
+
+
+def load_tests(path: Path, program: Program, folder: str) -> tuple[ProgramTest, ...]:
+    """The tests in the file at `path`, about `program`. Raises `CommandError` (exit 1) with all findings."""
+    diagnostics = Diagnostics()
+    reader = Reader(folder_reader(path.parent), diagnostics, path.parent.as_posix())
+    source = reader.text(path.name, None)
+    found: tuple[ProgramTest, ...] = ()
+    if source is not None:
+        found = resolve_tests(parse(source, diagnostics), program, diagnostics)
+    if diagnostics.has_errors:
+        raise CommandError(Exit.INPUT, in_order(diagnostics), folder)
+    if not found:
+        raise wrong_usage(
+            "ADM845",
+            f"there is no test in `{path}`",
+            hint="add one, such as `test few = adms <= 4`, or remove the file",
+        )
+    return found

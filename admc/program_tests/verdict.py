@@ -1,0 +1,162 @@
+"""Whether a test holds for a program and its placement: it passes, it fails, or it cannot be decided."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from admc.program_tests.evaluate import Closing, Passage, Target, follow, policies_on
+from admc.program_tests.facts import MAX_WAYS, TooManyWaysError, deciding, every_way
+from admc.program_tests.model import (
+    AdmExpectation,
+    CallExpectation,
+    Meets,
+    NumberExpectation,
+    Outcome,
+    ProgramTest,
+    Refused,
+)
+from admc.terminal import counted
+from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
+from dsl.program import Program
+from solver.placement import Placement
+
+SHOWN: Final = 8
+_OPERATORS: Final = {"==": operator.eq, "<=": operator.le, ">=": operator.ge}
+
+
+class Passed(NamedTuple):
+    """The test holds."""
+
+
+class Failed(NamedTuple):
+    found: str
+    """What holds instead."""
+
+
+class Undecided(NamedTuple):
+    error: Diagnostic
+
+
+Result = Passed | Failed | Undecided
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What tests are about."""
+
+    program: Program
+    placement: Placement
+    closing: Closing
+
+
+def subject(program: Program, placement: Placement) -> Subject:
+    closing: dict[str, tuple[str, ...]] = dict.fromkeys(placement.closed, ())
+    for decision in placement.decisions:
+        if decision.closes:
+            closing[decision.destination] = (*closing.get(decision.destination, ()), decision.policy)
+    return Subject(program, placement, closing)
+
+
+def judge(test: ProgramTest, about: Subject) -> Result:
+    expectation = test.expectation
+    if isinstance(expectation, CallExpectation):
+        return _call(test, expectation, about)
+    if isinstance(expectation, AdmExpectation):
+        return _adm(expectation, about)
+    return _number(expectation, about)
+
+
+# ---- calls ----
+
+
+def holds(outcome: Outcome, passage: Passage) -> bool:
+    end = passage.end
+    if isinstance(outcome, Refused):
+        return end is not None and not end.answered and outcome.by in (None, *end.by)
+    if isinstance(outcome, Meets):
+        wanted, met = set(outcome.policies), set(passage.met)
+        return wanted == met if outcome.only else wanted <= met
+    return end is None
+
+
+def _call(test: ProgramTest, expectation: CallExpectation, about: Subject) -> Result:
+    call, outcome = expectation
+    policies = policies_on(about.program, call.source, Target(call.destination, call.port, call.declared))
+    try:
+        found = list(every_way(lambda way: follow(about.program, about.closing, policies, call, way)))
+    except TooManyWaysError:
+        return Undecided(_too_open(test))
+    results = [(flips, holds(outcome, passage)) for flips, passage in found]
+    if all(result for _, result in results):
+        return Passed()
+    if not any(result for _, result in results):
+        return Failed(_described(found[0][1]))
+    fact = deciding(results)
+    return Undecided(
+        Diagnostic(
+            "ADM841",
+            Severity.ERROR,
+            f"whether `{test.name}` holds depends on {fact.what}",
+            call.span,
+            cause="the test leaves it open, so its answer would be a guess",
+            hint=fact.hint,
+            related=(Related(fact.policy.span, f"`{fact.policy.name}` is here"),),
+        )
+    )
+
+
+def _too_open(test: ProgramTest) -> Diagnostic:
+    return Diagnostic(
+        "ADM841",
+        Severity.ERROR,
+        f"`{test.name}` leaves too much open",
+        test.span,
+        cause=f"what it leaves open has more than {MAX_WAYS} combinations that differ for the policies on the call",
+        hint="give the path, the method and the headers that these policies read",
+    )
+
+
+def _described(passage: Passage) -> str:
+    meets = f"it meets {_listed(passage.met)}" if passage.met else "it meets no policy"
+    end = passage.end
+    if end is None:
+        return f"it is admitted, and {meets}"
+    verb = "answered" if end.answered else "refused"
+    why = f" ({end.why})" if end.why else ""
+    return f"it is {verb} by {_listed(end.by)}{why}, and {meets}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    more = len(quoted) - SHOWN
+    return ", ".join(quoted[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+# ---- placements ----
+
+
+def _adm(expectation: AdmExpectation, about: Subject) -> Result:
+    adms = {adm.service: adm for adm in about.placement.adms}
+    wrong = [name for name in expectation.services if (name in adms) is not expectation.present]
+    if not wrong:
+        return Passed()
+    has = "have" if len(wrong) > 1 else "has"
+    if expectation.present:
+        return Failed(f"{_listed(wrong)} {has} no ADM")
+    policies = dict.fromkeys(policy for name in wrong for policy in (*adms[name].ingress, *adms[name].egress))
+    return Failed(f"{_listed(wrong)} {has} an ADM, for {_listed(policies)}")
+
+
+def _number(expectation: NumberExpectation, about: Subject) -> Result:
+    adms = about.placement.adms
+    number = len(adms)
+    if expectation.measure == "sidecars":
+        number = sum(about.program.services[adm.service].replicas for adm in adms)
+    if _OPERATORS[expectation.operator](number, expectation.number):
+        return Passed()
+    where = f": at {_listed(adm.service for adm in adms)}" if adms else ""
+    there = "there is" if number == 1 else "there are"
+    return Failed(f"{there} {counted(number, 'ADM' if expectation.measure == 'adms' else 'sidecar')}{where}")

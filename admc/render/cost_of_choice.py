@@ -1,0 +1,27 @@
+"""What the other side of a decision would cost by the profile, where that is why the objective chose against it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from admc.render.decimals import significant
+from dsl.program import Metric, Side
+from solver.alternatives import Alternatives
+from solver.placement import Decision
+
+_NANO: Final = 10**9
+_MILLI: Final = 10**6
+_DIGITS: Final = 3
+
+
+def cost_of_choice(alternatives: Alternatives, decision: Decision, side: Side) -> str | None:
+    """The end of a sentence; None where something else decided."""
+    found = alternatives.difference(decision, side)
+    if found is None or found.more <= 0:
+        return None
+    if found.metric in (Metric.CPU, Metric.OVERHEAD):
+        return f"it would cost {significant(Fraction(found.more, _NANO), _DIGITS)} cores more"
+    if found.metric == Metric.LATENCY:
+        return f"it would add {significant(Fraction(found.more, _MILLI), _DIGITS)} ms of latency in each second"
+    return None

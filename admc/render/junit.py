@@ -1,0 +1,107 @@
+"""JUnit XML, which continuous integration shows as a list of tests: findings, and the results of `admc test`.
+
+Text of users is escaped twice: what does not print becomes an escape, as on a terminal, since XML 1.0 cannot have
+control characters; then the characters of markup become references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import NamedTuple
+
+from admc.render.report import Report, place
+from admc.terminal import visible
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
+
+HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+class Case(NamedTuple):
+    """One test: passed, unless it has a `failure` or an `error` (a line, and all lines)."""
+
+    name: str
+    suite: str
+    file: str = ""
+    line: int = 0
+    failure: tuple[str, str] | None = None
+    error: tuple[str, str] | None = None
+
+
+class Suite(NamedTuple):
+    name: str
+    cases: tuple[Case, ...]
+
+
+def document(suites: Sequence[Suite]) -> str:
+    cases = [case for suite in suites for case in suite.cases]
+    body = "".join(_suite(suite) for suite in suites)
+    return f"{HEAD}<testsuites{_attributes([('name', 'admc'), *_counts(cases)])}>\n{body}</testsuites>\n"
+
+
+def render(report: Report) -> str:
+    """Findings: each is a case. Without any, one case that passed shows that admc ran."""
+    cases = tuple(case(item, report.folder, "admc") for item in report.diagnostics)
+    return document([Suite("findings", cases or (Case("no findings", "admc"),))])
+
+
+def case(item: Diagnostic, folder: str, suite: str) -> Case:
+    """A finding as a case. A warning or a note is no failure, since no exit code depends on it."""
+    path, line = "", 0
+    if item.span is not None:
+        where = place(item.span, folder)
+        path, line = where.path, where.line
+    name = f"{item.code} {path}:{line}" if path else item.code
+    shown = finding(item, folder)
+    return Case(name, suite, path, line, error=shown if item.severity is Severity.ERROR else None)
+
+
+def finding(item: Diagnostic, folder: str) -> tuple[str, str]:
+    """A finding as its first line, and as all its lines."""
+    head = f"{item.code}: {item.message}"
+    lines = [f"{item.severity.value} {head}"]
+    if item.span is not None:
+        where = place(item.span, folder)
+        lines.append(f"{where.path}:{where.line}:{where.column}")
+    lines += [f"because: {item.cause}"] if item.cause else []
+    lines += [f"hint: {item.hint}"] if item.hint else []
+    for related in item.related:
+        where = place(related.span, folder)
+        lines.append(f"{where.path}:{where.line}:{where.column}: {related.message}")
+    return head, "\n".join(visible(line) for line in lines)
+
+
+def _suite(suite: Suite) -> str:
+    attributes = _attributes([("name", suite.name), *_counts(suite.cases)])
+    return f"  <testsuite{attributes}>\n{''.join(_case(case) for case in suite.cases)}  </testsuite>\n"
+
+
+def _counts(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    failures = sum(case.failure is not None for case in cases)
+    errors = sum(case.error is not None for case in cases)
+    return [("tests", str(len(cases))), ("failures", str(failures)), ("errors", str(errors))]
+
+
+def _case(case: Case) -> str:
+    given = [("name", case.name), ("classname", case.suite)]
+    given += [("file", case.file), ("line", str(case.line))] if case.file else []
+    start = f"    <testcase{_attributes(given)}"
+    inner = [("failure", case.failure)] if case.failure else [("error", case.error)] if case.error else []
+    if not inner:
+        return f"{start}/>\n"
+    body = "".join(_inner(tag, text) for tag, text in inner if text is not None)
+    return f"{start}>\n{body}    </testcase>\n"
+
+
+def _inner(tag: str, text: tuple[str, str]) -> str:
+    message, lines = text
+    shown = "\n".join(_text(line) for line in lines.split("\n"))
+    return f"      <{tag}{_attributes([('message', message)])}>{shown}</{tag}>\n"
+
+
+def _attributes(given: Iterable[tuple[str, str]]) -> str:
+    return "".join(f' {name}="{_text(value)}"' for name, value in given)
+
+
+def _text(value: str) -> str:
+    return escape(visible(value), quote=True)

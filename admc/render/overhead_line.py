@@ -1,0 +1,46 @@
+"""What a plan with a profile costs beside a full mesh, in one line."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from admc.overhead.rows import AmountRow
+from admc.plan.model import Plan
+from admc.render.decimals import fixed, significant
+
+_NANO: Final = 10**9
+_MEGA: Final = 10**6
+_DIGITS: Final = 3
+
+
+def overhead_line(plan: Plan) -> str | None:
+    """None for a plan without a profile."""
+    if plan.overhead is None:
+        return None
+    own, mesh = plan.overhead.totals.plan, plan.overhead.totals.full_mesh
+    parts = (
+        _part("CPU", "cores", _NANO, own.cpu, mesh.cpu),
+        _part("added latency", "ms in a second", _MEGA, own.latency_per_second, mesh.latency_per_second),
+        _part("memory", "MB", _MEGA, own.memory, mesh.memory),
+    )
+    return f"overhead: {'; '.join(parts)}"
+
+
+def _part(what: str, unit: str, size: int, own: AmountRow, mesh: AmountRow) -> str:
+    if own.at_least and not own.value:
+        return f"{what} unpriced"
+    text = f"{_amount(own, size)} {unit}" + (f" of {what}" if what == "memory" else "")
+    if what == "added latency":
+        text = f"{what} {text}"
+    if own.at_least or mesh.at_least:
+        # A part of a sum that is not known is no share.
+        return f"{text} (a full mesh: {_amount(mesh, size)})"
+    if not mesh.value:
+        return text
+    return f"{text}, {fixed(Fraction(100 * own.value, mesh.value), 0)}% of a full mesh"
+
+
+def _amount(amount: AmountRow, size: int) -> str:
+    shown = significant(Fraction(amount.value, size), _DIGITS)
+    return f"at least {shown}" if amount.at_least else shown

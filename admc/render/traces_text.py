@@ -1,0 +1,91 @@
+"""What ADMs add to the requests of traces, for a person at a terminal; and what was not taken, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from admc.overhead.profiles.amounts import NANO
+from admc.overhead.traces.drops import TEXTS
+from admc.overhead.traces.report import (
+    PERCENTILES,
+    Added,
+    Distribution,
+    Taken,
+    TraceReport,
+    names_of,
+    suggestion,
+    where,
+)
+from admc.overhead.traces.requests import Import
+from admc.render.columns import table
+from admc.render.decimals import significant
+from admc.terminal import counted, visible
+
+MICRO: Final = 1000
+
+
+def render(app: str, profile: str, report: TraceReport) -> str:
+    layouts = (("plan", report.plan), ("full mesh, where a sidecar can be", report.full_mesh))
+    head = (*(f"p{each}" for each in PERCENTILES), "max", "mean")
+    latency = [("added latency, us", *head)]
+    latency += [(name, *_figures(added.latency)) for name, added in layouts]
+    cpu = [("CPU of a request, us", *head, "cores")]
+    cpu += [(name, *_figures(added.cpu), _cores(added)) for name, added in layouts]
+    columns = range(1, len(head) + 2)
+    lines = [
+        f"{visible(app)}, by the profile {visible(profile)}: {taken(report.taken)}",
+        "",
+        *table(latency, right=columns),
+        "",
+        *table(cpu, right=columns),
+    ]
+    left_out = list(dropped(report.taken, report.names))
+    return "".join(f"{line}\n" for line in (*lines, *([""] if left_out else []), *left_out))
+
+
+def taken(found: Taken) -> str:
+    rate = "" if found.rate is None else f", {significant(found.rate)} requests/s"
+    return f"{found.trees:,} requests with {found.calls:,} calls{rate}"
+
+
+def imported(found: Import, output: Path) -> str:
+    number = counted(len(found.requests), "request")
+    return f"{taken(found.taken)}\nwrote {number} to `{visible(str(output))}`\n"
+
+
+def dropped(found: Taken, known: Sequence[str]) -> Iterator[str]:
+    """A line for each reason, and one for what it does not know by name."""
+    for each in found.dropped:
+        text = TEXTS[each.reason]
+        first = "" if each.first is None else f"; the first: {visible(where(each))}"
+        yield f"dropped {each.trees:,} requests with {each.calls:,} calls ({text.code}): {text.message}{first}"
+        names = names_of(each)
+        yield f"  {visible(names)}: {suggestion(each, known)}" if names else f"  {suggestion(each, known)}"
+    if found.duplicates:
+        yield f"taken once: {found.duplicates:,} rows or spans that stand twice (ADM894)"
+    if found.malformed:
+        yield (
+            f"skipped: {found.malformed:,} rows or spans without a usable trace, id or time (ADM893); "
+            f"the first: {visible(found.first_malformed)}"
+        )
+
+
+def _figures(found: Distribution) -> tuple[str, ...]:
+    figures: tuple[int | Fraction, ...] = (*found.percentiles, found.highest, found.mean)
+    return tuple(_shown(each, found.at_least) for each in figures)
+
+
+def _shown(nanoseconds: int | Fraction, at_least: bool) -> str:
+    """A lower bound of zero is no figure."""
+    if at_least and not nanoseconds:
+        return "-"
+    return (">= " if at_least else "") + significant(Fraction(nanoseconds) / MICRO, 4)
+
+
+def _cores(added: Added) -> str:
+    if added.cores is None or (added.cpu.at_least and not added.cores):
+        return "-"
+    return (">= " if added.cpu.at_least else "") + significant(added.cores / NANO, 4)

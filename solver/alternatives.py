@@ -1,0 +1,55 @@
+"""What the objective would be if one decision were at its other side and all others stayed: why the objective chose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dsl.program import Program, Side
+from solver.objective import Levels, Shared, Vector, add, hosts
+from solver.placement import Costs, Decision, Placement
+from solver.rules.options import DecisionPoint, decision_points
+from solver.rules.order import EGRESS, INGRESS
+
+
+class Difference(NamedTuple):
+    """The first level of the objective in which the other side differs."""
+
+    metric: str
+    more: int
+    """By how much the other side is worse; below zero only if the placement is not proven optimal."""
+
+
+class Alternatives:
+    """The placement of a program with one decision changed."""
+
+    def __init__(self, program: Program, placement: Placement, costs: Costs) -> None:
+        self.program = program
+        self.levels = Levels(program, costs, None)
+        names = [policy.name for policy in program.policies]
+        self._points = {(names[point.policy], point.destination): point for point in decision_points(program)}
+        self._hosts: Counter[str] = Counter()
+        """How many decisions need each host, and each hop or closed destination."""
+        self._shared: Counter[Shared] = Counter()
+        for decision in placement.decisions:
+            point = self._points[decision.policy, decision.destination]
+            self._hosts.update({host for side in decision.sides for host in hosts(point, side, program)})
+            self._shared.update({item for side in decision.sides for item in self.levels.shared(point, side)})
+
+    def difference(self, decision: Decision, side: Side) -> Difference | None:
+        """For a decision at one side, and `side` the other; None if both are equally good in all levels."""
+        point = self._points[decision.policy, decision.destination]
+        now, then = (self._own(point, each, here=each is not side) for each in (side.other, side))
+        for metric, one, two in zip(self.levels.names, now, then, strict=True):
+            if one != two:
+                return Difference(metric, two - one)
+        return None
+
+    def _own(self, point: DecisionPoint, side: Side, *, here: bool) -> Vector:
+        """What each level has at a side because of this decision alone. `here`: it is at that side."""
+        own = int(here)
+        found: Iterable[str] = (host for host in hosts(point, side, self.program) if self._hosts[host] == own)
+        shared = [item for item in set(self.levels.shared(point, side)) if self._shared[item] == own]
+        choice = self.levels.choice(point, INGRESS if side is Side.INGRESS else EGRESS)
+        return add(self.levels.of_shared(shared), choice, *(self.levels.host(host) for host in found))

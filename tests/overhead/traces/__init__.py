@@ -1,0 +1,1 @@
+"""Traces: readers, drops, evaluation, and requests that are made of them."""

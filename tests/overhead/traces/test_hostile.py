@@ -1,0 +1,231 @@
+"""Files of strangers: each mistake is an error with a place, and none is a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dsl
+from admc.exits import CommandError
+from admc.overhead.traces.requests import imported
+from tests.admc.command import Admc
+from tests.overhead.traces.samples import HEAD, PROGRAM, csv, jaeger, otlp, parquet, rows, spans
+from tests.properties import examples
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.adm").write_text(PROGRAM)
+    return tmp_path
+
+
+TEXTS: dict[str, tuple[str, str]] = {
+    "no json": ("{ resourceSpans", "line 1: it is no JSON"),
+    "cut off": ('{"resourceSpans": [\n{"scopeSpans": [', "it is no JSON"),
+    "a later line": ('{"resourceSpans": []}\n{"resourceSpans": [}\n', "line 2: it is no JSON"),
+    "another document": ('{"resourceSpans": []}\n{"spans": []}\n', "the document on line 2 has neither"),
+    "a list": ("[1, 2]", "the document on line 1 has neither"),
+    "not a number": ('{"resourceSpans": [], "x": NaN}', "a number or text that cannot be read"),
+    "a long number": ('{"resourceSpans": [], "x": ' + "9" * 5000 + "}", "a number or text that cannot be read"),
+    "deep": ('{"resourceSpans": ' + "[" * 100_000 + "]" * 100_000 + "}", "it is nested too deep"),
+    "empty": ("", "it has no row"),
+    "one line": ("timestamp,traceid", "it has no row"),
+    "a missing column": (",".join(HEAD).replace("rt", "r") + "\n1,2\n", "the column `rt` is missing"),
+    "a column twice": (",".join((*HEAD, "um")) + "\n1,2\n", "the column `um` stands twice"),
+    "a short row": (",".join(HEAD) + "\n1,2,3\n", "a row has 3 cells, and the header has 8"),
+    "no time": (",".join(HEAD) + "\nnow,t1,0,,http,x,web,5\n", "now"),
+    "binary": ("\x00\x01\x02\n\x03\n", "the column `traceid` is missing"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(TEXTS))
+def test_texts(admc: Admc, folder: Path, case: str) -> None:
+    text, said = TEXTS[case]
+    (folder / "bad").write_text(text)
+    run = admc("overhead", "shop.adm", "--traces", "bad")
+    assert (run.code, run.out) == (1, "")
+    assert "ADM880" in run.err
+    assert "`bad` cannot be read as traces" in run.err
+    assert said in run.err.replace("\n", " ")
+
+
+def test_a_column_that_was_meant(admc: Admc, folder: Path) -> None:
+    csv(folder / "bad.csv", rows(), ("timestamp", "trace_id", "rpcid", "um", "rpctype", "interface", "dm", "rt"))
+    assert "did you mean `trace_id`?" in admc("import", "traces", "bad.csv").err
+
+
+SPAN = {"traceId": "t", "spanId": "s", "kind": 2, "startTimeUnixNano": "5", "endTimeUnixNano": "6"}
+STRANGE: tuple[Any, ...] = (
+    {"resourceSpans": 5},
+    {"resourceSpans": {"scopeSpans": 5}},
+    {"resourceSpans": [5, None, [], {"resource": 7, "scopeSpans": [{"spans": [4, {}]}]}]},
+    {"resourceSpans": [{"resource": {"attributes": {"key": 5}}, "scopeSpans": [{"spans": {"traceId": "t"}}]}]},
+    {"resourceSpans": [{"scopeSpans": [{"spans": [{**SPAN, "traceId": 7}]}]}]},
+    {"resourceSpans": [{"scopeSpans": [{"spans": [{**SPAN, "startTimeUnixNano": 1.5}]}]}]},
+    {"resourceSpans": [{"scopeSpans": [{"spans": [{**SPAN, "endTimeUnixNano": "9" * 20}]}]}]},
+    {"resourceSpans": [{"scopeSpans": [{"spans": [{**SPAN, "kind": 99, "spanId": "x" * 1000}]}]}]},
+    {"data": "spans"},
+    {"data": [{"spans": [{"traceID": "t", "spanID": "s", "startTime": 5, "duration": True, "processID": []}]}]},
+    {"data": [{"spans": [{"traceID": "t", "spanID": "s", "references": [[], {"refType": "CHILD_OF"}]}]}]},
+    {"data": [{"spans": [{"traceID": "t", "tags": [{"key": []}, {"key": "span.kind", "value": {}}]}]}]},
+)
+
+
+@pytest.mark.parametrize("document", STRANGE)
+def test_documents_of_another_form(admc: Admc, folder: Path, document: Any) -> None:
+    (folder / "strange.json").write_text(json.dumps(document))
+    run = admc("overhead", "shop.adm", "--traces", "strange.json")
+    assert (run.code, "ADM882" in run.err) == (1, True)
+
+
+BAD_CELLS: dict[str, tuple[int, Any]] = {
+    "no trace": (1, ""),
+    "no id": (2, ""),
+    "an id of words": (2, "0.x"),
+    "an id with a gap": (2, "0..1"),
+    "a deep id": (2, ".".join("1" * 500)),
+    "a time without end": (0, "inf"),
+    "no time": (0, ""),
+    "a large time": (0, "1e300"),
+    "a long call": (7, "1e15"),
+    "no duration": (7, "nan"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD_CELLS))
+def test_a_row_that_cannot_be_used_is_skipped_and_counted(admc: Admc, folder: Path, case: str) -> None:
+    at, value = BAD_CELLS[case]
+    good = rows()
+    bad = list(good[0])
+    bad[at] = value
+    file = csv(folder / "calls.csv", [*good, bad])
+    run = admc("overhead", "shop.adm", "--traces", file, "--format", "json")
+    document = json.loads(run.out)
+    assert (document["taken"]["requests"], document["taken"]["skipped"]) == (1, 1)
+    text = admc("overhead", "shop.adm", "--traces", file).out
+    assert f"without a usable trace, id or time (ADM893); the first: row 11 of `{file}`" in text
+
+
+def test_parquet_of_another_form(admc: Admc, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = parquet(folder / "good.parquet", rows())
+    numbers = [(str(row[0]), *row[1:]) for row in rows()]
+    for file, said in (
+        (parquet(folder / "texts.parquet", numbers), "the column `timestamp` holds string, and not numbers"),
+        (parquet(folder / "traces.parquet", [(row[0], 5, *row[2:]) for row in rows()]), "and not text"),
+        (parquet(folder / "few.parquet", [row[:7] for row in rows()], HEAD[:7]), "the column `rt` is missing"),
+    ):
+        run = admc("overhead", "shop.adm", "--traces", file)
+        assert (run.code, "ADM880" in run.err, said in run.err) == (1, True, True), run.err
+    (folder / "cut.parquet").write_bytes(good.read_bytes()[:-20])
+    assert "ADM880" in admc("overhead", "shop.adm", "--traces", "cut.parquet").err
+    monkeypatch.setattr("admc.overhead.traces.alibaba.MAX_ROW_GROUP", 100)
+    assert "row group 1 has more than 100 bytes" in admc("overhead", "shop.adm", "--traces", good).err
+
+
+def test_limits(admc: Admc, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, document = csv(folder / "calls.csv", rows()), otlp(folder / "spans.json", spans())
+    for name, value, file, said in (
+        ("rows.MAX_ROWS", 5, table, "more than 5 rows"),
+        ("rows.MAX_TRACES", 0, table, "more than 0 traces"),
+        ("rows.MAX_PATHS", 3, table, "more than 3 different ids"),
+        ("spans.MAX_SPANS", 4, document, "more than 4 spans"),
+        ("json_input.MAX_DOCUMENT", 900, document, "has more than 900 bytes"),
+        ("json_input.MAX_FILE", 1, document, "it has more than 1 bytes"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"admc.overhead.traces.{name}", value)
+            run = admc("overhead", "shop.adm", "--traces", file)
+        assert (run.code, "ADM880" in run.err, said in run.err) == (1, True, True), run.err
+
+
+def test_a_trace_with_too_many_calls_is_dropped(admc: Admc, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [(1005, "many", f"0.{at}", "web", "rpc", "x", "rate", 1) for at in range(1, 60)]
+    first = (1000, "many", "0", "(?)", "rpc", "x", "web", 900)
+    monkeypatch.setattr("admc.overhead.traces.rows.MAX_CALLS", 20)
+    monkeypatch.setattr("admc.overhead.traces.calls.MAX_CALLS", 20)
+    for rows_of_many in ([first, *many], [first, *many[:25]]):
+        file = csv(folder / "calls.csv", [*rows(), *rows_of_many])
+        document = json.loads(admc("overhead", "shop.adm", "--traces", file, "--format", "json").out)
+        (dropped,) = document["dropped"]
+        assert (dropped["code"], dropped["requests"], document["taken"]["requests"]) == ("ADM892", 1, 1)
+
+
+def test_a_deep_trace_is_dropped(admc: Admc, folder: Path) -> None:
+    (folder / "loop.adm").write_text(
+        "app loop\nprofile meshinsight\nexternal users\nservice a, b { http 80 }\n"
+        "call users -> a\ncall a -> b\ncall b -> a\n"
+    )
+    found: list[dict[str, Any]] = []
+    for depth in range(250):
+        span = {
+            "traceId": "t",
+            "spanId": f"s{depth}",
+            "parentSpanId": f"s{depth - 1}" if depth else "",
+            "kind": 2,
+            "startTimeUnixNano": 1000 + depth,
+            "endTimeUnixNano": 10_000 - depth,
+        }
+        found.append({"service": "ab"[depth % 2], "span": span})
+    run = admc("overhead", "loop.adm", "--traces", otlp(folder / "deep.json", found))
+    assert (run.code, "ADM892" in run.err) == (1, True)
+    run = admc("overhead", "loop.adm", "--traces", otlp(folder / "flat.json", found[:150]))
+    assert run.code == 0
+    run = admc("import", "traces", folder / "flat.json")
+    assert (run.code, "ADM895" in run.err) == (1, True)
+
+
+def test_what_is_no_file(admc: Admc, folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    for name, said in (("none.csv", "ADM802"), (".", "ADM880"), ("pipe", "it is not a regular file")):
+        run = admc("overhead", "shop.adm", "--traces", name)
+        assert (run.code, said in run.err) == (1, True), run.err
+
+
+def test_the_output_is_no_input(admc: Admc, folder: Path) -> None:
+    file = csv(folder / "calls.csv", rows())
+    before = file.read_bytes()
+    run = admc("import", "traces", file, "-o", file)
+    assert (run.code, "ADM803" in run.err, file.read_bytes()) == (1, True, before)
+
+
+SHOP = dsl.load_text(PROGRAM)
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "csv": lambda path: csv(path, rows()),
+    "parquet": lambda path: parquet(path, rows()),
+    "otlp": lambda path: otlp(path, spans()),
+    "jaeger": lambda path: jaeger(path, spans()),
+}
+
+
+@pytest.mark.parametrize("format_", sorted(WRITERS))
+@examples(20)
+@given(seed=st.integers(0, 2**32))
+def test_damaged_bytes_are_an_error_or_a_result(
+    tmp_path_factory: pytest.TempPathFactory, format_: str, seed: int
+) -> None:
+    file = WRITERS[format_](tmp_path_factory.mktemp("damaged") / "file")
+    content = bytearray(file.read_bytes())
+    chance = random.Random(seed)  # noqa: S311
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randrange(len(content))
+        if chance.random() < 0.3:
+            del content[at : at + chance.randint(1, 40)]
+        else:
+            content[at] = chance.choice(b'0129"{}[],.:-\n\x00\xff')
+    file.write_bytes(content)
+    found, failure = None, None
+    try:
+        found = imported(SHOP, [file], Fraction(1))
+    except CommandError as error:
+        failure = error
+    assert (found is not None and found.requests) or (failure is not None and failure.exit_code == 1)
