@@ -15,6 +15,8 @@ from admc.overhead.model.layout import of_full_mesh, of_placement
 from admc.overhead.model.overhead import Overhead
 from dsl.program import Side
 from solver.place import place
+from solver.placement import Hop as SolverHop
+from solver.rules.options import decision_points
 from tests.bench.cost.arm import Load, Subject, run
 from tests.bench.cost.figures import Window
 from tests.bench.cost.schedule import schedule
@@ -91,13 +93,13 @@ def _compared(
 
 def bound(program: Program, placement: Placement, profile: Profile) -> int:
     """Nano-cores of a plan by the solver's coefficients, each hop at its own rate."""
-    costs = coefficients(program, placement, profile)
+    costs = coefficients(program, decision_points(program), profile)
     total = 0
     for name, hops in of_placement(program, placement).items():
         total += costs.adm[name].cpu
         enforced: set[tuple[str, Side, str, str]] = set()
         for hop in hops:
-            total += costs.hop[name, hop.side, hop.destination, hop.port.number].cpu
+            total += costs.hop[SolverHop(name, hop.side, hop.destination, hop.port.number)].cpu
             enforced |= {(name, hop.side, each.policy.name, hop.destination) for each in hop.enforced}
         total += sum(costs.enforcement[key].cpu for key in enforced if key in costs.enforcement)
     return total
