@@ -97,7 +97,7 @@ def measured(
     with tempfile.TemporaryDirectory(prefix="admc-measure-") as folder:
         task = Task(
             chosen.found,
-            next(use for use in uses.of_prelude() if use.kind.name == "set_request_header"),
+            uses.cheapest(),
             _protocols(program, quick=quick),
             design.QUICK if quick else design.FULL,
             minutes * 60,

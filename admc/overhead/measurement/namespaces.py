@@ -27,8 +27,8 @@ def leave() -> None:
     user, group = os.geteuid(), os.getegid()
     _call("unshare", (0 if user == 0 else _NEW_USERS) | _NEW_NETWORK | _NEW_MOUNTS)
     if user != 0:
-        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
-            Path(f"/proc/self/{name}").write_text(text)
+        for name, text in (("setgroups", b"deny"), ("uid_map", b"0 %d 1" % user), ("gid_map", b"0 %d 1" % group)):
+            Path(f"/proc/self/{name}").write_bytes(text)
     _call("mount", b"none", b"/", None, _RECURSIVE_PRIVATE, None)
     _call("mount", b"tmpfs", b"/run", b"tmpfs", 0, b"size=1m")
 
