@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from dsl.program import Program, Side
@@ -40,16 +39,17 @@ class Alternatives:
     def difference(self, decision: Decision, side: Side) -> Difference | None:
         """For a decision at one side, and `side` the other; None if both are equally good in all levels."""
         point = self._points[decision.policy, decision.destination]
-        now, then = (self._own(point, each, here=each is not side) for each in (side.other, side))
+        now, then = (self._own(point, each, side.other) for each in (side.other, side))
         for metric, one, two in zip(self.levels.names, now, then, strict=True):
             if one != two:
                 return Difference(metric, two - one)
         return None
 
-    def _own(self, point: DecisionPoint, side: Side, *, here: bool) -> Vector:
-        """What each level has at a side because of this decision alone. `here`: it is at that side."""
-        own = int(here)
-        found: Iterable[str] = (host for host in hosts(point, side, self.program) if self._hosts[host] == own)
-        shared = [item for item in set(self.levels.shared(point, side)) if self._shared[item] == own]
+    def _own(self, point: DecisionPoint, side: Side, taken: Side) -> Vector:
+        """What each level has at a side because of this decision alone. It is at `taken`, and a service that calls
+        itself hosts it at either side."""
+        here, shared_here = set(hosts(point, taken, self.program)), set(self.levels.shared(point, taken))
+        found = (host for host in hosts(point, side, self.program) if self._hosts[host] == (host in here))
+        shared = [item for item in set(self.levels.shared(point, side)) if self._shared[item] == (item in shared_here)]
         choice = self.levels.choice(point, INGRESS if side is Side.INGRESS else EGRESS)
         return add(self.levels.of_shared(shared), choice, *(self.levels.host(host) for host in found))
