@@ -84,11 +84,18 @@ class Network:
                     _run(["iptables-restore", "--noflush"], rules.decode())
 
     def close(self) -> None:
-        for network in self.places.values():
-            os.close(network)
-        self.places.clear()
-        if self._layout.pods:
-            _run(["ip", "link", "delete", _BRIDGE], "")
+        """Raises `NetworkError`.
+
+        The kernel removes the interfaces of a network some time after the network has ended. The next layout uses the
+        same names, so they are deleted here, while their networks are there.
+        """
+        names = [*(f"p{index}" for index in range(len(self.places))), _BRIDGE]
+        try:
+            _run(["ip", "-batch", "-"], _lines([f"link delete {name}" for name in names]))
+        finally:
+            for network in self.places.values():
+                os.close(network)
+            self.places.clear()
 
     def _own(self, name: str) -> list[str]:
         parties = (TARGET, *SHADOWS.values()) if name == TARGET else (name,)
