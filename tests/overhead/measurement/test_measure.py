@@ -22,7 +22,7 @@ from admc.overhead.measurement.channel import Channel
 from admc.overhead.measurement.child import FailedError, row_content, row_of, started
 from admc.overhead.measurement.design import Grid
 from admc.overhead.measurement.layout import Arm, Layout
-from admc.overhead.measurement.network import NetworkError, isolate
+from admc.overhead.measurement.network import Network, NetworkError, isolate
 from admc.overhead.measurement.session import Task, run
 from admc.overhead.measurement.table import Row, table
 from admc.overhead.measurement.uses import Use, of_prelude
@@ -152,6 +152,25 @@ def test_a_sidecar_writes_its_access_log_whole(task: Task) -> None:
     with started(logged) as messages:
         found = dict(message.content for message in messages if message.subject == "about")
     assert found["bytes"] > 1 << 16
+
+
+@NEEDS_MESH
+def test_a_layout_can_follow_another_at_once(task: Task) -> None:
+    """The kernel removes the interfaces of an ended network some time later, and each layout has the same names."""
+
+    def rebuilt(channel: Channel) -> None:
+        isolate()
+        arm = Arm("bare", "pod", Side.INGRESS, Protocol.HTTP, ())
+        layout = Layout((arm,), Mode.REDIRECT, (100,), task.folder / "tapped")
+        for times in range(1, 21):
+            network = Network(layout)
+            network.build({})
+            network.close()
+            channel.about("times", times)
+
+    with started(rebuilt) as messages:
+        found = dict(message.content for message in messages if message.subject == "about")
+    assert found["times"] == 20
 
 
 @pytest.mark.long
