@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.plan.contents import call_rows, external_rows, line_of, policy_rows, service_rows
 from admc.plan.estimated import MEASURED, estimated
 from admc.plan.model import (
     FREE,
@@ -21,14 +22,11 @@ from admc.plan.model import (
     NotTaken,
     Objective,
     Plan,
-    PolicyLine,
     Solver,
-    SourceLine,
     Warned,
 )
 from admc.plan.reasons import adm_reasons
 from dsl.program import Metric, Policy, Program, Side, Verb
-from dsl.text import Span
 from solver.placement import Decision, Placement, Reason
 
 if TYPE_CHECKING:
@@ -65,10 +63,10 @@ def build(program: Program, placement: Placement, overhead: Report | None) -> Pl
                 for level in placement.objectives
             ),
         ),
-        policies=tuple(
-            PolicyLine(policy.name, policy.kind.name, line_of(policy.span), line_of(policy.kind.span))
-            for policy in program.policies
-        ),
+        services=service_rows(program),
+        externals=external_rows(program),
+        calls=call_rows(program),
+        policies=policy_rows(program),
         adms=tuple(
             _adm(program, adm.service, shares.get(adm.service, []), estimate.adms.get(adm.service))
             for adm in placement.adms
@@ -90,10 +88,6 @@ def build(program: Program, placement: Placement, overhead: Report | None) -> Pl
 def _version(placement: Placement) -> int:
     """The placement of an older plan lacks levels, so it remains a plan of that version."""
     return SCHEMA_VERSION if {Metric.CLOSED, Metric.HOPS} <= {level.metric for level in placement.objectives} else 1
-
-
-def line_of(span: Span) -> SourceLine:
-    return SourceLine(span.source.path, span.line)
 
 
 def shares_by_service(program: Program, placement: Placement) -> dict[str, list[Share]]:
