@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.__main__ import main
+from admc.compile import reviewed_plan
 from admc.compile.pipeline import compile_program, load_program
 from admc.exits import CommandError, Exit
 from admc.overhead import rows as rows_module
@@ -23,7 +24,6 @@ from admc.plan.build import build
 from admc.plan.model import Because, Plan
 from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
 from admc.plan.to_json import to_json
-from admc.serve.build import reviewed_plan
 from dsl.program import Side
 from tests.admc.programs import SHOP, write
 from tests.properties import examples
