@@ -30,15 +30,19 @@ class PlanFormatError(Exception):
 
 def read_plan(path: Path, *, regular: bool = False) -> Plan:
     """The plan in a file. Raises `CommandError` (exit 1) where there is none; `regular` as in `read_bounded`."""
-    content = read_bounded(path, MAX_BYTES, "the plan", regular=regular)
+    return named_plan(read_bounded(path, MAX_BYTES, "the plan", regular=regular), str(path))
+
+
+def named_plan(content: bytes, name: str) -> Plan:
+    """The plan in the content of a file of this name. Raises `CommandError` (exit 1)."""
     try:
         return from_json(content)
     except PlanFormatError as error:
         if error.code == "ADM805":
             hint = "use the admc that wrote it, or a newer one, or compile again with this one, without `--previous`"
-            message = f"the plan `{path}` was written by a newer admc"
+            message = f"the plan `{name}` was written by a newer admc"
         else:
-            hint, message = "compile again to write a new one", f"`{path}` is not a plan that admc can read"
+            hint, message = "compile again to write a new one", f"`{name}` is not a plan that admc can read"
         raise wrong_usage(error.code, message, cause=str(error), hint=hint) from error
 
 
