@@ -2,7 +2,7 @@
 
 A plan names its input files with digests, and holds its decisions. Both are checked. The program is read again, and
 every file must have its digest. The decisions become a placement again, and the verifier must accept it: an edited plan
-cannot leave a policy out.
+cannot leave a policy out. What a plan repeats of its program must be what the program says (`admc/plan/agreement.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 from admc.compile.pipeline import costs_of, expressible, folder_of, load_program
 from admc.exits import CommandError, wrong_usage
+from admc.plan.agreement import disagreement
+from admc.plan.build import build
+from admc.plan.model import FIRST_WITH_CONTENTS
 from admc.plan.read import read_plan
 from admc.serve.file_watch import look
 from dsl.files.folders import folder_reader
@@ -54,7 +57,9 @@ def placed(
     if main.parent != path.parent:
         raise _unfit(path, f"its program `{plan.inputs[0].path}` is not beside it", "compile again to write a new one")
     program = load_program(main, recording(path.parent, stats, contents, include), include=include)
-    return program, checked(path, plan, program)
+    placement = checked(path, plan, program)
+    _same_contents(path, plan, program, placement)
+    return program, placement
 
 
 def checked(path: Path, plan: Plan, program: Program) -> Placement:
@@ -85,6 +90,16 @@ def _same_files(path: Path, plan: Plan, program: Program) -> None:
             f"{names} {'has' if len(others) == 1 else 'have'} changed since",
             "compile again to write a new plan, or put back what it was made from",
         )
+
+
+def _same_contents(path: Path, plan: Plan, program: Program, placement: Placement) -> None:
+    """What the plan repeats of its program, and what follows from its decisions, is what was reviewed."""
+    if plan.schema_version < FIRST_WITH_CONTENTS:
+        return
+    differing = disagreement(plan, build(program, placement, None))
+    if differing is not None:
+        hint = f"compile again: `admc compile {program.inputs[0].path} --previous {path.name}`; do not edit a plan"
+        raise _unfit(path, f"{differing}: it was edited, or made by a release in which a kind is another one", hint)
 
 
 def _same_profile(path: Path, plan: Plan, program: Program) -> None:
