@@ -2,7 +2,8 @@
 would make today.
 
 A plan names its input files with digests, and holds its decisions. Both are checked. Every file must have its digest.
-The decisions become a placement again, and the verifier must accept it: an edited plan cannot leave a policy out.
+The decisions become a placement again, and the verifier must accept it: an edited plan cannot leave a policy out. What
+a plan repeats of its program must be what the program says (`admc/plan/agreement.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from admc.compile.pipeline import costs_of, expressible, folder_of
 from admc.exits import CommandError, wrong_usage
+from admc.plan.agreement import disagreement
+from admc.plan.model import FIRST_WITH_CONTENTS
 from solver.placement import Adm, Decision, ObjectiveValue, Placement
 
 if TYPE_CHECKING:
@@ -37,6 +40,17 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
         raise unfit(path, messages, "compile again to write a new one; a plan must not be edited", code="ADM853")
     expressible(program, placement, folder_of(path))
     return placement
+
+
+def same_contents(path: Path, plan: Plan, anew: Plan) -> None:
+    """What a plan repeats of its program, and what follows from its decisions, is what was reviewed: as in the plan that
+    its program and its decisions give `anew`. Raises `CommandError`."""
+    if plan.schema_version < FIRST_WITH_CONTENTS:
+        return
+    differing = disagreement(plan, anew)
+    if differing is not None:
+        hint = f"compile again: `admc compile {plan.inputs[0].path} --previous {path.name}`; do not edit a plan"
+        raise unfit(path, f"{differing}: it was edited, or made by a release in which a kind is another one", hint)
 
 
 def _same_files(path: Path, plan: Plan, program: Program) -> None:

@@ -7,17 +7,21 @@ each kind of error has its own message.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from admc.exits import wrong_usage
 from admc.files import read_bounded
-from admc.plan.model import SCHEMA_VERSION, Plan
+from admc.plan.contents_check import check_contents
+from admc.plan.model import FIRST_WITH_CONTENTS, SCHEMA_VERSION, Plan
 from admc.typed_json import JsonTypeError, parse
 from dsl.collector import no_collection
 from dsl.program import Side
 
 MAX_BYTES = 256_000_000
 MAX_VERSION = 1 << 31
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+"""Also begins a whole character that is spelt as two halves."""
 
 
 class PlanFormatError(Exception):
@@ -73,11 +77,38 @@ def from_json(content: bytes) -> Plan:
         raise PlanFormatError(
             f"it has schema version {found}, and this admc reads up to {SCHEMA_VERSION}", code="ADM805"
         )
+    if _HALF.search(content) is not None:
+        _refuse_half_characters(document)
     try:
-        plan = parse(Plan, {"profile": None, **document})
+        plan = parse(Plan, {"profile": None, **(document if found >= FIRST_WITH_CONTENTS else _completed(document))})
+        check_contents(plan)
     except JsonTypeError as error:
         raise PlanFormatError(f"`{error.where or 'the plan'}` {error.what}") from error
     return plan
+
+
+def _completed(document: dict[str, object]) -> dict[str, object]:
+    """A plan before version 3 with all fields of today's: what it lacks is null. Raises `JsonTypeError`."""
+    for name in ("services", "externals", "calls"):
+        if name in document:
+            raise JsonTypeError("", f"has an unknown field `{name}`")
+    policies = document.get("policies")
+    if not isinstance(policies, list):
+        return document  # it is refused for that
+    rows: list[object] = []
+    for index, row in enumerate(policies):
+        if isinstance(row, dict) and "content" in row:
+            raise JsonTypeError(f"policies[{index}]", "has an unknown field `content`")
+        rows.append({**row, "content": None} if isinstance(row, dict) else row)
+    return {**document, "services": None, "externals": None, "calls": None, "policies": rows}
+
+
+def _refuse_half_characters(document: object) -> None:
+    """JSON can spell half of a character (`\\ud83d` alone), which no text has, and which nothing can print."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise PlanFormatError("a text in it has half of a character") from error
 
 
 def _no_constant(_name: str) -> object:
