@@ -15,7 +15,7 @@ from dsl.program import Program
 from dsl.resolve.resolver import in_order, resolve
 from dsl.syntax import tree
 from dsl.syntax.parser import parse
-from dsl.syntax.tokens import TEST_ENDING
+from dsl.syntax.tokens import BESIDE, GATE, TEST
 from dsl.text import SourceText, Span
 
 MAX_USE_DEPTH = 64
@@ -86,7 +86,7 @@ class _Files:
                 self._use(statement)
             elif isinstance(statement, tree.Topology):
                 self._topology(statement)
-            elif isinstance(statement, tree.Test):
+            elif isinstance(statement, tree.Test | tree.Gate):
                 self._misplaced(statement)
             else:
                 if isinstance(statement, tree.Broken) and statement.keyword in ("use", "topology"):
@@ -96,16 +96,19 @@ class _Files:
             self.complete = False
         self._done.add(self._open.pop())
 
-    def _misplaced(self, statement: tree.Test) -> None:
+    def _misplaced(self, statement: tree.Test | tree.Gate) -> None:
         source = statement.span.source
-        own = source.path.endswith(TEST_ENDING)
-        tests = source.path.rpartition("/")[2].removesuffix(".adm") + TEST_ENDING
+        is_test = isinstance(statement, tree.Test)
+        code, word, command = ("ADM130", TEST, "admc test") if is_test else ("ADM131", GATE, "admc diff")
+        ending = BESIDE[word]
+        own = source.path.endswith(ending)
+        right = source.path.rpartition("/")[2].removesuffix(".adm") + ending
         self.diagnostics.error(
-            "ADM130",
-            f"the test `{statement.name.text}` stands in a program",
+            code,
+            f"the {word} `{statement.name.text}` stands in a program",
             statement.span,
-            cause=f"tests about a program `shop.adm` stand beside it, in `shop{TEST_ENDING}`",
-            hint=f"`admc test` reads `{source.path}`; no program uses it" if own else f"move it to `{tests}`",
+            cause=f"{word}s about a program `shop.adm` stand beside it, in `shop{ending}`",
+            hint=f"`{command}` reads `{source.path}`; no program uses it" if own else f"move it to `{right}`",
         )
 
     def _path(self, written: tree.String, endings: tuple[str, ...]) -> str | None:
