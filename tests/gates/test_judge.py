@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from admc.diff.gates import judge
 from admc.diff.model import (
     CallName,
     Cost,
@@ -23,7 +24,6 @@ from admc.diff.model import (
     Word,
 )
 from admc.exits import CommandError
-from admc.gates.judge import judge
 from admc.gates.read import gates_beside, load_gates
 from admc.overhead.rows import AmountRow
 

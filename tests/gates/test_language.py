@@ -59,7 +59,8 @@ gate calm = warn when restarts > 3
 
 def test_each_word_but_one_can_be_counted() -> None:
     """What goes with its call is no loss, so no gate is about it."""
-    assert {word for words in FINDINGS.values() for word in words} == set(Word) - {Word.GONE_WITH_ITS_CALL}
+    words = {word.replace(" ", "_") for word in Word if word is not Word.GONE_WITH_ITS_CALL}
+    assert set(FINDINGS) == words | {"weaker", "stricter"}
     text = "".join(f"gate g{at} = warn when {measure}\n" for at, measure in enumerate(FINDINGS))
     found, errors = resolved(text)
     assert errors == ()

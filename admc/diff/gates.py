@@ -11,14 +11,20 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from admc.decimals import fixed
-from admc.diff.model import CostLine, Diff, GateResult, How, Level, Verdict
+from admc.diff.model import STRICTER, WEAKER, CostLine, Diff, GateResult, How, Level, Verdict, Word
 from admc.exits import wrong_usage
-from admc.gates.model import COSTS, FINDINGS, Gate, Limit, Measure
+from admc.gates.model import COSTS, Gate, Limit, Measure
 from admc.plan.model import SourceLine
 from dsl.diagnostics.diagnostic import did_you_mean
 
 MAX_REASON: Final = 500
 _METRICS: Final = {Measure.CPU: "cpu", Measure.MEMORY: "memory", Measure.LATENCY: "latency_per_second"}
+_WORDS: Final[Mapping[str, tuple[Word, ...]]] = {
+    "weaker": WEAKER,
+    "stricter": STRICTER,
+    **{word.replace(" ", "_"): (word,) for word in (*WEAKER, *STRICTER)},
+}
+"""Measures that count findings -> the words counted."""
 _NANO: Final = 10**9
 _MILLI: Final = 10**6
 _MIB: Final = 1 << 20
@@ -87,7 +93,7 @@ def _measured(measure: str, diff: Diff) -> _Found | str:
     """What was found, or why it cannot be judged."""
     if diff.base.how is How.BROKEN:
         return "BASE cannot be compared: " + (diff.base.why or "it has errors")
-    if measure in FINDINGS:
+    if measure in _WORDS:
         return _findings(measure, diff)
     if measure in COSTS:
         return _cost(Measure(measure), diff)
@@ -102,7 +108,7 @@ def _measured(measure: str, diff: Diff) -> _Found | str:
 
 
 def _findings(measure: str, diff: Diff) -> _Found:
-    words = FINDINGS[measure]
+    words = _WORDS[measure]
     number = sum(1 for finding in (*diff.weaker, *diff.stricter) if finding.word in words)
     missing = ", ".join(diff.not_recorded)
     doubt = f"not recorded in a plan of an older admc: {missing}" if missing else None
