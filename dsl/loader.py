@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
@@ -19,6 +20,44 @@ from dsl.syntax.tokens import BESIDE, GATE, TEST
 from dsl.text import SourceText, Span
 
 MAX_USE_DEPTH = 64
+
+
+class Statements(NamedTuple):
+    """All statements of a program, with those of the files that it uses, in the order in which a reader meets them."""
+
+    source: SourceText
+    """The main file."""
+    statements: tuple[tree.Statement, ...]
+    read: Callable[[str], bytes]
+
+
+def load_statements(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Statements:
+    """The statements of a program, unresolved. Raises `ProgramError` if one of them does not parse."""
+    diagnostics = Diagnostics()
+    found = read or folder_reader(path.parent, include)
+    reader = Reader(found, diagnostics, path.parent.as_posix(), included=bool(include))
+    source = reader.text(path.name, None)
+    if source is None:
+        raise ProgramError(in_order(diagnostics))
+    files = _Files(reader, diagnostics)
+    files.gather(source)
+    whole = tuple(each for each in files.statements if not isinstance(each, tree.Broken))
+    if diagnostics.has_errors:
+        raise ProgramError(in_order(diagnostics))
+    return Statements(source, whole, found)
+
+
+def resolve_statements(given: Statements) -> Program:
+    """The program of these statements. Raises `ProgramError`."""
+    diagnostics = Diagnostics()
+    # Paths were resolved from their own folders before, also those that lead out of the program's folder.
+    reader = Reader(given.read, diagnostics, included=True)
+    reader.add(given.source.path, given.source.text.encode("utf-8", "surrogatepass"))
+    with no_collection():
+        program = resolve(given.source, list(given.statements), reader, diagnostics, complete=True)
+    if program is None:
+        raise ProgramError(in_order(diagnostics))
+    return program
 
 
 def load(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Program:
