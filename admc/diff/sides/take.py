@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.codes.differences import CODES
 from admc.compile.pipeline import folder_of, overhead_of, place_program
-from admc.compile.reviewed_plan import checked
-from admc.diff.codes import CODES
+from admc.compile.reviewed_plan import checked, same_contents
 from admc.diff.model import How, Taken
 from admc.diff.sides.files import Files
 from admc.diff.sides.place import places
-from admc.diff.sides.repeated import first_difference
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.build import build
 from admc.plan.beside import default_plan_path
@@ -125,12 +124,15 @@ class _Taker:
         plan = self._files.plan(path)
         placement = checked(path, plan, program)
         anew = build(program, placement, overhead_of(program, placement, folder_of(self.path)))
-        other = first_difference(plan, anew)
-        if other is not None:
-            raise wrong_usage("ADM838", f"`{other}` in the plan beside it is not what admc makes of the program")
-        # A plan before version 3 lacks what its program has.
-        contents = {name: getattr(anew, name) for name in ("services", "externals", "calls", "policies")}
-        return replace(plan, **contents), placement
+        same_contents(path, plan, anew)
+        if _costs(plan) != _costs(anew):
+            raise wrong_usage("ADM838", "this admc estimates other costs than the plan beside it has")
+        if plan.services is None and anew.services is not None:
+            # A plan before version 3 lacks what its program has.
+            plan = replace(
+                plan, services=anew.services, externals=anew.externals, calls=anew.calls, policies=anew.policies
+            )
+        return plan, placement
 
     def _compiled(self, program: Program, previous: Previous, why: str) -> Side:
         options = self._options
@@ -154,6 +156,10 @@ class _Taker:
             None if plan is None else plan.schema_version,
             None if plan is None else _inputs_digest(plan),
         )
+
+
+def _costs(plan: Plan) -> tuple[object, ...]:
+    return plan.profile, plan.overhead, tuple(adm.overhead for adm in plan.adms)
 
 
 def _inputs_digest(plan: Plan) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from admc.diff.codes import CODES as DIFFERENCES
+from admc.codes.differences import CODES as DIFFERENCES
+from admc.codes.gates import CODES as GATES
 from admc.overhead.codes import CODES as PROFILES
 from admc.program_tests.codes import CODES as TESTS
 
@@ -385,7 +386,7 @@ _BUG = {
 OWN: Mapping[str, Code] = {
     **_PLACEMENT,
     **_USAGE,
-    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES, **DIFFERENCES}.items()},
+    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES}.items()},
     **_BUG,
 }
 
