@@ -21,8 +21,8 @@ from admc.diff.model import How, Taken
 from admc.diff.sides.files import Files
 from admc.diff.sides.place import places
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.plan.build import build
 from admc.plan.beside import default_plan_path
+from admc.plan.build import build
 from admc.plan.read import previous_sides
 from dsl.collector import no_collection
 from dsl.program import Side as End
