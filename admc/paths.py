@@ -1,4 +1,4 @@
-"""Paths of findings: spans have them relative to the program's folder, and users need them from the working directory."""
+"""Paths of findings: a span has one relative to the program's folder, a user needs it from the working directory."""
 
 from __future__ import annotations
 

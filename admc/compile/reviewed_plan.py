@@ -43,8 +43,8 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
 
 
 def same_contents(path: Path, plan: Plan, anew: Plan) -> None:
-    """What a plan repeats of its program, and what follows from its decisions, is what was reviewed: as in the plan that
-    its program and its decisions give `anew`. Raises `CommandError`."""
+    """What a plan repeats of its program, and what follows from its decisions, is what was reviewed: as in the plan
+    that its program and its decisions give `anew`. Raises `CommandError`."""
     if plan.schema_version < FIRST_WITH_CONTENTS:
         return
     differing = disagreement(plan, anew)

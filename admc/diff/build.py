@@ -51,7 +51,18 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
         program=program.changes(base, head, names),
         not_recorded=() if recorded else _CONTENTS,
         gates=(),
-        notes=(),
+        notes=("protection is not compared: what gets weaker is not known",),
+    )
+
+
+def changes_anything(diff: Diff) -> bool:
+    """Whether HEAD differs from BASE, as far as that is known. Lines, comments and digests are no difference."""
+    steps = diff.rollout._replace(steps=None)
+    return (
+        diff.base.how in (How.NOTHING, How.BROKEN)
+        or any((diff.weaker, diff.stricter, diff.gone, diff.renames, diff.adms, diff.moves, diff.program))
+        or steps != NOTHING_TO_DO
+        or any(level.base != level.head for level in diff.levels)
     )
 
 

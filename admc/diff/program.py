@@ -118,9 +118,8 @@ def _list(names: Sequence[str]) -> str | None:
 
 
 def _calls(base: Plan, head: Plan) -> Iterator[Named]:
-    several = {
-        row.name for plan in (base, head) for row in (*(plan.services or ()), *(plan.externals or ())) if row.ports[1:]
-    }
+    several = {row.name for plan in (base, head) for row in plan.services or () if row.ports[1:]}
+    several.update(row.name for plan in (base, head) for row in plan.externals or () if row.ports[1:])
 
     def name(row: CallRow) -> str:
         port = f":{row.port}" if row.destination in several else ""

@@ -75,8 +75,9 @@ def _ports(adm: AdmPlan, targets: _Targets) -> set[_Port]:
 
 
 def _targets(plan: Plan) -> _Targets:
-    parties = (*(plan.services or ()), *(plan.externals or ()))
-    return {(party.name, port.number): port.target for party in parties for port in party.ports}
+    found = {(row.name, port.number): port.target for row in plan.services or () for port in row.ports}
+    found.update(((row.name, port.number), port.target) for row in plan.externals or () for port in row.ports)
+    return found
 
 
 def _network_policies(base: Plan, head: Plan) -> Iterator[NetworkPolicyChange]:

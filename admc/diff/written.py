@@ -19,9 +19,10 @@ _DIGEST: Final = 12
 
 def argument_text(row: ArgumentRow) -> str | None:
     """None for an argument that the policy leaves out. A file has its digest beside its path."""
-    if row.value is None:
+    value: object = row.value
+    if value is None:
         return None
-    text = value_text(row.type, row.value)
+    text = value_text(row.type, value)
     return text if row.sha256 is None else f"{text} (sha256 {row.sha256[:_DIGEST]})"
 
 

@@ -2,8 +2,8 @@
 
     BASE, HEAD -> Side, Side
 
-A plan is taken as it is. A program is taken with the plan beside it if that fits: the server would serve it, and what it
-repeats of the program is what admc makes of the program now. Otherwise the program is compiled, HEAD with BASE's
+A plan is taken as it is. A program is taken with the plan beside it if that fits: the server would serve it, and what
+it repeats of the program is what admc makes of the program now. Otherwise the program is compiled, HEAD with BASE's
 decisions as the earlier ones, so that a placement moves only for a reason.
 """
 
@@ -53,6 +53,13 @@ class Side(NamedTuple):
     program: Program | None
     """None where only a plan is known."""
     placement: Placement | None
+
+    @property
+    def known(self) -> Plan:
+        """The plan of HEAD, which always has one."""
+        if self.plan is None:
+            raise RuntimeError("a side without a plan is BASE")
+        return self.plan
 
 
 class Options(NamedTuple):
