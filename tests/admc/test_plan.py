@@ -27,6 +27,7 @@ from admc.plan.build import build
 from admc.plan.model import Because, Plan
 from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
 from admc.plan.to_json import to_json
+from admc.serve.build.reviewed_plan import placed as placed_by
 from dsl.program import Side
 from tests.admc.programs import SHOP, write
 from tests.properties import examples
@@ -264,13 +265,13 @@ def test_a_served_plan_agrees_with_its_program(tmp_path: Path, shop: Plan, name:
     write(tmp_path, SHOP)
     path = tmp_path / "policies.plan.json"
     path.write_bytes(to_json(shop))
-    reviewed_plan.placed(path, {}, {})
+    placed_by(path, {}, {})
     edit, said = EDITS[name]
     document = json.loads(to_json(shop))
     edit(document)
     path.write_text(json.dumps(document))
     with pytest.raises(CommandError) as refused:
-        reviewed_plan.placed(path, {}, {})
+        placed_by(path, {}, {})
     (found,) = refused.value.diagnostics
     assert found.code == "ADM852"
     assert said in str(found.cause)
@@ -285,7 +286,7 @@ def test_a_plan_is_served_if_only_lines_of_the_prelude_and_texts_differ(tmp_path
     document["adms"][0]["because"][0]["text"] = "another text"
     document["warnings"] = []
     path.write_text(json.dumps(document))
-    reviewed_plan.placed(path, {}, {})
+    placed_by(path, {}, {})
 
 
 # ---- files that are no plans ----
