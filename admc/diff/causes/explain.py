@@ -16,7 +16,7 @@ from admc.diff.causes.hybrid import hybrid
 from admc.diff.causes.search import BudgetSpentError, irreducible
 from admc.diff.model import Cause, Diff, How, Move
 from admc.exits import CommandError
-from admc.plan.model import FREE, DecisionPlan, NotTaken, Plan, SourceLine
+from admc.plan.model import FREE, DecisionPlan, Plan, SourceLine
 from admc.plan.read import previous_sides
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import Statements
@@ -49,7 +49,8 @@ def with_causes(diff: Diff, base: Plan, head: Plan, sources: Sources | None, eff
     found = []
     for move in diff.moves:
         before = decided[0].get((old_names.get(move.policy, move.policy), move.destination))
-        cause = _rule(move, before, decided[1].get((move.policy, move.destination)))
+        after = decided[1].get((move.policy, move.destination))
+        cause = _rule(after, "came") or (None if search is None else search.needless(move)) or _rule(before, "went")
         if cause is None and search is not None:
             cause = search.cause(move)
         found.append(move._replace(cause=cause))
@@ -59,18 +60,13 @@ def with_causes(diff: Diff, base: Plan, head: Plan, sources: Sources | None, eff
 # ---- rules ----
 
 
-def _rule(move: Move, before: DecisionPlan | None, after: DecisionPlan | None) -> Cause | None:
+def _rule(decision: DecisionPlan | None, verb: str) -> Cause | None:
     """The rule that excludes the side of BASE in HEAD, or that excluded the side of HEAD in BASE."""
-    for decision, verb in ((after, "came"), (before, "went")):
-        excluded = None if decision is None else _excluded(decision)
-        if excluded is not None:
-            what = f": {excluded.message}" if excluded.message else ""
-            return Cause(f"rule {excluded.reason} {verb}{what}", excluded.lines, True)
+    for side in () if decision is None else decision.not_taken:
+        if side.reason != FREE:
+            what = f": {side.message}" if side.message else ""
+            return Cause(f"rule {side.reason} {verb}{what}", side.lines, True)
     return None
-
-
-def _excluded(decision: DecisionPlan) -> NotTaken | None:
-    return next((side for side in decision.not_taken if side.reason != FREE), None)
 
 
 # ---- changes ----
@@ -98,14 +94,16 @@ class _Search:
                 if rename.base == policy:
                     self._previous[rename.head, destination] = self._previous[policy, destination]
 
-    def cause(self, move: Move) -> Cause:
+    def needless(self, move: Move) -> Cause | None:
+        """Says so if HEAD has a placement as good without the move."""
         if not self.changes:
             return Cause(self._without_changes(), (), True)
         try:
-            if not self._moves(move, self.changes):
-                return Cause(_NEEDLESS, (), True)
+            return None if self._moves(move, self.changes) else Cause(_NEEDLESS, (), True)
         except BudgetSpentError:
-            return _cause(self.changes, complete=False)
+            return None
+
+    def cause(self, move: Move) -> Cause:
         # A cause of an earlier move is often the cause of this one.
         start = next((found for found in self._found if self._known_to_move(move, found)), self.changes)
         minimal, complete = irreducible(start, lambda subset: self._moves(move, subset))
