@@ -12,8 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from admc.diff import cost, placement, program
+from admc.diff.identity import renames
 from admc.diff.model import Diff, How, Taken
 from admc.diff.names import Names
+from admc.diff.protection import findings
 from admc.diff.rollout import NOTHING_TO_DO, rollout
 
 if TYPE_CHECKING:
@@ -21,27 +23,25 @@ if TYPE_CHECKING:
 
 NEW: Final = "BASE has no such program: all of it is new"
 NOT_COMPARED: Final = "BASE has no plan to compare with, so what gets weaker is not known"
-_CONTENTS: Final = ("services", "externals", "calls", "what policies do")
-"""What plans before version 3 do not record."""
 
 
 def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Taken) -> Diff:
     """What changes from BASE to HEAD. `base` is None where there is no plan of BASE: `base_taken.how` says why."""
     if base is None:
         return _without_base(head, base_taken, head_taken)
-    renames = ()
-    names = Names(renames)
-    recorded = base.services is not None and head.services is not None
+    renamed = renames(base, head)
+    names = Names(renamed)
+    found = findings(base, head, renamed)
     return Diff(
         app=head.app,
         base=base_taken,
         head=head_taken,
         base_counts=placement.counts(base),
         head_counts=placement.counts(head),
-        weaker=(),
-        stricter=(),
-        gone=(),
-        renames=renames,
+        weaker=found.weaker,
+        stricter=found.stricter,
+        gone=found.gone,
+        renames=renamed,
         adms=placement.adm_changes(base, head, names),
         moves=placement.moves(base, head, names),
         rollout=rollout(base, head),
@@ -49,9 +49,8 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
         gap=placement.gap(base, head),
         cost=cost.cost(base, head, new=False),
         program=program.changes(base, head, names),
-        not_recorded=() if recorded else _CONTENTS,
+        not_recorded=found.not_recorded,
         gates=(),
-        notes=("protection is not compared: what gets weaker is not known",),
     )
 
 
