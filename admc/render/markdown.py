@@ -44,6 +44,11 @@ def fenced(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
+def cell(markdown: str) -> str:
+    """Markdown in a table. A bar ends a cell even inside a code span."""
+    return markdown.replace("\\|", "|").replace("|", "\\|")
+
+
 def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
 
