@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
+from admc.decimals import percent, significant
 from admc.overhead.money.bill import Bill, Money
 from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair, lacked, shared
 from admc.render import money
 from admc.render.columns import table
-from admc.render.decimals import percent, significant
 from admc.render.overhead_notes import notes
 from admc.render.overhead_text import EVERYWHERE, HOSTING, MEGA, MESH, ROWS, shown
 from admc.terminal import counted, visible

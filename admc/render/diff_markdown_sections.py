@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from admc.decimals import percent
 from admc.diff.model import Diff, Finding, How, NetworkPolicyChange, PolicyAction
 from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
-from admc.render.decimals import percent
 from admc.render.diff_mermaid import mermaid
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
 from admc.render.diff_words import Place, Style

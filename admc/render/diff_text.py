@@ -11,12 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from admc.decimals import percent
 from admc.diff.model import Diff, Finding, How, Verdict, Word
 from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
 from admc.render.columns import table
 from admc.render.console import console_on
-from admc.render.decimals import percent
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
 from admc.render.diff_words import TEXT
 from admc.render.overhead_line import amount_text

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from admc.decimals import significant
 from admc.diff.model import (
     CallName,
     Cause,
@@ -26,7 +27,6 @@ from admc.diff.model import (
     Verdict,
 )
 from admc.plan.model import SourceLine
-from admc.render.decimals import significant
 from admc.terminal import visible
 from dsl.program import Side
 
@@ -188,7 +188,7 @@ def cause_phrase(cause: Cause, style: Style, at_line: Callable[[SourceLine], str
     places = [at_line(line) for line in cause.lines[:NAMES]]
     more = f" and {len(cause.lines) - NAMES} more" if len(cause.lines) > NAMES else ""
     at = f" ({', '.join(places)}{more})" if places else ""
-    return f"{'since' if cause.complete else 'perhaps since'} {style.sentence(cause.text)}{at}"
+    return f"since {style.sentence(cause.text)}{at}"
 
 
 def gap_phrase(name: str, levels: Sequence[Level]) -> str:

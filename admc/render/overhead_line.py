@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from admc.decimals import fixed, significant
 from admc.overhead.rows import AmountRow
 from admc.plan.model import Plan
-from admc.render.decimals import fixed, significant
 
 _NANO: Final = 10**9
 _MEGA: Final = 10**6

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
+from admc.codes.gates import CODES as GATES
 from admc.overhead.codes import CODES as PROFILES
 from admc.program_tests.codes import CODES as TESTS
 
@@ -384,7 +385,7 @@ _BUG = {
 OWN: Mapping[str, Code] = {
     **_PLACEMENT,
     **_USAGE,
-    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES}.items()},
+    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES, **GATES}.items()},
     **_BUG,
 }
 
