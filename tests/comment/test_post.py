@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from aiohttp import web
 
 from admc.comment.body import Run, body, first_line, has_tag, joined, written
 from admc.comment.github import Waiting, connected
@@ -143,16 +144,20 @@ async def test_an_update_whose_answer_was_lost_is_repeated() -> None:
         (403, {"retry-after": "17"}, "", 17),
         (429, {}, "", 60),
         (403, {}, "You have exceeded a secondary rate limit.", 60),
-        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 100)}, "", 100),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "in 100 s"}, "", 100),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1"}, "", 1),
     ],
 )
 async def test_it_waits_as_github_says(status: int, headers: dict[str, str], message: str, seconds: float) -> None:
+    def limited(_: web.Request) -> web.StreamResponse:
+        now = {name: str(int(time.time()) + 100) if value == "in 100 s" else value for name, value in headers.items()}
+        return web.json_response({"message": message}, status=status, headers=now)
+
     slept: list[float] = []
-    api = Api(faults=[answer(status, headers, message), None])
+    api = Api(faults=[limited, None])
     assert (await posted(api, slept=slept)).action is Action.CREATED
     assert slept == [pytest.approx(seconds, abs=5)]
-    post_too = Api(faults=[None, answer(status, headers, message), None])
+    post_too = Api(faults=[None, limited, None])
     assert (await posted(post_too)).action is Action.CREATED
     assert len(post_too.bodies()) == 1
 
@@ -224,8 +229,6 @@ async def test_the_pull_request_of_a_commit() -> None:
 
 @pytest.mark.parametrize("found", [{"a": 1}, [1], [{"id": "x"}], "x", None])
 async def test_an_answer_in_another_form_is_an_error(found: object) -> None:
-    from aiohttp import web
-
     api = Api(faults=[lambda _: web.json_response(found)])
     assert "another form" in await refusal(api)
 
