@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from admc.diff.model import Diff
 
 
+PLAN_ENDING: Final = ".plan.json"
+
+
 class DiffFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
@@ -23,8 +26,14 @@ class DiffFormat(StrEnum):
 
 
 def diff(
-    base: Annotated[str, typer.Argument(metavar="BASE", help="What is in force: a plan, a program, REV:PATH or REV.")],
-    head: Annotated[str, typer.Argument(metavar="HEAD", help="What is proposed, in the same forms.")],
+    base: Annotated[
+        str,
+        typer.Argument(
+            metavar="BASE",
+            help="What is in force: a plan, a program, REV:PATH or REV. Without HEAD: a saved difference, to show it.",
+        ),
+    ],
+    head: Annotated[str | None, typer.Argument(metavar="HEAD", help="What is proposed, in the same forms.")] = None,
     include: IncludeOption = None,
     merge_base: Annotated[
         bool, typer.Option("--merge-base", help="Compare with the commit in which BASE and HEAD began to differ.")
@@ -51,18 +60,14 @@ def diff(
     accepted = _accepted(accept or ())
     if effort is not None and not 0 < effort < float("inf"):
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
-    from admc.cli.output import Progress, write_out
+    from admc.cli.output import write_out
     from admc.diff.build import changes_anything
-    from admc.diff.compare import compared, fails
-    from admc.diff.sides.take import Options, sides
+    from admc.diff.compare import fails
 
-    progress = Progress()
-    try:
-        before, after = sides(base, head, Options(tuple(include or ()), effort, progress), merge_base=merge_base)
-        progress("comparing")
-        found = compared(before, after, accepted, causes=causes, effort=effort)
-    finally:
-        progress.clear()
+    if head is None:
+        found = _saved(base, merge_base or bool(include or accepted) or effort is not None)
+    else:
+        found = _compared(base, head, tuple(include or ()), effort, accepted, merge_base=merge_base, causes=causes)
     if output is None:
         write_out(_rendered(found, format_, terminal=True))
     else:
@@ -70,6 +75,44 @@ def diff(
     if fails(found):
         return Exit.GATE
     return Exit.CHANGES if detailed_exitcode and changes_anything(found) else Exit.DONE
+
+
+def _compared(
+    base: str,
+    head: str,
+    include: tuple[Path, ...],
+    effort: float | None,
+    accepted: dict[str, str],
+    *,
+    merge_base: bool,
+    causes: bool,
+) -> Diff:
+    from admc.cli.output import Progress
+    from admc.diff.compare import compared
+    from admc.diff.sides.take import Options, sides
+
+    progress = Progress()
+    try:
+        before, after = sides(base, head, Options(include, effort, progress), merge_base=merge_base)
+        progress("comparing")
+        return compared(before, after, accepted, causes=causes, effort=effort)
+    finally:
+        progress.clear()
+
+
+def _saved(path: str, compares: bool) -> Diff:
+    """A difference that was saved as JSON: shown in any format, with the same exit code."""
+    if not path.endswith(".json") or path.endswith(PLAN_ENDING):
+        raise wrong_usage(
+            "ADM801",
+            f"`{visible(path)}` has nothing to be compared with",
+            hint=f"name two sides, such as `admc diff main {visible(path)}`, or a saved difference in JSON",
+        )
+    if compares:
+        raise wrong_usage("ADM801", "a saved difference is shown as it is", hint="name HEAD, too, to compare anew")
+    from admc.diff.read import read_diff
+
+    return read_diff(Path(path))
 
 
 def _accepted(given: list[str] | tuple[str, ...]) -> dict[str, str]:
