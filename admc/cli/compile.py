@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from admc.emit.folder import Emitted
     from admc.plan.model import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
-    from dsl.program import Side
     from emitters.envoy.bootstrap.xds_server import Server
 
 
@@ -119,7 +118,7 @@ def compile_(
         compiled = compile_program(
             program,
             include=include,
-            previous=None if earlier is None else _sides(earlier),
+            previous=earlier,
             effort=effort,
             progress=progress,
             warnings_as_errors=warnings_as_errors,
@@ -210,12 +209,6 @@ def _previous(path: Path) -> Plan:
     from admc.plan.read import read_plan
 
     return read_plan(path)
-
-
-def _sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
-    from admc.plan.read import previous_sides
-
-    return previous_sides(plan)
 
 
 def _require_optimal(compiled: Compiled, folder: str) -> None:

@@ -15,10 +15,11 @@ from admc.exits import CommandError, wrong_usage
 from admc.plan.agreement import disagreement
 from admc.plan.build import build
 from admc.plan.model import FIRST_WITH_CONTENTS
+from admc.plan.previous import levels_of
 from admc.plan.read import read_plan
 from admc.serve.file_watch import look
 from dsl.files.folders import folder_reader
-from solver.placement import Adm, Decision, ObjectiveValue, Placement
+from solver.placement import Adm, Decision, Placement, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -157,8 +158,12 @@ def _placement(path: Path, plan: Plan, program: Program) -> Placement:
         )
         for adm in plan.adms
     )
-    levels = tuple(ObjectiveValue(level.metric, level.value or 0, level.bound or 0) for level in plan.solver.objectives)
-    return Placement(decisions, adms, tuple(item.destination for item in plan.closed), plan.solver.status, levels)
+    levels = levels_of(plan)
+    status = plan.solver.status
+    if len(levels) < len(plan.solver.objectives):
+        # The status of an older plan also covers the level that is left out.
+        status = Status.OPTIMAL if all(level.value == level.bound for level in levels) else Status.FEASIBLE
+    return Placement(decisions, adms, tuple(item.destination for item in plan.closed), status, levels)
 
 
 def _unfit(path: Path, cause: str, hint: str, *, code: str = "ADM852") -> CommandError:
