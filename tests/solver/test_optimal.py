@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dsl.program import Metric, Program, Side
 from solver.place import place
-from solver.placement import Cost, Decision, Hop, Placement, PlacementError, Previous, Rule, Status
+from solver.placement import Cost, Costs, Decision, Hop, Placement, PlacementError, Previous, Rule, Status
 from solver.verify.verifier import verify
 from tests.properties import examples
 from tests.solver import oracle
@@ -185,3 +185,20 @@ def test_random_programs_meet_every_rule() -> None:
     assert met["feasible"] >= 75, met
     assert met["infeasible"] >= 30, met
     assert met["a choice"] >= 75, met
+
+
+@pytest.mark.parametrize("seed", [82, 128, 166, 667, 812, *range(40)])
+def test_the_least_is_changed_where_an_adm_costs_nothing(seed: int) -> None:
+    """Such an ADM may make a placement better only by being there, and a cover might have one that nothing needs."""
+    rng = random.Random(seed)  # noqa: S311
+    program = case(rng, priced=False).program
+    program = replace(program, objective=rng.choice([(Metric.HOPS,), (Metric.CLOSED,), (Metric.HOPS, Metric.CLOSED)]))
+    previous = Previous(
+        {task.key: (rng.choice(list(Side)),) for task in tasks(program)},
+        frozenset(name for name in program.services if rng.random() < 0.5),
+    )
+    best = oracle.best(program, Costs())
+    if best:
+        found = place(program, previous=previous)
+        taken: Assignment = {(each.policy, each.destination): each.sides for each in found.decisions}
+        assert changes(program, previous, taken) == min(changes(program, previous, other) for _, other in best)

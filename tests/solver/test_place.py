@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +98,14 @@ def test_an_earlier_plan_is_kept_where_it_is_as_good() -> None:
     assert len(changed.adms) == 2
     assert sum(sides(changed)[key] != before for key, before in wasteful.items()) == 1
     assert "changes" not in {level.metric for level in changed.objectives}
+
+
+def test_the_model_counts_no_adm_that_nothing_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    case_file = Path(__file__).with_name("cases") / "previous-host-that-nothing-needs.adm"
+    earlier = Previous({("log", "x"): (Side.INGRESS,)}, frozenset({"h"}))
+    monkeypatch.setattr(solver.cpsat.model, "FEW", 0)
+    found = place(dsl.load_text(case_file.read_text()), previous=earlier)
+    assert sides(found) == {("log", "x"): (Side.EGRESS,)}
 
 
 def test_capacity_moves_work_away() -> None:
