@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admc.plan.model import FIRST_WITH_CONTENTS, Plan
-from dsl.program import Program
+from dsl.program import Program, Side
 from solver.placement import ObjectiveValue, Previous
 
 _CHANGES = "changes"
@@ -15,10 +15,15 @@ def previous_of(plan: Plan, program: Program) -> Previous:
     digests = {item.path: item.sha256 for item in program.inputs}
     same = {item.path: item.sha256 for item in plan.inputs} == digests
     return Previous(
-        {(decision.policy, decision.destination): decision.sides for decision in plan.decisions},
+        sides_of(plan),
         frozenset(adm.service for adm in plan.adms),
         levels_of(plan) if same else (),
     )
+
+
+def sides_of(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
+    """(policy, destination) -> sides."""
+    return {(decision.policy, decision.destination): decision.sides for decision in plan.decisions}
 
 
 def levels_of(plan: Plan) -> tuple[ObjectiveValue, ...]:

@@ -18,15 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.__main__ import main
+from admc.compile import reviewed_plan
 from admc.compile.pipeline import compile_program, load_program
 from admc.exits import CommandError, Exit
 from admc.overhead import rows as rows_module
 from admc.plan import model as plan_module
 from admc.plan.build import build
 from admc.plan.model import Because, Objective, Plan
+from admc.plan.previous import sides_of
 from admc.plan.read import PlanFormatError, from_json, read_plan
 from admc.plan.to_json import to_json
-from admc.serve.build import reviewed_plan
+from admc.serve.build.reviewed_plan import placed as placed_by
 from dsl.program import Side
 from solver.placement import Status
 from tests.admc.programs import SHOP, write
@@ -35,10 +37,6 @@ from tests.properties import examples
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "admc" / "plan.schema.json").read_text())
 EXAMPLES = sorted((ROOT / "examples").glob("*/policies.adm"))
-
-
-def sides_of(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
-    return {(decision.policy, decision.destination): decision.sides for decision in plan.decisions}
 
 
 @pytest.fixture(scope="module")
@@ -283,13 +281,13 @@ def test_a_served_plan_agrees_with_its_program(tmp_path: Path, shop: Plan, name:
     write(tmp_path, SHOP)
     path = tmp_path / "policies.plan.json"
     path.write_bytes(to_json(shop))
-    reviewed_plan.placed(path, {}, {})
+    placed_by(path, {}, {})
     edit, said = EDITS[name]
     document = json.loads(to_json(shop))
     edit(document)
     path.write_text(json.dumps(document))
     with pytest.raises(CommandError) as refused:
-        reviewed_plan.placed(path, {}, {})
+        placed_by(path, {}, {})
     (found,) = refused.value.diagnostics
     assert found.code == "ADM852"
     assert said in str(found.cause)
@@ -304,7 +302,7 @@ def test_a_plan_is_served_if_only_lines_of_the_prelude_and_texts_differ(tmp_path
     document["adms"][0]["because"][0]["text"] = "another text"
     document["warnings"] = []
     path.write_text(json.dumps(document))
-    reviewed_plan.placed(path, {}, {})
+    placed_by(path, {}, {})
 
 
 # ---- files that are no plans ----
