@@ -109,9 +109,7 @@ def _saved(path: str, compares: bool) -> Diff:
             hint=f"name two sides, such as `admc diff main {visible(path)}`, or a saved difference in JSON",
         )
     if compares:
-        raise wrong_usage(
-            "ADM801", "a saved difference is shown as it is", hint="give options of a comparison with HEAD"
-        )
+        raise wrong_usage("ADM801", "a saved difference is shown as it is", hint="name HEAD, too, to compare anew")
     from admc.diff.read import read_diff
 
     return read_diff(Path(path))

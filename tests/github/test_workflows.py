@@ -1,4 +1,4 @@
-"""What users copy and call on GitHub: well-formed by `actionlint`, safe by `zizmor`, with no right that it can spare."""
+"""What users copy and call on GitHub: well-formed by `actionlint`, safe by `zizmor`, with no right it can spare."""
 
 from __future__ import annotations
 
