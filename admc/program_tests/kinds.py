@@ -44,6 +44,8 @@ class Place(NamedTuple):
     source: str
     passes: frozenset[str]
     way: Way
+    by_node: bool = False
+    """The caller may have the address of its node, which is no party's own."""
 
 
 Step = RequestState | Redirect | End
@@ -69,8 +71,11 @@ def assumable(policy: Policy) -> bool:
 def _allow(policy: Policy, place: Place, state: RequestState) -> Step:
     callers = _words(policy, "callers")
     if place.source in callers:
+        what = f"whether `{place.source}` calls from an address of its node, which `{policy.name}` does not know"
+        if place.by_node and place.way.holds(Fact(policy, what, "ask for another caller")):
+            return End((policy.name,), f"the node of `{place.source}` is not one of its callers")
         return state
-    same = [name for name in callers if _may_be(place.program, place.source, name)]
+    same = [name for name in callers if _may_be(place, name)]
     if same:
         what = f"whether an address of `{place.source}` is also one of `{same[0]}`"
         fact = Fact(policy, what, f"give both a `cidr`, or add `{place.source}` to the callers")
@@ -79,15 +84,14 @@ def _allow(policy: Policy, place: Place, state: RequestState) -> Step:
     return End((policy.name,), f"`{place.source}` is not one of its callers")
 
 
-def _may_be(program: Program, caller: str, admitted: str) -> bool:
+def _may_be(place: Place, admitted: str) -> bool:
     """Whether a caller's address may be one of an admitted external, which is known by its addresses alone."""
-    external = program.externals.get(admitted)
+    external = place.program.externals.get(admitted)
     if external is None:
         return False
-    service = program.services.get(caller)
-    if service is not None:
-        return service.host_network and not external.cidrs
-    own = program.externals[caller].cidrs
+    if place.source in place.program.services:
+        return place.by_node and not external.cidrs
+    own = place.program.externals[place.source].cidrs
     if not external.cidrs or not own:
         return True
     networks = [ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs]
@@ -104,7 +108,8 @@ def _deny(policy: Policy, _place: Place, _state: RequestState) -> Step:
 
 def _jwt(policy: Policy, place: Place, state: RequestState) -> Step:
     lines = state.header("authorization")
-    if not lines.open and (len(lines.values) != 1 or not lines.values[0].startswith(_BEARER)):
+    # Envoy looks for the word anywhere in the lines, joined by commas.
+    if not lines.open and _BEARER not in ",".join(lines.values):
         return End((policy.name,), "the request has no token")
     hint = f"say that it is good, with `passes {policy.name}`, or that there is none"
     hint += ', with `no header("authorization")`'
@@ -204,7 +209,7 @@ def _cors(policy: Policy, place: Place, state: RequestState) -> Step:
     origin, asked = state.header("origin"), state.header("access-control-request-method")
     if not origin.open and (not ",".join(origin.values) or not {"*", ",".join(origin.values)} & set(origins)):
         return state
-    if not asked.open and not asked.values:
+    if not asked.open and not any(asked.values):
         return state
     if not decided(method, policy, place.way, state):
         return state

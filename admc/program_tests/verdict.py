@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from admc.program_tests.evaluate import Closing, Passage, Target, follow, policies_on
+from admc.program_tests.callers import policies_on
+from admc.program_tests.evaluate import Passage, follow
 from admc.program_tests.facts import MAX_WAYS, TooManyWaysError, deciding, every_way
+from admc.program_tests.mesh import Mesh, Target, mesh
 from admc.program_tests.model import (
     AdmExpectation,
     CallExpectation,
@@ -49,15 +51,11 @@ class Subject:
 
     program: Program
     placement: Placement
-    closing: Closing
+    mesh: Mesh
 
 
 def subject(program: Program, placement: Placement) -> Subject:
-    closing: dict[str, tuple[str, ...]] = dict.fromkeys(placement.closed, ())
-    for decision in placement.decisions:
-        if decision.closes:
-            closing[decision.destination] = (*closing.get(decision.destination, ()), decision.policy)
-    return Subject(program, placement, closing)
+    return Subject(program, placement, mesh(program, placement))
 
 
 def judge(test: ProgramTest, about: Subject) -> Result:
@@ -84,9 +82,9 @@ def holds(outcome: Outcome, passage: Passage) -> bool:
 
 def _call(test: ProgramTest, expectation: CallExpectation, about: Subject) -> Result:
     call, outcome = expectation
-    policies = policies_on(about.program, call.source, Target(call.destination, call.port, call.declared))
+    applying = policies_on(about.mesh, call.source, Target(call.destination, call.port, call.declared))
     try:
-        found = list(every_way(lambda way: follow(about.program, about.closing, policies, call, way)))
+        found = list(every_way(lambda way: follow(about.mesh, applying, call, way)))
     except TooManyWaysError:
         return Undecided(_too_open(test))
     results = [(flips, holds(outcome, passage)) for flips, passage in found]

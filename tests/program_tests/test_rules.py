@@ -96,7 +96,9 @@ SPLIT = "policy some = split(to: other, percent: 100%) on web -> api\n"
         (QUOTA.replace("@egress", "@ingress"), "other -> api meets quota", True),
         ("", "other -> api is admitted", True),
         # Named sources stand for declared calls, but for guards.
-        ("policy c = request_count() on {web, other} -> api\n", "other -> api meets c", False),
+        ("@egress\npolicy c = request_count() on {web, other} -> api\n", "other -> api meets c", False),
+        # At ingress, Envoy counts the requests of all sources (`test_envoy.py`).
+        ("@ingress\npolicy c = request_count() on {web, other} -> api\n", "other -> api meets c", None),
         ("policy c = request_count() on {web, other} -> api\n", "web -> api meets c", True),
         ("policy no = deny() on {web, other} -> api\n", "other -> api is refused by no", True),
         ("policy c = request_count() on * except other -> api\n", "other -> api meets c", False),
@@ -126,6 +128,11 @@ SPLIT = "policy some = split(to: other, percent: 100%) on web -> api\n"
         (BETA, "web -> api is admitted", None),
         (BETA + LOG, "web -> api meets log", None),
         (LOG + BETA, "web -> api meets log", True),
+        # Of headers that are held back, an empty value counts as none. `matches` compares bytes.
+        (BETA.replace("x-tier", "x-envoy-max-retries").replace('"beta"', '""'),
+         'web -> api { header("x-envoy-max-retries") "" } is refused', False),
+        (BETA.replace('== "beta"', 'matches "."'), 'web -> api { header("x-tier") "\u00e9" } is refused', False),
+        (BETA.replace('== "beta"', 'matches ".."'), 'web -> api { header("x-tier") "\u00e9" } is refused', True),
         # `matches` is RE2, for the whole path without its query.
         (V2, 'web -> api { path "/v12?a=b" } meets second', True),
         (V2, 'web -> api { path "/v12/x" } meets second', False),
@@ -140,6 +147,11 @@ SPLIT = "policy some = split(to: other, percent: 100%) on web -> api\n"
         (LOGIN, 'web -> api { no header("authorization") } is refused by login', True),
         (LOGIN, 'web -> api { header("authorization") "Basic eA==" } is refused by login', True),
         (LOGIN, 'web -> api { header("authorization") "Bearer x.y.z" } is admitted', None),
+        # Envoy finds a token behind other words, and on a second line.
+        (LOGIN, 'web -> api { header("authorization") "Basic eA==, Bearer x.y.z" } is refused by login', None),
+        (LOGIN, 'web -> api { header("authorization") "Basic x"  header("authorization") "Bearer x.y.z" } is refused',
+         None),
+        (LOGIN, 'web -> api { header("authorization") "" } is refused by login', True),
         (LOGIN, "web -> api is refused", None),
         (LOGIN, "web -> api { passes login } is admitted", True),
         (LOGIN, "web -> api meets login", True),
@@ -172,6 +184,7 @@ SPLIT = "policy some = split(to: other, percent: 100%) on web -> api\n"
         (CORS, 'web -> api { method "GET" } is admitted', True),
         (CORS, 'web -> api { no header("origin") } is admitted', True),
         (CORS, 'web -> api { method "OPTIONS" } is admitted', None),
+        (CORS, f"web -> api {{ {PREFLIGHT.replace('PUT', '')} }} is admitted", True),
         # Time.
         (LATE, "web -> api is refused by late", True),
         (LATE.replace("100ms", "2s"), "web -> api is admitted", True),
