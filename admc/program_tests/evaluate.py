@@ -26,22 +26,27 @@ class Passage(NamedTuple):
     """None: the request reaches a service."""
 
 
-def follow(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way) -> Passage:
-    """The way of a request past the policies that apply to its call; `way` decides what is open."""
+def follow(
+    mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way, ignored: frozenset[str] = frozenset()
+) -> Passage:
+    """The way of a request past the policies that apply to its call; `way` decides what is open.
+
+    `ignored` are policies that change nothing: they are left out.
+    """
     target = Target(call.destination, call.port, call.declared)
     if call.declared or call.destination not in mesh.closing:
-        return _past(mesh, applying, call, way)
+        return _past(mesh, applying, call, way, ignored)
     behind = tuple(each for each in applying if mesh.at_ingress(each.policy, target))
     passing = past_closing(mesh, call.source, target)
     if passing is not None and way.holds(passing):
-        return _past(mesh, behind, call, way)
+        return _past(mesh, behind, call, way, ignored)
     # A policy at ingress that refuses the request as well does so wherever the others are enforced.
-    also = _past(mesh, behind, call, way).end
+    also = _past(mesh, behind, call, way, ignored).end
     by = (*mesh.closing[call.destination], *(() if also is None or also.answered else also.by))
     return Passage((), End(tuple(dict.fromkeys(by)), f"the NetworkPolicy of `{call.destination}` refuses it"))
 
 
-def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way) -> Passage:
+def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way, ignored: frozenset[str]) -> Passage:
     target = Target(call.destination, call.port, call.declared)
     place = Place(mesh.program, call.source, call.passes, way, by_node(mesh.program, call.source, target))
     state = _sent(call)
@@ -50,9 +55,9 @@ def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way
     while waiting:
         candidate = waiting.pop()
         policy = candidate.policy
-        if not _applies(candidate, way) or (
-            policy.match is not None and not _holds(policy.match, policy, place, state)
-        ):
+        if policy.name in ignored or not _applies(candidate, way):
+            continue
+        if policy.match is not None and not _holds(policy.match, policy, place, state):
             continue
         met.append(policy.name)
         result = step(policy, place, state)

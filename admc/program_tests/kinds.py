@@ -57,6 +57,11 @@ def step(policy: Policy, place: Place, state: RequestState) -> Step:
     return HANDLERS.get(policy.kind.name, _by_effects)(policy, place, state)
 
 
+def changes_nothing(policy: Policy) -> bool:
+    """Whether every request goes on from a policy as it came."""
+    return HANDLERS.get(policy.kind.name) is _passing
+
+
 def assumable(policy: Policy) -> bool:
     """Whether a test may assume that the policy accepts a request: it decides by more than a test can give."""
     name = policy.kind.name
