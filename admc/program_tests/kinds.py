@@ -293,6 +293,8 @@ def _what_to_add(field: Field) -> str:
     if field.header is None:
         return f'add `{{ {field.name} "..." }}` after the destination'
     header = f'header("{field.header}")'
+    if field.header == "host":
+        return f'add `{{ {header} "..." }}` after the destination'
     return f'add `{{ {header} "..." }}` after the destination, or `{{ no {header} }}` if the request does not have it'
 
 

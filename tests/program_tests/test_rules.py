@@ -225,6 +225,8 @@ def error(policies: str, expectation: str) -> Diagnostic:
         (BETA, "", "the header `x-tier`, which `beta` reads",
          'add `{ header("x-tier") "..." }` after the destination, or `{ no header("x-tier") }`'),
         (NEW, "", "the path, which `new` reads", 'add `{ path "..." }`'),
+        (BETA.replace("x-tier", "host"), "", "the header `host`, which `beta` reads",
+         'add `{ header("host") "..." }` after the destination'),
         (LOGIN, "", "the token that `login` reads", "`passes login`"),
         (ASK, "", "the answer of `authz`, which `ask` asks", "`passes ask`"),
         (HALF, "", "whether `half` aborts this request, by its chance", "`passes half`"),
@@ -238,6 +240,7 @@ def test_what_is_open_is_named_with_what_to_add(policies: str, given: str, what:
     assert found.code == "ADM841"
     assert found.message == f"whether `it` holds depends on {what}"
     assert hint in (found.hint or "")
+    assert ("no header" in (found.hint or "")) is ("no header" in hint or "passes login" in hint)
     assert found.span is not None
     assert found.span.text == "web -> api"
     assert found.related
