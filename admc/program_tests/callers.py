@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from admc.program_tests.facts import Fact
-from admc.program_tests.mesh import Applying, Mesh, Target
-from dsl.program import External, Policy, Program, Protocol
+from admc.program_tests.mesh import Applying, Mesh, Network, Target, networks
+from dsl.program import Policy, Program, Protocol
 
 _UNKNOWN: Final = None
 """An address of which no party is known."""
@@ -27,7 +27,7 @@ def policies_on(mesh: Mesh, source: str, target: Target) -> tuple[Applying, ...]
     found = []
     # Policies that share a doubt share its fact: it holds for all of them, or for none.
     facts: dict[str, Fact] = {}
-    others = tuple(_alike(mesh.program, source, target))
+    others = tuple(_alike(mesh, source, target))
     for policy in mesh.program.policies:
         if not _concerns(policy, target):
             continue
@@ -58,12 +58,20 @@ def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
     return None
 
 
-def by_node(program: Program, source: str, target: Target) -> bool:
-    """Whether a service may call from an address that is not one of its pods: that of its node."""
-    service = program.services.get(source)
+def at_unknown_address(mesh: Mesh, source: str, target: Target) -> bool:
+    """Whether a caller may have an address of which no party is known, such as that of its node."""
+    service = mesh.program.services.get(source)
     if service is None:
-        return False
+        return not mesh.program.externals[source].cidrs and source not in mesh.unlocated
     return service.host_network or (source == target.destination and not target.declared)
+
+
+def alike(mesh: Mesh, source: str) -> tuple[str, ...]:
+    """The externals that have a network of an external, too: an ADM takes its address for that of the one that a policy
+    names."""
+    external = mesh.program.externals.get(source)
+    own = () if external is None else networks(external)
+    return tuple(dict.fromkeys(name for each in own for name in mesh.at_network[each] if name != source))
 
 
 def _concerns(policy: Policy, target: Target) -> bool:
@@ -97,7 +105,7 @@ def _doubts(mesh: Mesh, policy: Policy, source: str, target: Target, others: tup
     for other in others:
         if other is _UNKNOWN:
             if _meets_unknown(mesh, policy, target) is not surely:
-                what = f"whether `{source}` calls from an address of its node, which is unknown to `{name}`"
+                what = f"whether `{source}` calls from an address that is unknown to `{name}`, such as its node's"
                 yield Fact(policy, what, "ask for another caller")
         elif not surely and other in policy.sources and _covers(mesh, policy, other, target):
             what = f"whether an address of `{source}` is also one of `{other}`"
@@ -111,20 +119,16 @@ def _meets_unknown(mesh: Mesh, policy: Policy, target: Target) -> bool:
     return policy.open_sources
 
 
-def _alike(program: Program, source: str, target: Target) -> Iterator[str | None]:
+def _alike(mesh: Mesh, source: str, target: Target) -> Iterator[str | None]:
     """The parties that an ADM at ingress may take a caller for.
 
     An address is that of the smallest network around it: an external inside the network of another one is a party of
     its own. A network of two externals is that of the one that a policy names.
     """
-    if source in program.services:
-        if by_node(program, source, target):
-            yield _UNKNOWN
-        return
-    own = set(_networks(program.externals[source]))
-    for name, external in program.externals.items():
-        if name != source and not own.isdisjoint(_networks(external)):
-            yield name
+    if at_unknown_address(mesh, source, target):
+        yield _UNKNOWN
+    else:
+        yield from alike(mesh, source)
 
 
 def _lies_inside(program: Program, source: str, sender: str) -> bool:
@@ -133,19 +137,12 @@ def _lies_inside(program: Program, source: str, sender: str) -> bool:
         return False
     return any(
         _inside(one, other)
-        for one in _networks(program.externals[source])
-        for other in _networks(program.externals[sender])
+        for one in networks(program.externals[source])
+        for other in networks(program.externals[sender])
     )
 
 
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def _networks(external: External) -> list[_Network]:
-    return [ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs]
-
-
-def _inside(one: _Network, other: _Network) -> bool:
+def _inside(one: Network, other: Network) -> bool:
     if isinstance(one, ipaddress.IPv4Network):
         return isinstance(other, ipaddress.IPv4Network) and one.subnet_of(other)
     return isinstance(other, ipaddress.IPv6Network) and one.subnet_of(other)

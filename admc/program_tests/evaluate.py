@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from admc.program_tests.callers import by_node, past_closing, policies_on
+from admc.program_tests.callers import alike, at_unknown_address, past_closing, policies_on
 from admc.program_tests.facts import Way
 from admc.program_tests.kinds import End, Place, Redirect, decided, step
 from admc.program_tests.mesh import Applying, Mesh, Target
@@ -48,7 +48,8 @@ def follow(
 
 def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way, ignored: frozenset[str]) -> Passage:
     target = Target(call.destination, call.port, call.declared)
-    place = Place(mesh.program, call.source, call.passes, way, by_node(mesh.program, call.source, target))
+    unknown = at_unknown_address(mesh, call.source, target)
+    place = Place(mesh.program, call.source, call.passes, way, unknown, alike(mesh, call.source))
     state = _sent(call)
     met: list[str] = []
     waiting = list(applying[::-1])
@@ -65,7 +66,7 @@ def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way
             return Passage(tuple(met), result)
         if isinstance(result, Redirect):
             target = _target(mesh, call.source, result.to)
-            place = place._replace(by_node=by_node(mesh.program, call.source, target))
+            place = place._replace(unknown=at_unknown_address(mesh, call.source, target))
             waiting = list(policies_on(mesh, call.source, target)[::-1])
             state = result.state
         else:

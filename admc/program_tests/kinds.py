@@ -7,7 +7,6 @@ is not listed here is judged by its declared effects alone.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -44,8 +43,10 @@ class Place(NamedTuple):
     source: str
     passes: frozenset[str]
     way: Way
-    by_node: bool = False
-    """The caller may have the address of its node, which is no party's own."""
+    unknown: bool = False
+    """The caller may have an address that is no party's own, such as that of its node."""
+    alike: tuple[str, ...] = ()
+    """Externals with the same network."""
 
 
 Step = RequestState | Redirect | End
@@ -76,15 +77,15 @@ def assumable(policy: Policy) -> bool:
 def _allow(policy: Policy, place: Place, state: RequestState) -> Step:
     callers = _words(policy, "callers")
     if place.source in callers:
-        what = f"whether `{place.source}` calls from an address of its node, which `{policy.name}` does not know"
-        if place.by_node and place.way.holds(Fact(policy, what, "ask for another caller")):
-            return End((policy.name,), f"the node of `{place.source}` is not one of its callers")
+        what = f"whether `{place.source}` calls from an unknown address, such as its node's"
+        if place.unknown and place.way.holds(Fact(policy, what, "ask for another caller")):
+            return End((policy.name,), f"the address of `{place.source}` is unknown")
         return state
     same = [name for name in callers if _may_be(place, name)]
     if same:
         what = f"whether an address of `{place.source}` is also one of `{same[0]}`"
-        fact = Fact(policy, what, f"give both a `cidr`, or add `{place.source}` to the callers")
-        if place.way.holds(fact):
+        hint = f"give both a `cidr` that does not overlap the other, or add `{place.source}` to the callers"
+        if place.way.holds(Fact(policy, what, hint)):
             return state
     return End((policy.name,), f"`{place.source}` is not one of its callers")
 
@@ -94,17 +95,7 @@ def _may_be(place: Place, admitted: str) -> bool:
     external = place.program.externals.get(admitted)
     if external is None:
         return False
-    if place.source in place.program.services:
-        return place.by_node and not external.cidrs
-    own = place.program.externals[place.source].cidrs
-    if not external.cidrs or not own:
-        return True
-    networks = [ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs]
-    return any(
-        one.version == other.version and one.overlaps(other)
-        for one in (ipaddress.ip_network(cidr, strict=False) for cidr in own)
-        for other in networks
-    )
+    return admitted in place.alike or (place.unknown and not external.cidrs)
 
 
 def _deny(policy: Policy, _place: Place, _state: RequestState) -> Step:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from admc.program_tests.facts import Fact
-from dsl.program import Call, Policy, Port, Program, Side
+from dsl.program import Call, External, Policy, Port, Program, Side
 from emitters.addresses.index import unlocated_externals
 from solver.placement import Placement
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 Declared = frozenset[tuple[str, str, int]]
 """Source, destination and number of the port of each declared call."""
@@ -41,6 +44,8 @@ class Mesh:
     """Policy and destination -> the ports at which the ADM of the destination enforces it."""
     unlocated: tuple[str, ...]
     """The externals that an unknown address may belong to."""
+    at_network: Mapping[Network, tuple[str, ...]]
+    """Network -> the externals with this `cidr`."""
 
     def at_ingress(self, policy: Policy, target: Target) -> bool:
         return target.port.number in self.ingress.get((policy.name, target.destination), ())
@@ -61,7 +66,21 @@ def mesh(program: Program, placement: Placement) -> Mesh:
         if call.destination in closing:
             calls_to.setdefault(call.destination, []).append(call)
     senders = {name: tuple(calls) for name, calls in calls_to.items()}
-    return Mesh(program, declared_calls(program), senders, closing, ingress, unlocated_externals(program))
+    return Mesh(
+        program, declared_calls(program), senders, closing, ingress, unlocated_externals(program), _at_network(program)
+    )
+
+
+def _at_network(program: Program) -> dict[Network, tuple[str, ...]]:
+    found: dict[Network, tuple[str, ...]] = {}
+    for name, external in program.externals.items():
+        for each in networks(external):
+            found[each] = (*found.get(each, ()), name)
+    return found
+
+
+def networks(external: External) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs)
 
 
 def declared_calls(program: Program) -> Declared:

@@ -29,6 +29,7 @@ READERS = "policy readers = allow(callers: [web]) on * -> api\n"
 AT_INGRESS, AT_EGRESS = f"@ingress\n{READERS}", f"@egress\n{READERS}"
 COUNTED = "@egress\npolicy counted = request_count() on * -> api\n"
 FROM_OFFICE = "call office, branch, partners -> api:8080\npolicy no = deny() on office -> api\n"
+ONLY_OFFICE = "@ingress\npolicy only = allow(callers: [office]) on * -> api\n"
 BUT_OFFICE = "call partners -> api:8080\npolicy no = deny() on * except {office, web} -> api\n"
 PAST_PARTNERS = (
     "call partners -> api:8080\n@egress\npolicy readers = allow(callers: [web]) on * except partners -> api\n"
@@ -65,6 +66,11 @@ def result(policies: str, expectation: str) -> Result:
         (BUT_OFFICE, "internet -> api:8080 is refused by no", True),
         ("call partners -> api:8080\n@ingress\npolicy no = deny() on partners -> api\n",
          "office -> api:8080 is admitted", True),
+        (ONLY_OFFICE, "office -> api:8080 is admitted", True),
+        (ONLY_OFFICE, "branch -> api:8080 is admitted", None),
+        (ONLY_OFFICE, "partners -> api:8080 is refused by only", True),
+        (ONLY_OFFICE, "internet -> api:8080 is refused by only", True),
+        (ONLY_OFFICE.replace("office", "partners"), "office -> api:8080 is refused by only", True),
         # A process on a node has the address of no party.
         ("call internet -> api:8080\npolicy no = deny() on internet -> api\n", "agent -> api:8080 is admitted", None),
         ("@ingress\npolicy no = deny() on * except {internet, web} -> api\n", "agent -> api:8080 is refused", None),

@@ -105,7 +105,9 @@ SPLIT = "policy some = split(to: other, percent: 100%) on web -> api\n"
         # Externals.
         ("policy in = allow(callers: [internet]) on * -> web\n", "internet -> web:8080 is admitted", True),
         ("policy in = allow(callers: [internet]) on * -> web\n", "api -> web:8080 is refused by in", True),
-        ("policy in = allow(callers: [office]) on * -> web\n", "internet -> web:8080 is refused", None),
+        ("policy in = allow(callers: [office]) on * -> web\n", "internet -> web:8080 is refused", True),
+        ("policy in = allow(callers: [internet]) on * -> web\n", "office -> web:8080 is refused", True),
+        ("policy in = allow(callers: [internet]) on * -> web\n", "stripe -> web:8080 is refused", None),
         ("@egress\npolicy in = deny() on api -> stripe\n", "other -> stripe is admitted", True),
         # Ports.
         ("policy ops = deny() on * -> web:admin\n", "api -> web:admin is refused by ops", True),
