@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -119,9 +120,9 @@ def about() -> Subject:
     return subject(loaded, place(loaded))
 
 
-@pytest.fixture(scope="module")
-def addresses(about: Subject, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    folder = tmp_path_factory.mktemp("envoys")
+@contextmanager
+def running(about: Subject, folder: Path) -> Iterator[Addresses]:
+    """The services and the ADMs of a program."""
     located = private(loopback(about.program))
     where = [
         Endpoint(bind.service, bind.number, Protocol.HTTP.value, bind.address, bind.port)
@@ -131,18 +132,25 @@ def addresses(about: Subject, tmp_path_factory: pytest.TempPathFactory) -> Itera
     for resources in emit(about.program, about.placement, located, Mode.EXPLICIT):
         paths[resources.service] = folder / f"{resources.service}.json"
         paths[resources.service].write_text(json.dumps(static_json(resources)))
-    with EchoServices(where), Envoys(Path(folder), ENVOY or "") as envoys:
+    with EchoServices(where), Envoys(folder, ENVOY or "") as envoys:
         envoys.start(paths)
         yield located
 
 
-def status(about: Subject, addresses: Addresses, number: int, asked: Asked) -> int:
+@pytest.fixture(scope="module")
+def addresses(about: Subject, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    with running(about, tmp_path_factory.mktemp("envoys")) as located:
+        yield located
+
+
+def status(about: Subject, addresses: Addresses, number: int, asked: Asked, sends: str | None = None) -> int:
     """The status of the answer. Each source dials what `web` dials: an undeclared call has no address of its own."""
-    dial = next(dial for dial in dials(about.program, about.placement, addresses) if dial.number == number)
+    calls = dials(about.program, about.placement, addresses)
+    dial = next(dial for dial in calls if (dial.source, dial.number) == ("web", number))
     lines = (f"{asked.method} {asked.path} HTTP/1.1", "host: x", *asked.lines, "connection: close", "", "")
     with socket.socket() as connection:
         connection.settimeout(20)
-        connection.bind((sender(addresses, asked.source), 0))
+        connection.bind((sends or sender(addresses, asked.source), 0))
         connection.connect((dial.address, dial.port))
         connection.sendall("\r\n".join(lines).encode())
         return int(connection.makefile("rb").readline().split()[1])
@@ -165,3 +173,61 @@ def test_envoy_does_what_the_test_says(about: Subject, addresses: Addresses, row
         # Envoy accepts each of the tokens, and aborts the requests of every source.
         refused = asked.source == "other"
     assert status(about, addresses, FIRST_PORT + row, asked) in ((401, 403, 503) if refused else (200,))
+
+
+CALLERS: Final = {
+    "web": None,
+    "other": None,
+    "office": "127.77.0.5",
+    "branch": "127.77.0.5",
+    "partners": "127.76.0.5",
+    "internet": "127.0.0.9",
+    "agent": "127.0.0.9",
+}
+"""Callers, each with an address that it may send from; None: that of its pod."""
+BY_ADDRESS: Final = (
+    *("deny() on office -> api:PORT", "deny() on partners -> api:PORT", "deny() on internet -> api:PORT"),
+    *("allow(callers: [office]) on * -> api:PORT", "allow(callers: [partners]) on * -> api:PORT"),
+    *("allow(callers: [internet]) on * -> api:PORT", "allow(callers: [web]) on * -> api:PORT"),
+    *("deny() on * except {internet, web} -> api:PORT", "deny() on * except {office, web} -> api:PORT"),
+    "deny() on * except {partners, web} -> api:PORT",
+)
+
+
+@pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+def test_envoy_takes_callers_for_the_parties_that_the_test_says(tmp_path: Path) -> None:
+    numbers = range(FIRST_PORT, FIRST_PORT + len(BY_ADDRESS))
+    policies = "".join(
+        f"@ingress\npolicy n{number} = {policy}\n".replace("PORT", f"p{number}")
+        for number, policy in zip(numbers, BY_ADDRESS, strict=True)
+    )
+    loaded = load(f"""app shop
+external internet
+external office {{ cidr "127.77.0.0/16" }}
+external branch {{ cidr "127.77.0.0/16" }}
+external partners {{ cidr "127.76.0.0/15" }}
+service web, other {{ http 8000 }}
+service agent {{ http 8000  host_network }}
+service api {{ {"  ".join(f"http p{number} {number}" for number in numbers)} }}
+call web, office, branch, partners, internet -> {", ".join(f"api:p{number}" for number in numbers)}
+{policies}""")
+    about = subject(loaded, place(loaded))
+    undecided = set()
+    with running(about, tmp_path) as addresses:
+        for number, policy in zip(numbers, BY_ADDRESS, strict=True):
+            for source, sends in CALLERS.items():
+                asked = Asked("", source=source)
+                found = result(about, number, asked)
+                if isinstance(found, Undecided):
+                    undecided.add((source, policy.partition(" -> ")[0]))
+                    continue
+                answer = status(about, addresses, number, asked, sends)
+                assert answer == (403 if isinstance(found, Passed) else 200), (policy, source)
+    assert undecided == {
+        ("branch", "deny() on office"),
+        ("branch", "allow(callers: [office]) on *"),
+        ("office", "deny() on * except {office, web}"),
+        ("agent", "deny() on internet"),
+        ("agent", "allow(callers: [internet]) on *"),
+        ("agent", "deny() on * except {internet, web}"),
+    }
