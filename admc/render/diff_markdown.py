@@ -7,6 +7,7 @@ comment that is too long, so whole sections give way, the ones first that the ch
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Final, NamedTuple
 
 from admc.diff.model import Diff, How, Verdict
@@ -55,7 +56,7 @@ def render(diff: Diff, *, blob: str | None = None, limit: int = LIMIT) -> str:
 
 def folded(section: Section) -> list[str]:
     # An empty line ends the HTML, so that Markdown has its effect again.
-    return ["<details>", f"<summary>{section.title}</summary>", "", *section.lines, "", "</details>"]
+    return ["<details>", f"<summary>{escape(section.title)}</summary>", "", *section.lines, "", "</details>"]
 
 
 def _size(lines: Sequence[str]) -> int:
@@ -86,8 +87,8 @@ def _head(diff: Diff, blob: str | None, limit: int) -> _Head:
         lines += ["", *gates]
     if not diff.weaker or diff.base.how is How.BROKEN:
         return _Head(lines, 0)
-    # An empty line, the two lines of a table's head, and two for the rest.
-    rows = finding_rows(diff, diff.weaker[: LINES - len(lines) - 5], blob)
+    # The two lines of a table's head, one for the rest, and an empty line before each and at the end.
+    rows = finding_rows(diff, diff.weaker[: LINES - len(lines) - 6], blob)
     while rows and _size([*lines, *rows]) > limit // 2:
         rows.pop()
     lines += ["", "| weaker | call | what changes | line |", "|---|---|---|---|", *rows]

@@ -13,7 +13,7 @@ from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
 from admc.render.diff_mermaid import mermaid
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
-from admc.render.diff_words import Place, Style
+from admc.render.diff_words import TEXT, Place, Style
 from admc.render.markdown import cell, code, prose
 from admc.render.overhead_line import amount_text
 from admc.terminal import counted, visible
@@ -31,7 +31,13 @@ def _cut(text: str, most: int) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
-MARKDOWN: Final = Style(lambda name: code(_cut(name, _NAME)), lambda text: prose(_cut(text, _SENTENCE)))
+def _name(name: str) -> str:
+    """Code; a code span without anything in it would be a part of the next one."""
+    return code(_cut(name, _NAME)) if name.strip() else "(empty)"
+
+
+# Blanks at the start of a line would make a block of code.
+MARKDOWN: Final = Style(_name, lambda text: prose(_cut(text.strip(), _SENTENCE)))
 
 
 class Section(NamedTuple):
@@ -52,7 +58,7 @@ def sections(diff: Diff, blob: str | None, *, all_weaker: bool) -> list[Section]
         Section("gone", 7, f"gone with its call: {len(diff.gone):,}", _findings(diff, diff.gone, blob)),
         Section("moved", 3, f"moved: {counted(len(diff.moves), 'decision')}", _moves(diff, blob)),
         Section("rollout", 2, _rollout_title(diff), _rollout(diff)),
-        Section("cost", 4, f"cost: {first_line.cost_phrase(diff.cost)}", _cost(diff)),
+        Section("cost", 4, f"cost: {first_line.cost_phrase(diff.cost, TEXT)}", _cost(diff)),
         Section("placement", 6, "ADMs and the objective", [*_adms(diff), *_levels(diff)]),
         Section("program", 8, _program_title(diff), _program(diff, blob)),
         Section("graph", 5, "graph of what changed", _graph(diff)),
@@ -154,7 +160,7 @@ def _cost(diff: Diff) -> list[str]:
         unit, size = words.unit(line.metric)
         share = "" if line.base.at_least or line.head.at_least else percent(int(line.change), line.base.value)
         before, after = amount_text(line.base, size), amount_text(line.head, size)
-        rows.append(_row(visible(unit), before, after, words.change_text(line), share))
+        rows.append(_row(MARKDOWN.sentence(unit), before, after, words.change_text(line), share))
     named = "" if cost.profile is None else f"By the profile {MARKDOWN.name(cost.profile.named)}."
     return [*([named, ""] if named else []), *_table(("", "before", "after", "change", ""), rows, len(rows))]
 
@@ -179,7 +185,7 @@ def _side_of_adm(replicas: int, policies: Sequence[str]) -> str:
 
 def _levels(diff: Diff) -> list[str]:
     changed = [level for level in diff.levels if level.base != level.head]
-    rows = [_row(*(visible(each) for each in words.level_row(level))) for level in changed[:ROWS]]
+    rows = [_row(MARKDOWN.sentence(what), *figures) for what, *figures in map(words.level_row, changed[:ROWS])]
     lines = _table(("objective", "before", "after", "change"), rows, len(changed))
     gaps = [
         words.gap_phrase(name, levels) for name, levels in (("BASE", diff.gap.base), ("HEAD", diff.gap.head)) if levels

@@ -193,7 +193,7 @@ def _costs(console: Console, diff: Diff) -> None:
         before, after = amount_text(line.base, size), amount_text(line.head, size)
         rows.append((unit, before, "->", after, words.change_text(line), share))
     for row in table(rows, right=(1, 3), indent="  "):
-        console.print(Text(row), soft_wrap=True)
+        _wrapped(console, Text(row), 0)
 
 
 def _gap(console: Console, diff: Diff) -> None:
@@ -223,5 +223,6 @@ def _program(console: Console, diff: Diff) -> None:
 def _compared(console: Console, diff: Diff) -> None:
     base, head = words.side_taken(diff.base, TEXT), words.side_taken(diff.head, TEXT)
     _wrapped(console, Text(f"compared: BASE {base}, HEAD {head}", "dim"), 0)
-    for note in diff.notes:
+    for note in diff.notes[:ROWS]:
         _wrapped(console, Text(f"note: {visible(note)}"), 0)
+    _rest(console, len(diff.notes))
