@@ -9,7 +9,7 @@ from typing import NamedTuple
 from admc.compile.pipeline import folder_of, load_program
 from admc.compile.programs import ProgramFiles
 from admc.exits import CommandError, Exit, refused_warnings, worst
-from admc.render.report import from_here, shown_path
+from admc.paths import from_here, shown_path
 from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.files.folders import folder_reader
 from dsl.program import Program

@@ -20,6 +20,8 @@ from solver.placement import Status
 SCHEMA_VERSION = 3
 """The form that admc writes. It reads version 2, which lacks services, calls and the content of policies, and
 version 1, whose objective has only the levels that the program names."""
+FIRST_WITH_CONTENTS = 3
+"""The first version with services, externals, calls and the content of policies."""
 FREE = "free"
 """The reason of a side that no rule forbids: the objective chose the other side."""
 

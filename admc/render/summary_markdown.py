@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from admc.paths import shown_path
 from admc.plan.summary import Summary, headline
 from admc.render.markdown import cell, code, prose
 from admc.render.overhead_line import overhead_line
-from admc.render.report import shown_path
 
 ROWS = 50
 
