@@ -20,6 +20,9 @@ LIMIT: Final = 65_000
 LINES: Final = 25
 """Lines before the first folded section."""
 _GATES: Final = 4
+_ROW: Final = 1_200
+"""Bytes of the limit for each row that a folded table may have, so that several tables fit."""
+_ROWS: Final = 5
 _RESERVED: Final = 400
 """Bytes for the line that says what was left out."""
 
@@ -41,7 +44,7 @@ def render(diff: Diff, *, blob: str | None = None, limit: int = LIMIT) -> str:
         return "\n".join(head.lines) + "\n"
     foot = _foot(diff)
     room = limit - _RESERVED - _size([*head.lines, *foot])
-    found = sections(diff, blob, all_weaker=head.shown < len(diff.weaker))
+    found = sections(diff, blob, all_weaker=head.shown < len(diff.weaker), rows=max(_ROWS, limit // _ROW))
     kept = _fitting(found, room)
     lines = [*head.lines]
     for section in found:
@@ -84,7 +87,8 @@ def _head(diff: Diff, blob: str | None, limit: int) -> _Head:
         lines += ["", *(f"- **Attention**: {doubt}" for doubt in doubts)]
     gates = _gates(diff, blob)
     if gates:
-        lines += ["", *gates]
+        # One list, if there are doubts as well.
+        lines += [*([] if doubts else [""]), *gates]
     if not diff.weaker or diff.base.how is How.BROKEN:
         return _Head(lines, 0)
     # The two lines of a table's head, one for the rest, and an empty line before each and at the end.
