@@ -43,6 +43,9 @@ def render(diff: Diff, *, blob: str | None = None, limit: int = LIMIT) -> str:
     if first_line.is_equal(diff):
         return "\n".join(head.lines) + "\n"
     foot = _foot(diff)
+    if _size([*head.lines, *foot]) > limit - _RESERVED:
+        # Names of the greatest length, and little room: one sentence always has it.
+        head, foot = _Head([_sentence(diff)], 0), []
     room = limit - _RESERVED - _size([*head.lines, *foot])
     found = sections(diff, blob, all_weaker=head.shown < len(diff.weaker), rows=max(_ROWS, limit // _ROW))
     kept = _fitting(found, room)
@@ -50,7 +53,7 @@ def render(diff: Diff, *, blob: str | None = None, limit: int = LIMIT) -> str:
     for section in found:
         if section.name in kept:
             lines += ["", *folded(section)]
-    lines += ["", *foot]
+    lines += ["", *foot] if foot else []
     left_out = ", ".join(section.name for section in found if section.name not in kept)
     if left_out:
         lines += ["", f"Left out, to stay under {limit:,} bytes: {left_out}. `admc diff --format json` has them."]

@@ -41,7 +41,19 @@ def render(diff: Diff, *, colour: bool = False, width: int = 100) -> str:
     if not first_line.is_equal(diff):
         console.print()
         _body(console, diff)
-    return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())
+    return "".join(_inert(line.rstrip()) + "\n" for line in stream.getvalue().splitlines())
+
+
+def _inert(line: str) -> str:
+    """A line of a log that GitHub's runner does not take as a command: words of users may begin a line.
+
+    >>> _inert("  ::error::x"), _inert("a ##[group]x")
+    ('  \\\\x3a:error::x', 'a \\\\x23#[group]x')
+    """
+    text = line.lstrip()
+    if text.startswith("::"):
+        line = f"{line[: -len(text)]}\\x3a{text[1:]}"
+    return line.replace("##[", "\\x23#[")
 
 
 def _tone(diff: Diff) -> str:

@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
 import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
 from admc.diff.model import Cost, Counts, Diff, How, Named, Taken, Verdict, Word
 from admc.plan.model import SourceLine
-from admc.render import diff_github, diff_markdown, diff_mermaid, diff_text
+from admc.render import diff_github, diff_markdown, diff_mermaid, diff_text, diff_words
 from admc.render.diff_headline import headline
 from admc.render.diff_words import TEXT
 from admc.terminal import cells
@@ -164,6 +166,13 @@ def test_refused_calls_and_failing_gates_are_in_the_first_line() -> None:
     assert verdict(one) == "1 thing gets weaker"
 
 
+@pytest.mark.parametrize("module", [diff_text, diff_words])
+def test_examples_of_docstrings(module: ModuleType) -> None:
+    result = doctest.testmod(module)
+    assert result.attempted
+    assert not result.failed
+
+
 # ---- places ----
 
 
@@ -224,6 +233,7 @@ def test_sections_give_way_whole_and_are_named(limit: int) -> None:
 def test_what_is_before_the_folded_part_is_cut_before_all_else() -> None:
     long = replace(EXAMPLE, weaker=tuple(each._replace(text="x " * 5_000) for each in CASES["many"].weaker))
     assert len(diff_markdown.render(long, blob=BLOB, limit=4_000).encode()) <= 4_000
+    assert len(diff_markdown.render(CASES["hostile"], blob=BLOB, limit=4_000).encode()) <= 4_000
 
 
 # ---- the graph ----
