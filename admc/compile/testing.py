@@ -36,7 +36,7 @@ def _run(
         app = program.app
         if not os.path.lexists(path):
             raise _no_tests(path)
-        tests = load_tests(path, program, folder)
+        tests = load_tests(path, program, folder, include)
         placement, _seconds = place_program(program, folder, effort=effort, progress=progress)
     except CommandError as error:
         return FileResults(shown, error.folder, app, (), error.diagnostics, error.exit_code)

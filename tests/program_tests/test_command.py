@@ -164,6 +164,17 @@ def test_check_of_a_file_of_tests(admc: Admc, folder: Path) -> None:
     assert admc("check", "fails/fails.test.adm").code == Exit.DONE
 
 
+def test_a_file_of_tests_may_be_a_link_into_an_included_folder(admc: Admc, folder: Path) -> None:
+    (folder / "linked").mkdir()
+    write(folder / "linked", SHOP, "good.adm")
+    (folder / "linked" / "good.test.adm").symlink_to("../good/good.test.adm")
+    for command in ("test", "check"):
+        refused = admc(command, "linked/good.test.adm")
+        assert refused.code == Exit.INPUT
+        assert "`linked/good.test.adm` is a link out" in refused.err + refused.out
+        assert admc(command, "linked/good.test.adm", "--include", "good").code == Exit.DONE
+
+
 def test_fmt_of_a_folder_formats_tests_too(admc: Admc, folder: Path) -> None:
     write(folder / "good", "test  few=adms<=4 // few\n", "good.test.adm")
     assert admc("fmt", "good").code == Exit.DONE
