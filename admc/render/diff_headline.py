@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from admc.diff.build import NEW, NOT_COMPARED
 from admc.diff.model import AdmChange, Cost, CostLine, Diff, GateResult, How, Verdict, Word
 from admc.render.diff_words import TEXT, Style, change_text, is_unpriced, listed
 from admc.terminal import counted, visible
@@ -76,6 +77,11 @@ def doubts(diff: Diff, style: Style) -> list[str]:
             f"not compared, since a plan is too old to have it{why}: {lacking}{f' and {more} more' if more > 0 else ''}"
         )
     return said
+
+
+def notes(diff: Diff) -> list[str]:
+    """Those that `doubts` does not have."""
+    return [note for note in diff.notes if not note.startswith((NEW, NOT_COMPARED))]
 
 
 def nothing_found(diff: Diff) -> str:

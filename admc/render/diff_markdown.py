@@ -20,6 +20,7 @@ LIMIT: Final = 65_000
 LINES: Final = 25
 """Lines before the first folded section."""
 _GATES: Final = 4
+_NOTES: Final = 4
 _ROW: Final = 1_200
 """Bytes of the limit for each row that a folded table may have, so that several tables fit."""
 _ROWS: Final = 5
@@ -133,9 +134,7 @@ def _gates(diff: Diff, blob: str | None) -> list[str]:
 
 def _foot(diff: Diff) -> list[str]:
     base, head = words.side_taken(diff.base, MARKDOWN), words.side_taken(diff.head, MARKDOWN)
-    return [f"Compared: BASE {base}, HEAD {head}.", *(["", *_notes(diff)] if diff.notes else [])]
-
-
-def _notes(diff: Diff) -> list[str]:
-    shown = [f"- {MARKDOWN.sentence(note)}" for note in diff.notes[:_GATES]]
-    return [*shown, f"- and {len(diff.notes) - _GATES:,} more notes"] if len(diff.notes) > _GATES else shown
+    notes = first_line.notes(diff)
+    lines = [f"- {MARKDOWN.sentence(note)}" for note in notes[:_NOTES]]
+    lines += [f"- and {len(notes) - _NOTES:,} more notes"] if len(notes) > _NOTES else []
+    return [f"Compared: BASE {base}, HEAD {head}.", *(["", *lines] if lines else [])]

@@ -117,7 +117,7 @@ def _moves(diff: Diff, blob: str | None, most: int) -> list[str]:
         after = words.side_phrase(move, move.head_sides, move.head_hosts, MARKDOWN)
         cause = ""
         if move.cause is not None:
-            cause = words.cause_phrase(move.cause, MARKDOWN, lambda line: link(words.head_place(diff, line), blob))
+            cause = words.cause_phrase(diff, move.cause, MARKDOWN, lambda place: link(place, blob))
         rows.append(_row(MARKDOWN.name(move.policy), before, after, cause))
     lines = _table(("policy", "before", "after", "why"), rows, len(diff.moves))
     return [*lines, "", words.NO_CAUSES] if lines and words.lacks_causes(diff) else lines

@@ -169,7 +169,7 @@ def _moves(console: Console, diff: Diff) -> None:
         if move.cause is not None:
             _wrapped(
                 console,
-                Text(words.cause_phrase(move.cause, TEXT, lambda line: visible(words.head_place(diff, line).text))),
+                Text(words.cause_phrase(diff, move.cause, TEXT, lambda place: visible(place.text))),
                 4,
             )
     _rest(console, len(diff.moves))
@@ -235,6 +235,7 @@ def _program(console: Console, diff: Diff) -> None:
 def _compared(console: Console, diff: Diff) -> None:
     base, head = words.side_taken(diff.base, TEXT), words.side_taken(diff.head, TEXT)
     _wrapped(console, Text(f"compared: BASE {base}, HEAD {head}", "dim"), 0)
-    for note in diff.notes[:ROWS]:
+    notes = first_line.notes(diff)
+    for note in notes[:ROWS]:
         _wrapped(console, Text(f"note: {visible(note)}"), 0)
-    _rest(console, len(diff.notes))
+    _rest(console, len(notes))
