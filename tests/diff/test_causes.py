@@ -111,6 +111,8 @@ def test_a_rule_that_came_or_went(tmp_path: Path) -> None:
     (went,) = Pair(tmp_path / "2", bare, TIE + budget).causes().values()
     assert went is not None
     assert went.text.startswith("rule R8 went: ")
+    assert went.base_lines
+    assert not went.lines
 
 
 def test_two_changes_that_only_move_together(tmp_path: Path) -> None:
@@ -294,7 +296,7 @@ def test_causes_are_irreducible_by_all_subsets(tmp_path_factory: pytest.TempPath
         assert cause.complete
         parts = cause.text.split(", ")
         named = [key for key in keys if any(shown(key) in part for part in parts)]
-        assert len(named) == len(cause.lines), cause.text
+        assert len(named) == len(cause.lines + cause.base_lines), cause.text
         for size in range(len(named) + 1):
             for subset in combinations(named, size):
                 found = solved(between(base, head, subset, lines), previous)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from admc.compile.pipeline import solve
-from admc.diff.causes.elements import ORDER, Change, Elements, Key, changes, elements_of
+from admc.diff.causes.elements import ORDER, Change, Element, Elements, Key, changes, elements_of
 from admc.diff.causes.hybrid import hybrid
 from admc.diff.causes.search import BudgetSpentError, irreducible
 from admc.diff.model import Cause, Diff, How, Move
@@ -64,7 +64,8 @@ def _rule(decision: DecisionPlan | None, verb: str) -> Cause | None:
     for side in () if decision is None else decision.not_taken:
         if side.reason != FREE:
             what = f": {side.message}" if side.message else ""
-            return Cause(f"rule {side.reason} {verb}{what}", side.lines, True)
+            text = f"rule {side.reason} {verb}{what}"
+            return Cause(text, side.lines, True) if verb == "came" else Cause(text, (), True, side.lines)
     return None
 
 
@@ -161,14 +162,14 @@ def _cause(found: Sequence[Change], *, complete: bool) -> Cause:
     more = len(found) - len(shown)
     listed = ", ".join(shown) + (f" and {more} more" if more else "")
     text = listed if complete else f"one of these {len(found)}, or several: {listed}"
-    return Cause(text, tuple(_lines(found)), complete)
+    head = _lines(change.head for change in found)
+    base = _lines(change.base for change in found if change.head is None)
+    return Cause(text, head, complete, base)
 
 
-def _lines(found: Iterable[Change]) -> Iterable[SourceLine]:
-    for change in found:
-        element = change.head or change.base
-        if element is not None:
-            yield SourceLine(element.span.source.path, element.span.line)
+def _lines(elements: Iterable[Element | None]) -> tuple[SourceLine, ...]:
+    spans = [element.span for element in elements if element is not None]
+    return tuple(SourceLine(span.source.path, span.line) for span in spans)
 
 
 def _name(key: Key) -> str:
