@@ -13,9 +13,8 @@ from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 from admc.diff.model import CallName, Change, Word
 from admc.diff.protection.comparison import Comparison, Contents, Pair
 from admc.diff.protection.index import UNDECLARED, PlanIndex
-from admc.diff.protection.note import Note
+from admc.diff.protection.note import Note, list_text
 from admc.diff.protection.reliance import Reason, rests_on
-from admc.diff.protection.values import names_text
 from admc.plan.model import ExternalRow, LabelRow, ServiceRow
 
 _Network = IPv4Network | IPv6Network
@@ -126,8 +125,8 @@ def addresses(comparison: Comparison) -> Iterator[Note]:
 
 def _address_change(before: ExternalRow, after: ExternalRow) -> Change:
     if before.cidrs != after.cidrs:
-        return Change(f"cidrs of {before.name}", names_text(before.cidrs), names_text(after.cidrs))
-    return Change(f"hosts of {before.name}", names_text(before.hosts), names_text(after.hosts))
+        return Change(f"cidrs of {before.name}", list_text(before.cidrs), list_text(after.cidrs))
+    return Change(f"hosts of {before.name}", list_text(before.hosts), list_text(after.hosts))
 
 
 def _known_by_address(

@@ -11,8 +11,7 @@ from admc.diff.model import CallName, Change, Word
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, PlanIndex
 from admc.diff.protection.matches import direction
-from admc.diff.protection.note import Note
-from admc.diff.protection.values import names_text
+from admc.diff.protection.note import Note, list_text
 
 
 def admitted(comparison: Comparison) -> Iterator[Note]:
@@ -89,4 +88,4 @@ def _declared(head: PlanIndex, call: CallName) -> bool:
 
 
 def _change(before: frozenset[str], after: frozenset[str]) -> Change:
-    return Change("callers", names_text(tuple(sorted(before))), names_text(tuple(sorted(after))))
+    return Change("callers", list_text(sorted(before)), list_text(sorted(after)))

@@ -76,7 +76,9 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
     for call in one.met[policy] - (other.met[partner] if partner is not None else set()):
         if not other.applies(partner, call):
             yield Missing(call, not other.declares(call))
-    there = frozenset() if partner is None else other.open(partner) | other.guarded(partner)
+    there = frozenset() if partner is None else other.open(partner)
+    if partner is not None and one.content(policy) is None:
+        there |= other.guarded(partner)  # whether the policy means every caller is not recorded
     for destination, port in one.open(policy) - there:
         yield Missing(CallName(UNDECLARED, destination, port), not other.has_port(destination, port))
     yield from _undeclared_names(one, policy, other, partner)

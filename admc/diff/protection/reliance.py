@@ -99,7 +99,7 @@ def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
                 found.add(Assumption(Reason.SENDER, call.source))
             elif sender is not None and (sender.host_network or not sender.trusted):
                 found.add(Assumption(Reason.BYPASS, call.source))
-    if Side.INGRESS in decision.sides and tells_apart(content):
+    if Side.INGRESS in decision.sides and must_rely(content) and tells_apart(content):
         found.add(Assumption(Reason.ADDRESS, decision.destination))
     return frozenset(found)
 
@@ -141,6 +141,8 @@ def _calls(index: PlanIndex, decision: DecisionPlan, assumption: Assumption) -> 
     if assumption.reason in (Reason.SENDER, Reason.BYPASS):
         calls = index.at_egress.get((decision.policy, decision.destination), ())
         return [call for call in calls if call.source == assumption.about]
+    if not decision.open:
+        return [call for call in index.met[decision.policy] if call.destination == decision.destination]
     return [CallName(UNDECLARED, decision.destination, port) for port in decision.ports]
 
 
