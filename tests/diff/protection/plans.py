@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from admc.plan.build import build
@@ -29,5 +30,6 @@ def compiled(text: str) -> Compiled:
     return Compiled(program, placement, build(program, placement, None))
 
 
+@cache
 def plan_of(text: str) -> Plan:
     return compiled(text).plan

@@ -1,13 +1,18 @@
-"""One example for each word, its reverse, and each way to lose a call. Without a detector, one of them is another."""
+"""Pairs of programs, one for each word, its reverse, and each way to lose a call."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.diff.identity import renames
-from admc.diff.model import Finding
 from admc.diff.protection import findings
 from tests.diff.protection.plans import plan_of
+
+if TYPE_CHECKING:
+    from admc.diff.model import Finding
+
+GOLDEN: Final = Path(__file__).with_name("examples.golden")
 
 SERVICES: Final = """
 app shop
@@ -259,10 +264,8 @@ def line(finding: Finding) -> str:
     return f"{finding.word} {finding.policy}: {calls}: {finding.text}"
 
 
-def listing() -> str:
-    """What the golden file has: all findings of each example, and of its reverse."""
-    parts = []
-    for example in EXAMPLES:
-        parts += [f"## {example.name}", *found(example.base, example.head)]
-        parts += ["reverse:", *found(example.head, example.base), ""]
-    return "\n".join(parts)
+def listing(example: Example) -> str:
+    """What the golden file has of an example: its findings, and those of its reverse."""
+    forward = (f"    {each}" for each in found(example.base, example.head))
+    back = (f"    {each}" for each in found(example.head, example.base))
+    return "\n".join((f"## {example.name}", *forward, "reverse", *back, ""))
