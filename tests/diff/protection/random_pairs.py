@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 SERVICES: Final = ("a", "b", "c", "d", "e")
 CLIENTS: Final = ("internet", "office")
 PARTIES: Final = (*SERVICES, *CLIENTS)
-DESTINATIONS: Final = ("b", "d", "e")
+DESTINATIONS: Final = ("b:own", "b:admin", "d", "e")
+TWO_PORTS: Final = ("b",)
 CIDRS: Final = ("10.9.0.0/16", "10.9.1.0/24", "10.0.0.0/8")
 KINDS: Final = {
     "rate_limit": (
@@ -67,7 +68,6 @@ class Service(NamedTuple):
     replicas: int = 1
     tier: str = ""
     marks: tuple[str, ...] = ()
-    admin: bool = False
 
 
 class Policy(NamedTuple):
@@ -103,7 +103,7 @@ class Spec:
 
 
 def _service(name: str, service: Service) -> str:
-    parts = ["http own 8080", *(["http admin 9090"] if service.admin else []), f"replicas {service.replicas}"]
+    parts = ["http own 8080", *(["http admin 9090"] if name in TWO_PORTS else []), f"replicas {service.replicas}"]
     parts.append(f'labels {{ app = "{name}"{service.tier and f"  tier = {chr(34)}{service.tier}{chr(34)}"} }}')
     return f"service {name} {{ {'  '.join((*parts, *service.marks))} }}"
 
@@ -112,14 +112,30 @@ def _service(name: str, service: Service) -> str:
 
 
 def program(random: Random) -> Spec:
-    services = tuple((name, Service(tier=random.choice(("", "", "db")))) for name in SERVICES)
-    calls = [("a", "b"), ("c", "b"), ("b", "d")]
-    calls += [call for call in (("a", "d"), ("d", "e"), ("internet", "b"), ("office", "b")) if random.random() < 0.5]
+    services = tuple((name, _drawn(random)) for name in SERVICES)
+    calls = [("a", "b:own"), ("c", "b:own"), ("b", "d")]
+    calls += [
+        call
+        for call in (
+            ("a", "d"),
+            ("d", "e"),
+            ("internet", "b:own"),
+            ("office", "b:own"),
+            ("e", "b:admin"),
+            ("a", "b:admin"),
+        )
+        if random.random() < 0.5
+    ]
     count = random.randint(1, 4)
     policies: list[Policy] = []
     while len(policies) < count:
         policies.append(policy(random, f"p{len(policies)}", policies))
     return Spec(services, CIDRS[0], tuple(calls), tuple(policies))
+
+
+def _drawn(random: Random) -> Service:
+    marks = random.choice(((),) * 6 + (("no adm",), ("untrusted",)))
+    return Service(tier=random.choice(("", "", "db")), marks=marks)
 
 
 def policy(random: Random, name: str, others: list[Policy] | tuple[Policy, ...]) -> Policy:
@@ -132,12 +148,12 @@ def policy(random: Random, name: str, others: list[Policy] | tuple[Policy, ...])
 
 
 def _sources(random: Random) -> str:
-    choices = ("*", "*", "*", "a", "c", "{a, c}", "{a, b, c}", "* except internet", "* except a", "internet", "office")
-    return random.choice(choices)
+    choices = ("*", "*", "*", "a", "c", "{a, c}", "{a, b, c}", "* except internet", "* except a", "* except {c, e}")
+    return random.choice((*choices, "internet", "office", "{c, e}"))
 
 
 def _destinations(random: Random) -> str:
-    return random.choice(("b", "b", "b", "d", "{b, d}", '[tier = "db"]', "b:own"))
+    return random.choice(("b", "b", "b", "d", "{b, d}", '[tier = "db"]', "b:own", "b:admin", "*"))
 
 
 # ---- edits ----
@@ -148,9 +164,6 @@ def edited(random: Random, spec: Spec) -> Spec:
     for _ in range(random.choice((1, 1, 2, 3))):
         spec = random.choice(EDITS)(random, spec)
     return spec
-
-
-Edit = "Callable[[Random, Spec], Spec]"
 
 
 def _of_a_policy(change: Callable[[Random, Policy, Spec], Policy]) -> Callable[[Random, Spec], Spec]:
@@ -189,7 +202,9 @@ def _swap(random: Random, spec: Spec) -> Spec:
 
 def _add_call(random: Random, spec: Spec) -> Spec:
     call = (random.choice(PARTIES), random.choice(DESTINATIONS))
-    return spec if call in spec.calls or call[0] == call[1] else replace(spec, calls=(*spec.calls, call))
+    return (
+        spec if call in spec.calls or call[0] == call[1].partition(":")[0] else replace(spec, calls=(*spec.calls, call))
+    )
 
 
 def _drop_call(random: Random, spec: Spec) -> Spec:
@@ -206,6 +221,7 @@ def _change_service(random: Random, spec: Spec) -> Spec:
             old._replace(tier="db" if not old.tier else ""),
             old._replace(marks=("no adm",)),
             old._replace(marks=("untrusted",)),
+            old._replace(marks=()),
         )
     )
     return replace(spec, services=(*spec.services[:at], (name, new), *spec.services[at + 1 :]))
