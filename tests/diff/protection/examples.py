@@ -47,6 +47,7 @@ ALLOW: Final = "@ingress\npolicy readers = allow(callers: [{}]) on {} -> b\n"
 WHEN: Final = "@ingress\npolicy quota = rate_limit(requests: 90, per: 60s) on * -> b when {}\n"
 HEADER: Final = 'policy tier = set_request_header(name: "x-tier", value: "gold") on * -> b{}\n'
 GOLD: Final = '@ingress\npolicy gold = deny() on * -> b when header("x-tier") == "free"\n'
+OFFICE: Final = 'external office { cidr "10.9.0.0/16" }'
 NO_CALL: Final = ("call a, c -> b", "call a -> b")
 NEW_CALL: Final = ("call a, c -> b", "call a, c, f -> b")
 OWN: Final = """
@@ -163,6 +164,16 @@ EXAMPLES: Final = (
             ("call a, c -> b", "call a, c, office -> b"),
             ("10.9.0.0/16", "10.9.1.0/24"),
         ),
+    ),
+    Example(
+        "an external comes beside one without addresses",
+        shop("policy quota = rate_limit(requests: 9, per: 60s) on internet -> a\n", (OFFICE, "")),
+        shop("policy quota = rate_limit(requests: 9, per: 60s) on internet -> a\n"),
+    ),
+    Example(
+        "an external goes beside one without addresses that a guard admits",
+        shop("policy readers = allow(callers: [internet]) on * -> a\n"),
+        shop("policy readers = allow(callers: [internet]) on * -> a\n", (OFFICE, "")),
     ),
     # ---- assumptions ----
     Example(

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from admc.diff.identity import renames
+from admc.diff.model import Word
 from admc.diff.protection import findings
 from dsl.diagnostics.diagnostic import ProgramError
 from solver.placement import PlacementError
@@ -54,3 +55,43 @@ def test_what_is_not_weaker_lets_nothing_through() -> None:
 @pytest.mark.long
 def test_what_is_not_weaker_lets_nothing_through_on_many_pairs() -> None:
     _hold(range(SUITE, SUITE + LONG))
+
+
+SHOP: Final = """
+app shop
+external internet
+external office { cidr "10.9.0.0/16" }
+service a, c { http 8080 }
+service b { http 8080 }
+service s, judge { http 8001 }
+call a -> b, s
+"""
+QUOTA: Final = "@ingress\npolicy quota = rate_limit(requests: {}, per: 1h) on {} -> b{}\n"
+SET: Final = '@ingress\npolicy writer = set_request_header(name: "x-in", value: "set") on * -> b\n'
+DENY: Final = '@ingress\npolicy guard = deny() on * -> b when header("x-in") == "client"\n'
+COUNT: Final = "policy seen = request_count() on {} -> b\n"
+WEAKENED: Final = {
+    "the policy went": (Word.LOST, DENY, ""),
+    "`*` became names": (Word.LOST, "@ingress\n" + COUNT.format("*"), "@ingress\n" + COUNT.format("a")),
+    "narrowed": (Word.NARROWED, QUOTA.format(1, "*", ""), QUOTA.format(1, "*", ' when method == "POST"')),
+    "a larger quota": (Word.LOOSENED, QUOTA.format(1, "*", ""), QUOTA.format(2, "*", "")),
+    "a guard admits one more": (
+        Word.LOOSENED,
+        "@ingress\npolicy readers = allow(callers: [a]) on * -> b\n",
+        "@ingress\npolicy readers = allow(callers: [a, c]) on * -> b\n",
+    ),
+    "no longer closed": (Word.LOOSENED, "@egress\n" + COUNT.format("*"), "@ingress\n" + COUNT.format("*")),
+    "reordered": (Word.REORDERED, DENY + SET, SET + DENY),
+    "a new writer": (Word.UNCLEAR, DENY, SET + DENY),
+    "another match": (Word.UNCLEAR, DENY, DENY.replace("client", "set")),
+    "another kind": (Word.UNCLEAR, DENY, DENY.replace("deny()", "request_count()")),
+}
+
+
+@pytest.mark.parametrize("name", WEAKENED)
+def test_the_judge_lets_through_what_each_word_alone_warns_of(name: str) -> None:
+    """So a comparison that is silent about the word would not be sound."""
+    word, before, after = WEAKENED[name]
+    base, head = compiled(SHOP + before), compiled(SHOP + after)
+    assert {each.word for each in findings(base.plan, head.plan).weaker} == {word}
+    assert list(breaches(base, head, {}))
