@@ -14,6 +14,8 @@ from admc.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRo
 from dsl.program import Protocol, Side
 
 UNDECLARED = "*"
+MOST_UNDECLARED = 1000
+"""Calls without a declaration that a finding names for one policy; declared ones, and `*`, are all named."""
 
 Endpoint = tuple[str, int]
 """A destination and a port."""
@@ -56,6 +58,14 @@ class PlanIndex:
     def recorded(self) -> bool:
         """Whether the plan has services, calls and the content of policies (version 3)."""
         return self.calls is not None and all(row.content is not None for row in self.plan.policies)
+
+    @cached_property
+    def calls_from(self) -> Mapping[str, list[CallName]]:
+        """Declared calls by their sender."""
+        found: dict[str, list[CallName]] = {}
+        for call in sorted(self.calls or ()):
+            found.setdefault(call.source, []).append(call)
+        return found
 
     @cached_property
     def policies_at(self) -> Mapping[CallName, list[str]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from admc.diff.model import CallName, Word
 from admc.diff.protection.comparison import Comparison, Pair
-from admc.diff.protection.index import UNDECLARED, PlanIndex
+from admc.diff.protection.index import MOST_UNDECLARED, UNDECLARED, PlanIndex
 from admc.diff.protection.note import Note
 from admc.plan.model import PolicyContent
 from dsl.program import Verb
@@ -93,25 +94,25 @@ def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: st
     content = one.content(policy)
     if content is None:
         return
-    others = None if partner is None else other.content(partner)
-    if others is not None and others.open:
-        for name in set(others.excluded) - set(content.excluded if content.open else ()):
-            for destination, port in one.open(policy) & other.open(partner or ""):
-                call = CallName(name, destination, port)
-                if other.is_party(name) and one.applies(policy, call) and not other.applies(partner, call):
-                    yield Missing(call, left=False)
     here = one.guarded(policy)
-    if not here:
-        return
     there = frozenset() if partner is None else other.open(partner) | other.guarded(partner)
     for destination, port in here - there:
         yield Missing(CallName(UNDECLARED, destination, port), not other.has_port(destination, port))
-    excluded = set() if others is None else {name for name in content.sources if not _selects(others, name)}
-    for destination, port in here & there:
-        for name in excluded:
-            call = CallName(name, destination, port)
-            if other.is_party(name) and call not in one.met[policy] and not other.applies(partner, call):
-                yield Missing(call, left=False)
+    others = None if partner is None else other.content(partner)
+    if others is None:
+        return
+    known = content.sources if here else others.excluded
+    names = [name for name in known if _selects(content, name) and not _selects(others, name) and other.is_party(name)]
+    if not names:
+        return
+    calls = (
+        CallName(name, destination, port)
+        for name in sorted(names)
+        for destination, port in sorted((here or one.open(policy)) & there)
+    )
+    # There may be as many as callers times destinations.
+    missing = (call for call in calls if one.applies(policy, call) and not other.applies(partner, call))
+    yield from (Missing(call, left=False) for call in islice(missing, MOST_UNDECLARED) if call not in one.met[policy])
 
 
 def _selects(content: PolicyContent, name: str) -> bool:
