@@ -141,11 +141,11 @@ def _lost_text(comparison: Comparison, pair: Pair, call: CallName) -> str:
         if before.open and not content.open:
             return f"{start}: `{pair.head}` names its callers instead of `*`"
         if content.open and call.source in content.excluded:
-            return f"{start}: `{pair.head}` leaves `{call.source}` out"
+            return f"{start}: `{pair.head}` leaves this caller out"
         for name in (call.destination, call.source):
             selected = content.destinations if name == call.destination else content.sources
             if name not in selected and _labels_differ(comparison, name):
-                return f"{start}: the labels of `{name}` changed, and `{pair.head}` does not select it any more"
+                return f"{start}: labels changed, and `{pair.head}` does not select the service any more"
     return f"{start}: the scope of `{pair.head}` leaves it out"
 
 
@@ -161,7 +161,7 @@ def _all_the_same(head: PlanIndex, call: CallName) -> str:
         return "its port is gone"
     guard = head.refusing(call)
     if call.destination in head.closed:
-        return f"{start}, the NetworkPolicy that closes `{call.destination}` refuses it"
+        return f"{start}, the NetworkPolicy of its destination refuses it"
     if guard is not None:
         return f"{start}, `{guard}` refuses it"
     met = head.meets(call)
