@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from admc.diff.model import Named
-from admc.diff.protection.values import argument_text
-from admc.diff.written import number_text, port_text, rate_text, size_text
+from admc.diff.written import argument_text, number_text, port_text, rate_text, size_text
 from dsl.text import quoted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from admc.diff.model import Change, Word
 from admc.diff.protection.comparison import Comparison, Contents
 from admc.diff.protection.note import Note
-from admc.diff.protection.values import argument_text
+from admc.diff.written import argument_text
 from admc.plan.model import ArgumentRow
 from dsl.program import Weaker
 
