@@ -24,6 +24,8 @@ MAX_PATHS: Final = 4_000_000
 """Most different ids of calls; traces share them."""
 PART_ROWS: Final = 1_500_000
 """Rows of whole traces that are worked on at once."""
+MAX_STAMP: Final = 1 << 43
+"""Milliseconds before or after 1970: the year 2248. In nanoseconds such a time still fits into 64 bits."""
 _PATH: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
 _LONGEST_PATH: Final = 2000
 
@@ -219,7 +221,7 @@ def _good(batch: Batch) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (
         np.isfinite(batch.stamp)
         & np.isfinite(batch.spent)
-        & (np.abs(batch.stamp) < 2.0**52)
+        & (np.abs(batch.stamp) < MAX_STAMP)
         & (np.abs(batch.spent) < 2.0**30)
     )
     return found

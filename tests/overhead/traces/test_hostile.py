@@ -10,12 +10,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
 from admc.exits import CommandError
+from admc.overhead.traces.report import _distribution
 from admc.overhead.traces.requests import imported
 from tests.admc.command import Admc
 from tests.overhead.traces.samples import HEAD, PROGRAM, csv, jaeger, otlp, parquet, rows, spans
@@ -97,6 +99,7 @@ BAD_CELLS: dict[str, tuple[int, Any]] = {
     "a time without end": (0, "inf"),
     "no time": (0, ""),
     "a large time": (0, "1e300"),
+    "a time that is none in nanoseconds": (0, "9e12"),
     "a long call": (7, "1e15"),
     "no duration": (7, "nan"),
 }
@@ -182,6 +185,29 @@ def test_a_deep_trace_is_dropped(admc: Admc, folder: Path) -> None:
     assert run.code == 0
     run = admc("import", "traces", folder / "flat.json")
     assert (run.code, "ADM895" in run.err) == (1, True)
+
+
+@pytest.mark.parametrize("microseconds", [10**9, 3 * 10**14, 10**18])
+def test_giant_figures(admc: Admc, folder: Path, microseconds: int) -> None:
+    """Sums over the calls of a trace are exact, or refused."""
+    profile = json.loads(admc("profile", "show", "meshinsight", "--format", "json").out)
+    parts = [part for hop in profile["hops"] for part in hop["parts"] if part["latency"]]
+    for part in parts:
+        for knot in part["latency"]["base"]:
+            knot.update(value=microseconds if part["name"] == "ipc" else 0, interval=None)
+    (folder / "giant.json").write_text(json.dumps(profile))
+    (folder / "giant.adm").write_text(PROGRAM.replace("profile meshinsight", 'profile "giant.json"'))
+    run = admc("overhead", "giant.adm", "--traces", csv(folder / "calls.csv", rows()), "--format", "json")
+    if microseconds > 10**9:
+        assert (run.code, "ADM862" in run.out, "10,000 s" in run.out) == (1, True, True), run.out
+    else:
+        # The longest path: `web`, and `search` with two calls of `geo` after each other; each call has two hops.
+        assert json.loads(run.out)["full_mesh"]["latency"]["max"] == 7 * 10**9 * 1000
+
+
+def test_sums_over_traces_are_exact() -> None:
+    values = [2**62, 2**62 + 1, 2**62 + 3, 0]
+    assert _distribution(np.array(values, np.int64), at_least=False).mean == Fraction(sum(values), 4)
 
 
 def test_what_is_no_file(admc: Admc, folder: Path) -> None:
