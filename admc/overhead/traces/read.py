@@ -99,17 +99,20 @@ def _of_rows(table: Table, directory: Directory, drops: Drops, work: Callable[[L
     if not table.traces:
         return
     counts = table.counts()
-    large = np.flatnonzero(too_large(counts))
-    if len(large):
-        first = int(large[0])
-        drops.add(Reason.TOO_LARGE, len(large), int(counts[large].sum()) // 2, partial(table.place, first))
+    unusable = table.unusable()
+    large = too_large(counts) & ~unusable
+    for reason, left_out in ((Reason.UNUSABLE, unusable), (Reason.TOO_LARGE, large)):
+        numbers = np.flatnonzero(left_out)
+        if len(numbers):
+            # Caller and callee have a row of each call.
+            drops.add(reason, len(numbers), int(counts[numbers].sum()) // 2, partial(table.place, int(numbers[0])))
     ids = Ids(*table.paths.columns(), *directory.ends())
 
     def one(part: tuple[int, Rows]) -> tuple[int, Result, T | None]:
         result = link(part[1], part[0], ids)
         return part[0], result, work(result.linked) if len(result.traces) else None
 
-    for low, result, found in _in_order(one, table.parts(counts)):
+    for low, result, found in _in_order(one, table.parts(counts, unusable | large)):
         drops.duplicates += result.duplicates
         for reason in Reason:
             trees = np.flatnonzero(result.reasons == reason)

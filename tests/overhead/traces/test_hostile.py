@@ -106,17 +106,49 @@ BAD_CELLS: dict[str, tuple[int, Any]] = {
 
 
 @pytest.mark.parametrize("case", sorted(BAD_CELLS))
-def test_a_row_that_cannot_be_used_is_skipped_and_counted(admc: Admc, folder: Path, case: str) -> None:
+def test_a_trace_with_a_row_that_cannot_be_used_is_dropped(admc: Admc, folder: Path, case: str) -> None:
+    """Which call the row is about is not known, so the trace may not be whole. A row without a trace is of no trace."""
     at, value = BAD_CELLS[case]
-    good = rows()
-    bad = list(good[0])
-    bad[at] = value
-    file = csv(folder / "calls.csv", [*good, bad])
-    run = admc("overhead", "shop.adm", "--traces", file, "--format", "json")
-    document = json.loads(run.out)
-    assert (document["taken"]["requests"], document["taken"]["skipped"]) == (1, 1)
+    damaged = [list(row) for row in rows(trace="bad", at=5000)]
+    damaged[-1][at] = value
+    file = csv(folder / "calls.csv", [*rows(), *damaged])
+    document = json.loads(admc("overhead", "shop.adm", "--traces", file, "--format", "json").out)
+    assert document["taken"]["skipped"] == 1
+    if case == "no trace":
+        assert (document["taken"]["requests"], document["dropped"]) == (2, [])
+    else:
+        (dropped,) = document["dropped"]
+        assert (dropped["code"], dropped["requests"], document["taken"]["requests"]) == ("ADM893", 1, 1)
+        assert dropped["first"] == {"file": str(file), "what": "row", "number": 11, "trace": "bad"}
     text = admc("overhead", "shop.adm", "--traces", file).out
-    assert f"without a usable trace, id or time (ADM893); the first: row 11 of `{file}`" in text
+    assert f"without a usable trace, id or time (ADM893); the first: row 20 of `{file}`" in text
+
+
+BAD_FIELDS: dict[str, dict[str, Any]] = {
+    "no id": {"spanId": None},
+    "a long parent": {"parentSpanId": "x" * 1000},
+    "no start": {"startTimeUnixNano": 0},
+    "a late end": {"endTimeUnixNano": 10**30},
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD_FIELDS))
+def test_a_trace_with_a_span_that_cannot_be_used_is_dropped(admc: Admc, folder: Path, case: str) -> None:
+    damaged = spans(trace="bad")
+    damaged[-1]["span"].update(BAD_FIELDS[case])
+    file = otlp(folder / "spans.json", [*spans(), *damaged])
+    document = json.loads(admc("overhead", "shop.adm", "--traces", file, "--format", "json").out)
+    assert document["taken"]["skipped"] == 1
+    (dropped,) = document["dropped"]
+    assert (dropped["code"], dropped["requests"], document["taken"]["requests"]) == ("ADM893", 1, 1)
+    assert dropped["first"] == {"file": str(file), "what": "span", "number": 10, "trace": "bad"}
+
+
+def test_no_span_can_be_used(admc: Admc, folder: Path) -> None:
+    for each in (found := spans()):
+        each["span"]["endTimeUnixNano"] = "never"
+    run = admc("overhead", "shop.adm", "--traces", otlp(folder / "spans.json", found))
+    assert (run.code, "ADM882" in run.err, "span 1 of `" in run.err) == (1, True, True)
 
 
 def test_parquet_of_another_form(admc: Admc, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
