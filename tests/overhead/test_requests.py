@@ -363,6 +363,19 @@ def test_what_is_missing_makes_a_lower_bound(text: str, change: Callable[[Docume
     assert found.plan.cpu.high is None
 
 
+def test_a_call_that_is_nearly_never_made_has_a_rate() -> None:
+    """Its rate is below the least positive float. It stays a rate: weights of calls are never all zero."""
+    rare = "call api { chance 0.000001%  call web { chance 0.000001%  "
+    text = "app loop\nexternal client\nservice web, api, db { http 80 }\n"
+    calls = ("client -> web", "web -> api", "api -> web", "web -> db")
+    text += "".join(f"call {call} {{ size 100B }}\n" for call in calls)
+    text += "policy count = request_count() on * -> db\n"
+    found = of(f"{text}request look on client -> web {{ rate 5/s  {rare * 24} call db {'} } ' * 24} }}\n", profile())
+    assert not found.plan.worst.at_least
+    assert found.plan.worst.value > 0
+    assert found.plan.mean.value == 0
+
+
 def test_a_saturated_sidecar_has_no_latency() -> None:
     found = of(SHOP.replace("5/s", "50000/s"), profile())
     assert found.plan.mean == Whole(0, 0, None, at_least=True)
