@@ -5,6 +5,7 @@ files -> Table (Alibaba), Spans (OpenTelemetry, Jaeger) -> [evaluated] -> one re
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +30,14 @@ from admc.overhead.traces.spans import Span, Spans, parts
 S = TypeVar("S")
 T = TypeVar("T")
 PARQUET: Final = b"PAR1"
+_UNREADABLE: Final = (
+    (b"\x1f\x8b", "it is compressed by gzip", "unpack it: `gunzip FILE`"),
+    (b"PK\x03\x04", "it is a zip archive", "unpack it: `unzip FILE`"),
+    (b"\x28\xb5\x2f\xfd", "it is compressed by zstd", "unpack it: `unzstd FILE`"),
+    (BOM_UTF16_LE, "its text is UTF-16", "write it as UTF-8"),
+    (BOM_UTF16_BE, "its text is UTF-16", "write it as UTF-8"),
+)
+"""How files begin that are common and not read."""
 WORKERS: Final = 2
 """Parts that are worked on at the same time; each needs some 300 MB."""
 _READERS: Final[dict[str, Callable[[Any], Iterator[Span]]]] = {otlp.KEY: otlp.spans, jaeger.KEY: jaeger.spans}
@@ -51,10 +60,13 @@ def evaluated(paths: Sequence[Path], directory: Directory, drops: Drops, work: C
 
 def _read(path: Path, table: Table, formats: dict[str, Spans], drops: Drops) -> None:
     begin = _beginning(path)
+    for signature, cause, hint in _UNREADABLE:
+        if begin.startswith(signature):
+            raise unreadable(path, cause, hint)
     if begin.startswith(PARQUET):
         for batch in parquet_batches(path):
             table.add(batch)
-    elif begin.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+    elif begin.lstrip(BOM_UTF8 + b" \t\r\n").startswith((b"{", b"[")):
         _read_json(path, formats, drops)
     else:
         for batch in csv_batches(path):

@@ -19,7 +19,7 @@ from admc.overhead.model.prices import Prices
 from admc.overhead.profiles.amounts import NANO, whole
 from admc.overhead.profiles.profile import Profile
 from admc.overhead.requests.calls import call_costs
-from admc.overhead.traces.directory import Directory
+from admc.overhead.traces.directory import NAMELESS, Directory
 from admc.overhead.traces.drops import TEXTS, Dropped, Drops, Reason
 from admc.overhead.traces.evaluate import longest_paths, sums
 from admc.overhead.traces.forest import Flags, Ints, Linked, forest
@@ -249,6 +249,8 @@ def names_of(dropped: Dropped) -> str | None:
 def suggestion(dropped: Dropped, known: Sequence[str]) -> str:
     """What to do, with a name that was meant."""
     if dropped.reason is Reason.UNKNOWN_SERVICE and dropped.names:
+        if dropped.names[0] == NAMELESS:
+            return "give the span of the client the name of its peer: `peer.service`"
         meant = did_you_mean(dropped.names[0], known)
         if meant:
             return meant

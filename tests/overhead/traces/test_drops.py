@@ -149,7 +149,7 @@ def test_rows_of_which_nothing_is_known(admc: Admc, folder: Path) -> None:
 def test_a_name_that_was_meant_stands_in_the_text(admc: Admc, folder: Path) -> None:
     file = csv(folder / "calls.csv", rows() + rows(BAD_ROWS["ADM889"], trace="bad"))
     out = admc("overhead", "shop.adm", "--traces", file).out
-    assert "dropped 1 requests with 6 calls (ADM889)" in out
+    assert "dropped 1 request with 6 calls (ADM889)" in out
     assert "`rating`: did you mean `rate`?" in out
 
 

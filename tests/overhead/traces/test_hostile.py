@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -44,8 +45,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "one line": ("timestamp,traceid", "it has no row"),
     "a missing column": (",".join(HEAD).replace("rt", "r") + "\n1,2\n", "the column `rt` is missing"),
     "a column twice": (",".join((*HEAD, "um")) + "\n1,2\n", "the column `um` stands twice"),
-    "a short row": (",".join(HEAD) + "\n1,2,3\n", "a row has 3 cells, and the header has 8"),
-    "no time": (",".join(HEAD) + "\nnow,t1,0,,http,x,web,5\n", "now"),
+    "a short row": (",".join(HEAD) + "\n1,2,3\n", "row 1 has 3 cells, and the header has 8"),
+    "no time": (
+        ",".join(HEAD) + "\n1,t1,0,,http,x,web,5\nnow,t1,0,,http,x,web,5\n",
+        "row 2: the column `timestamp` holds `now`, and not a number",
+    ),
     "binary": ("\x00\x01\x02\n\x03\n", "the column `traceid` is missing"),
 }
 
@@ -59,6 +63,30 @@ def test_texts(admc: Admc, folder: Path, case: str) -> None:
     assert "ADM880" in run.err
     assert "`bad` cannot be read as traces" in run.err
     assert said in run.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (gzip.compress(b"timestamp"), "it is compressed by gzip"),
+        (",".join(HEAD).encode("utf-16"), "its text is UTF-16"),
+        (
+            (",".join(HEAD) + "\n").encode() + b"1,t1,0,,http,x,w\xff,5\n",
+            "the column `dm` holds text that is not UTF-8",
+        ),
+    ],
+)
+def test_bytes_that_are_no_text(admc: Admc, folder: Path, content: bytes, said: str) -> None:
+    (folder / "bad").write_bytes(content)
+    run = admc("overhead", "shop.adm", "--traces", "bad")
+    assert (run.code, "ADM880" in run.err, said in run.err) == (1, True, True), run.err
+
+
+def test_the_row_of_a_mistake_is_counted_over_blocks(admc: Admc, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("admc.overhead.traces.alibaba.BLOCK", 2000)
+    many = [(1000, f"t{at}", "0", "(?)", "http", "x", "web", 5) for at in range(500)]
+    csv(folder / "bad.csv", [*many, (1000, "t", "0", "(?)", "http", "x", "web", "soon")])
+    assert "row 501: the column `rt` holds `soon`" in admc("overhead", "shop.adm", "--traces", "bad.csv").err
 
 
 def test_a_column_that_was_meant(admc: Admc, folder: Path) -> None:

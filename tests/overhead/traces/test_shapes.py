@@ -84,7 +84,7 @@ def test_the_most_frequent_shapes_are_written(admc: Admc, tmp_path: Path, monkey
     assert run.out.startswith("// Of traces: 4 requests with 4 calls, 0.8 requests/s.\n\n// 4 traces\nrequest web on")
     # The rate of a shape is its share of all requests.
     assert "rate 0.8/s" in run.out
-    assert "dropped 1 requests with 6 calls (ADM895)" in run.err
+    assert "dropped 1 request with 6 calls (ADM895)" in run.err
 
 
 def test_work_is_a_mean_and_repetitions_are_counted(admc: Admc, tmp_path: Path) -> None:
@@ -111,3 +111,12 @@ def test_names_that_the_language_does_not_allow_are_dropped(admc: Admc, tmp_path
     assert run.code == 0
     assert "ADM889" in run.err
     assert "\u202e" not in run.err + run.out
+
+
+@pytest.mark.parametrize("name", ["UNKNOWN", "USER", "(?)", ""])
+def test_a_callee_that_is_not_recorded_is_no_service(admc: Admc, tmp_path: Path, name: str) -> None:
+    """Different services stand behind such a name, so it may not become one service."""
+    odd = [Call("0", "", "web", 0, 50), Call("0.1", "web", name, 5, 9)]
+    run = admc("import", "traces", csv(tmp_path / "calls.csv", rows() + rows(odd, trace="odd")))
+    assert (run.code, "ADM889" in run.err, f"`{name or '(no name)'}`" in run.err) == (0, True, True), run.err
+    assert "UNKNOWN" not in run.out
