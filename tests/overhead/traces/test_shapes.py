@@ -120,3 +120,16 @@ def test_a_callee_that_is_not_recorded_is_no_service(admc: Admc, tmp_path: Path,
     run = admc("import", "traces", csv(tmp_path / "calls.csv", rows() + rows(odd, trace="odd")))
     assert (run.code, "ADM889" in run.err, f"`{name or '(no name)'}`" in run.err) == (0, True, True), run.err
     assert "UNKNOWN" not in run.out
+
+
+@pytest.mark.parametrize("longer", ["web_1", "w" * 200])
+def test_no_two_requests_have_one_name(admc: Admc, tmp_path: Path, longer: str) -> None:
+    """Also if a service has the name that a request of another would get, and if a name is as long as it may be."""
+    one, other = ("web", longer) if longer == "web_1" else (longer, "web")
+    calls = [Call("0", "", one, 0, 50), Call("0.1", one, "api", 5, 9)]
+    table = rows(calls[:1]) + rows(calls, trace="t2") + rows([Call("0", "", other, 0, 50)], trace="t3")
+    out = admc("import", "traces", csv(tmp_path / "calls.csv", table)).out
+    program = (
+        f"app shop\nexternal internet\nservice {one}, {other}, api {{ http 80 }}\ncall internet -> {one}, {other}\n"
+    )
+    assert len(dsl.load_text(f"{program}call {one} -> api\n{out}").requests) == 3
