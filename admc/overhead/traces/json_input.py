@@ -34,6 +34,7 @@ def documents(path: Path) -> Iterator[tuple[int, Any]]:
 def _documents(path: Path, stream: Any) -> Iterator[tuple[int, Any]]:
     read = 0
     number = 0
+    begun = False
     while line := stream.readline(MAX_DOCUMENT + 1):
         number += 1
         read += len(line)
@@ -45,12 +46,13 @@ def _documents(path: Path, stream: Any) -> Iterator[tuple[int, Any]]:
             line = line.removeprefix(BOM_UTF8)
         if not line.strip():
             continue
-        if number == 1 and not _is_whole(line):
+        if not begun and not _is_whole(line):
             rest = stream.read(MAX_DOCUMENT + 1)
             if len(line) + len(rest) > MAX_DOCUMENT:
                 raise _too_long(path, number)
-            yield 1, _parsed(path, line + rest, 1)
+            yield number, _parsed(path, line + rest, number)
             return
+        begun = True
         yield number, _parsed(path, line, number)
 
 

@@ -250,7 +250,7 @@ def suggestion(dropped: Dropped, known: Sequence[str]) -> str:
     """What to do, with a name that was meant."""
     if dropped.reason is Reason.UNKNOWN_SERVICE and dropped.names:
         if dropped.names[0] == NAMELESS:
-            return "give the span of the client the name of its peer: `peer.service`"
+            return "a span needs the name of its service, and that of a client without a callee's span `peer.service`"
         meant = did_you_mean(dropped.names[0], known)
         if meant:
             return meant

@@ -173,6 +173,14 @@ def test_columns_may_stand_in_any_order(admc: Admc, files: dict[str, Path], tmp_
     assert len(CALLS) == 6
 
 
+@pytest.mark.parametrize("name", ["document.json", "lines.json", "jaeger.json"])
+def test_blank_lines_are_passed_over(admc: Admc, files: dict[str, Path], name: str) -> None:
+    plain = admc("import", "traces", files[name])
+    files[name].write_text(" \n\n" + files[name].read_text().replace("\n", "\r\n") + "\n\n")
+    blank = admc("import", "traces", files[name])
+    assert (blank.code, blank.out) == (0, plain.out)
+
+
 @pytest.mark.parametrize("name", ["2021.csv", "document.json", "lines.json", "jaeger.json"])
 def test_a_byte_order_mark_is_passed_over(admc: Admc, files: dict[str, Path], name: str) -> None:
     plain = admc("import", "traces", files[name])
