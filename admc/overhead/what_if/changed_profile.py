@@ -22,6 +22,8 @@ from dsl.text import SourceText
 
 SIDECAR: Final = "sidecar"
 """The idle CPU, and all memory that is no component's own."""
+NAMED: Final = 20
+"""Names in a message."""
 _EXACT: Final = Context(prec=200)
 
 
@@ -104,7 +106,10 @@ def _check(profile: Profile, change: Change) -> None:
     name = change.name
     if name not in having:
         known = {*profile.parts, *profile.own_components, *known_components(), *having, SIDECAR}
-        listed = "it has figures of " + ", ".join(f"`{each}`" for each in sorted(having)[:20])
+        # Parts come first: they are few, and every change of a hop is about one of them.
+        names = sorted(having, key=lambda each: (each not in profile.parts, each))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        listed = "it has figures of " + ", ".join(f"`{each}`" for each in names[:NAMED]) + more
         if name in known:
             raise wrong_usage(CODE, f"the profile `{profile.name}` has no figure of `{name}`", hint=listed)
         hint = did_you_mean(name, sorted(having)) or did_you_mean(name, sorted(known)) or listed
