@@ -200,6 +200,15 @@ def test_a_change_that_no_hop_of_the_plan_meets(admc: Admc) -> None:
     assert "no ADM differs" in run.out
 
 
+def test_a_figure_with_all_its_digits_can_be_changed(admc: Admc, hotel: Path) -> None:
+    """The cost of a byte has 18 digits after the point, which is as many as a profile may have."""
+    (hotel / "large.adm").write_text((hotel / "hotel.adm").read_text().replace("350B", "64KB"))
+    found = document(admc, "large.adm", "--what-if", "bytes.cpu=+33.3%")
+    assert found["differences"]["plan"]["cpu"]["value"] > 0
+    same = document(admc, "large.adm", "--what-if", "bytes.cpu=x1.000")
+    assert same["differences"]["plan"]["cpu"]["value"] == 0
+
+
 def test_sidecars_and_memory(admc: Admc) -> None:
     found = document(admc, "shop.adm", "--what-if", "sidecar.memory=x2", "--what-if", "sidecar.cpu=-100%")
     one, other = (found[side]["totals"]["plan"] for side in ("before", "after"))

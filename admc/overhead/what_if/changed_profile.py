@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from typing import Final
 
 from admc.exits import CommandError, Exit, wrong_usage
+from admc.overhead.profiles.fields import MAX_MAGNITUDE
 from admc.overhead.profiles.profile import CPU, LATENCY, ComponentCost, Curve, Figure, Knot, Law, Part, Profile
 from admc.overhead.profiles.read import read_profile
 from admc.overhead.profiles.vocabulary import known_components
@@ -25,6 +26,7 @@ SIDECAR: Final = "sidecar"
 NAMED: Final = 20
 """Names in a message."""
 _EXACT: Final = Context(prec=200)
+_FINEST: Final = Decimal(1).scaleb(-MAX_MAGNITUDE)
 
 
 def changed(profile: Profile, changes: Sequence[Change]) -> SourceText:
@@ -93,8 +95,15 @@ def _figure(figure: Figure | None, factor: Decimal) -> Figure | None:
 
 
 def _times(figure: Figure, factor: Decimal) -> Figure:
-    low = None if figure.low is None else figure.low * factor
-    return Figure(figure.value * factor, low, None if figure.high is None else figure.high * factor)
+    low = None if figure.low is None else _written(figure.low * factor, ROUND_FLOOR)
+    high = None if figure.high is None else _written(figure.high * factor, ROUND_CEILING)
+    return Figure(_written(figure.value * factor, ROUND_HALF_EVEN), low, high)
+
+
+def _written(value: Decimal, rounding: str) -> Decimal:
+    """With no more digits than a profile may have: the product has those of figure and factor."""
+    exponent = value.as_tuple().exponent
+    return value if isinstance(exponent, int) and exponent >= -MAX_MAGNITUDE else value.quantize(_FINEST, rounding)
 
 
 # ---- names ----
