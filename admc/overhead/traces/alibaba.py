@@ -91,6 +91,10 @@ def parquet_batches(path: Path) -> Iterator[Batch]:
                 if metadata.row_group(group).total_byte_size > MAX_ROW_GROUP:
                     raise unreadable(path, f"row group {group + 1} has more than {MAX_ROW_GROUP:,} bytes")
             names = _chosen(path, file.schema_arrow.names)
+            for column, name in names.items():
+                kind = file.schema_arrow.field(name).type
+                if arrow.types.is_nested(kind):
+                    raise unreadable(path, f"the column `{column}` holds {kind}, and not single values")
         texts = [names[each] for each in TEXTS]
         with arrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
             first = 1

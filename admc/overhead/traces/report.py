@@ -24,6 +24,7 @@ from admc.overhead.traces.drops import TEXTS, Dropped, Drops, Reason
 from admc.overhead.traces.evaluate import longest_paths, sums
 from admc.overhead.traces.forest import Flags, Ints, Linked, forest
 from admc.overhead.traces.read import evaluated
+from admc.terminal import counted
 from dsl.diagnostics.diagnostic import Diagnostic, Severity, did_you_mean
 from dsl.program import Program
 from solver.placement import Placement
@@ -211,7 +212,8 @@ def _sum(values: Ints) -> int:
 def nothing_left(drops: Drops, directory: Directory) -> CommandError:
     """An error for each reason, after the one that says that no tree is left."""
     found = [_diagnostic(each, directory.names) for each in drops.all()]
-    skipped = f"{drops.malformed} rows or spans cannot be used; the first is {drops.first_malformed}"
+    unusable = counted(drops.malformed, "row or span", "rows or spans")
+    skipped = f"{unusable} cannot be used; the first is {drops.first_malformed}"
     hint = "docs/traces.md says what of a trace is needed"
     cause = skipped if drops.malformed else None if found else "the files have no call"
     return CommandError(

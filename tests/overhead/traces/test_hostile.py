@@ -185,6 +185,10 @@ def test_parquet_of_another_form(admc: Admc, folder: Path, monkeypatch: pytest.M
     for file, said in (
         (parquet(folder / "texts.parquet", numbers), "the column `timestamp` holds string, and not numbers"),
         (parquet(folder / "traces.parquet", [(row[0], 5, *row[2:]) for row in rows()]), "and not text"),
+        (
+            parquet(folder / "lists.parquet", [(*row[:3], [row[3]], *row[4:]) for row in rows()]),
+            "the column `um` holds list<",
+        ),
         (parquet(folder / "few.parquet", [row[:7] for row in rows()], HEAD[:7]), "the column `rt` is missing"),
     ):
         run = admc("overhead", "shop.adm", "--traces", file)
