@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
+from admc.codes.comments import CODES as COMMENTS
 from admc.codes.differences import CODES as DIFFERENCES
 from admc.codes.gates import CODES as GATES
 from admc.overhead.codes import CODES as PROFILES
@@ -386,7 +387,7 @@ _BUG = {
 OWN: Mapping[str, Code] = {
     **_PLACEMENT,
     **_USAGE,
-    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES}.items()},
+    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES, **COMMENTS}.items()},
     **_BUG,
 }
 
