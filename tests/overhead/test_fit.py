@@ -340,6 +340,20 @@ def test_an_arm_has_a_limited_number_of_rates(admc: Admc, tmp_path: Path, monkey
     assert most < 100_000_000
 
 
+def test_an_arm_has_a_limited_number_of_sizes(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes times turns would need much time."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"turn": turn, "arm": arm, "rate": 10, "size": turn, "latency_us": us}
+        for turn in range(4000)
+        for arm, us in (("none", 2), ("hop", 5))
+    ]
+    run = _fit(admc, _rows(*rows))
+    assert run.code == 1
+    assert "error[ADM869]: the arm `none` has more than 100 sizes" in run.err
+    assert "runs.csv:202:1" in run.err
+
+
 def test_the_number_of_arms_is_limited(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [{"turn": 1, "arm": f"own:c{at}", "rate": 10, "size": 100, "latency_us": 5} for at in range(1001)]

@@ -221,14 +221,19 @@ class _Maker:
         return {turn: {cell: value - idle for cell, value in cells.items()} for turn, cells in turns.items()}
 
     def _law(self, quantity: str, what: str, turns: _Differences) -> Law | None:
-        rates = sorted({rate for cells in turns.values() for rate, _ in cells})
+        by_rate: dict[Decimal, dict[str, dict[Decimal, int]]] = {}
+        for turn, cells in turns.items():
+            for (rate, size), value in cells.items():
+                by_rate.setdefault(rate, {}).setdefault(turn, {})[size] = value
+        rates = sorted(by_rate)
         smallest = min((size for cells in turns.values() for _, size in cells), default=Decimal(0))
         bases: list[Estimate] = []
         slopes: list[Estimate] = []
         kept: list[Decimal] = []
         sloped: list[Decimal] = []
         for rate in rates:
-            base, slope = self._lines(quantity, what, rate, smallest, turns)
+            there = {turn: by_rate[rate].get(turn, {}) for turn in turns}
+            base, slope = self._lines(quantity, what, rate, smallest, there)
             if base is None:
                 continue
             kept.append(rate)
@@ -245,19 +250,21 @@ class _Maker:
         return Law(_curve(quantity, kept, bases, _PLACES[quantity]), per_byte)
 
     def _lines(
-        self, quantity: str, what: str, rate: Decimal, smallest: Decimal, turns: _Differences
+        self, quantity: str, what: str, rate: Decimal, smallest: Decimal, turns: Mapping[str, Mapping[Decimal, int]]
     ) -> tuple[Estimate | None, Estimate | None]:
-        """The figure of one request at the smallest size, and that of a byte, at one rate."""
-        sizes = sorted({size for cells in turns.values() for at, size in cells if at == rate})
+        """The figure of one request at the smallest size, and that of a byte, at one rate.
+
+        `turns` has the values of that rate by turn and size."""
+        sizes = sorted({size for values in turns.values() for size in values})
         line = _Line([size - smallest for size in sizes])
         bases: list[int] = []
         slopes: list[int] = []
         incomplete: list[str] = []
-        for turn, cells in turns.items():
-            values = [cells[rate, size] for size in sizes if (rate, size) in cells]
-            if len(values) < len(sizes):
+        for turn, found in turns.items():
+            if len(found) < len(sizes):
                 incomplete.append(turn)
                 continue
+            values = [found[size] for size in sizes]
             bases.append(line.base(values))
             slopes.append(line.slope(values))
         self.notes += [
