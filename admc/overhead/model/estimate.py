@@ -304,7 +304,7 @@ class _Model:
         self, hop: LoadedHop, parts: Sequence[PartFunctions], rate: Fraction | None, size: int | None
     ) -> Base:
         # Latency falls as the rate of the sidecar rises, so the rates that are known give no bound.
-        if not parts or (rate is None and any(_depends_on_rate(part) for part in parts)):
+        if not parts or (rate is None and any(part.depends_on_rate(LATENCY) for part in parts)):
             return Base(None, (None,) * len(parts))
         subject = f"{hop.port.protocol} hop"
         found = [latency_of(part, rate, size) for part in parts]
@@ -325,7 +325,7 @@ class _Model:
             return None
         subject = _subject(policy.kind.component, policy.kind.name, hop.port.protocol)
         part = self.prices.functions(cost)
-        if rate is None and _depends_on_rate(part):
+        if rate is None and part.depends_on_rate(LATENCY):
             return None
         found = latency_of(part, rate, size)
         if self._complete(hop, Lack.COMPONENT, subject, found, LATENCY) or found is None:
@@ -372,11 +372,6 @@ def connections(program: Program, hop: LoadedHop) -> int:
 
 def _subject(component: str | None, kind: str, protocol: Protocol) -> str:
     return f"{component or f'kind {kind}'} ({protocol})"
-
-
-def _depends_on_rate(part: PartFunctions) -> bool:
-    found = part.functions[LATENCY]
-    return found is not None and found.depends_on_rate
 
 
 @cache
