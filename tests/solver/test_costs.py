@@ -42,6 +42,19 @@ def test_a_hop_that_two_policies_share_is_paid_once() -> None:
     assert verify(program, found, costs) == ()
 
 
+def test_a_capacity_rules_out_no_side_that_takes_no_more() -> None:
+    """A service that calls itself is the host at either side; what the policy takes at one it does not take at both."""
+    program = dsl.load_text(OWN)
+    cost = Cost(4_000_000)
+    costs = Costs(
+        known=True,
+        enforcement={("a", side, "one", "a"): cost for side in Side},
+        hop={Hop("a", side, "a", 80): cost for side in Side},
+    )
+    (decision,) = place(program, costs).decisions
+    assert set(decision.ruled_out.values()) == {None}
+
+
 def test_the_largest_rates_are_counted_exactly() -> None:
     program = dsl.load_text(re.sub(r"rate \d+/s", "rate 1000000000000/s", generate(300, 1_000, 200, 2)))
     found = place(program)
@@ -56,6 +69,11 @@ def test_the_largest_rates_are_counted_exactly() -> None:
     assert modelled.objectives[-1].value >= found.objectives[-1].value >= modelled.objectives[-1].bound
 
 
+OWN = """app own
+service a { http 80  capacity 0.01 }
+call a -> a { rate 1/s }
+policy one = request_count() on * -> a
+"""
 HUGE = 10**24
 
 
