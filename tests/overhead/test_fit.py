@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.overhead.profile_import.fit import CONFIDENCE, Fitted, fit, interval
+from admc.overhead.profile_import.estimates import CONFIDENCE, interval
+from admc.overhead.profile_import.fit import Fitted, fit
 from admc.overhead.profile_import.runs import COLUMNS, read_runs
 from admc.overhead.profiles.law import function
 from admc.overhead.profiles.profile import CPU, LATENCY, Law, Platform, Proxy
