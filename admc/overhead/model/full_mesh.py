@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from admc.overhead.model.estimate import connections, traffic
 from admc.overhead.model.layout import LoadedHop, can_host, of_full_mesh
 from admc.overhead.model.overhead import Totals
 from admc.overhead.model.prices import PartFunctions, Prices, Traffic
+from admc.overhead.model.traffic import connections, traffic
 from admc.overhead.profiles.amounts import NANO, Whole, added, whole
 from admc.overhead.profiles.law import Amount, Function, amount, independent, total
 from admc.overhead.profiles.profile import CPU, LATENCY, Figure, Profile
