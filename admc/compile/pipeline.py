@@ -64,8 +64,9 @@ def load_program(
     import dsl
 
     if path.name.endswith(TEST_ENDING):
-        own = path.with_name(path.name.removesuffix(TEST_ENDING) + ".adm")
-        hint = f"name the program, `{own}`; `admc test` runs the tests"
+        from admc.program_tests.read import program_of
+
+        hint = f"name the program, `{program_of(path)}`; `admc test` runs the tests"
         raise wrong_usage("ADM846", f"`{path}` is a file of tests, and not a program", hint=hint)
     if read is None and path == STANDARD_INPUT:
         return load_program(Path(STANDARD_INPUT_NAME), _with_standard_input(include or ()), include=include)
@@ -138,21 +139,24 @@ def solve(
     from solver.rules.options import decision_points
 
     points = None if program.profile is None else decision_points(program)
-    costs = costs_of(program, points or (), folder)
+    costs = costs_of(program, folder, points)
     return place(program, costs, points=points, previous=previous, effort=effort), costs
 
 
-def costs_of(program: Program, points: Sequence[DecisionPoint], folder: str = "") -> Costs:
-    """What the program's profile says of these decisions; no costs without a profile. Raises `CommandError`."""
+def costs_of(program: Program, folder: str = "", points: Sequence[DecisionPoint] | None = None) -> Costs:
+    """What the program's profile says of all its decisions, `points` if the caller has them already; no costs without
+    a profile. Raises `CommandError`."""
     from solver.placement import Costs
 
     if program.profile is None:
         return Costs()
     from admc.overhead.model.coefficients import coefficients
     from admc.overhead.profiles.source import profile_of
+    from solver.rules.options import decision_points
 
     named = profile_of(program, folder)
-    return Costs() if named is None else coefficients(program, points, named.profile)
+    found = decision_points(program) if points is None else points
+    return Costs() if named is None else coefficients(program, found, named.profile)
 
 
 def place_program(
