@@ -34,7 +34,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "A profile has exactly the fields of its schema, `admc/profile.schema.json`, and docs/profiles.md describes "
         "them. A figure that the source does not give is `null`; it is not left out.",
         "",
-        "admc profile show meshinsight --json",
+        "admc profile show meshinsight --format json",
     ),
     "ADM862": (
         "a figure of a profile cannot be used",
@@ -81,7 +81,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "`admc profile fit` reads a CSV file with a line for each run; docs/profiles.md lists its columns. Each turn "
         "needs the arms that are compared.",
         "",
-        "admc profile fit runs.csv --name node -o node.json",
+        "admc profile fit runs.csv --name node --machine MACHINE --system SYSTEM --proxy 'envoy 1.40' -o node.json",
     ),
     "ADM870": (
         "a profile has two figures for one thing",

@@ -153,6 +153,16 @@ def test_the_most_specific_figure_of_a_component_counts() -> None:
     assert found.totals.cpu.at_least
 
 
+@pytest.mark.parametrize("written", ["2KB", "2000", "2000B"])
+def test_the_arguments_of_a_figure_are_those_that_a_program_writes(written: str) -> None:
+    def change(document: Document) -> None:
+        document["components"][0]["arguments"] = {"algorithm": "gzip", "min_size": written}
+
+    text = ONE.replace("request_count()", "compression(min_size: 2KB)")
+    for each, missing in ((text, set()), (text.replace("2KB", "3KB"), {(Lack.COMPONENT, "compressor (http)")})):
+        assert lacks(overhead(each, profile(change))) == missing
+
+
 # ---- what is missing ----
 
 
