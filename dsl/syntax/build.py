@@ -149,6 +149,10 @@ class Builder(Transformer[SpannedToken, Any]):
         inner = tuple(word(child) for child in given[1:-1])
         return tree.AnnotationArgument(word(given[0]), inner, _to(given[0].span, given[-1].span))
 
+    def annotation_pair(self, children: Children) -> tree.AnnotationArgument:
+        name, after = children
+        return tree.AnnotationArgument(word(name), (), _to(name.span, after.span), word(after))
+
     def kind(self, children: Children) -> tree.Kind:
         annotations, name, parameters, protocols, template = children
         return tree.Kind(annotations or (), word(name), parameters or (), protocols, _string(template), self._nowhere)
@@ -306,6 +310,11 @@ class Builder(Transformer[SpannedToken, Any]):
         if name.type == "NAME":
             return tree.TestItem(str(first), False, word(name), None, span)
         return tree.TestItem(str(first), absent, _string(name), _string(value), span)
+
+    def gate(self, children: Children) -> tree.Gate:
+        name, action, measure, _above, plus, limit = children
+        number = None if limit is None else tree.Number(limit.value, limit.span)
+        return tree.Gate(word(name), action.type == "FAIL", word(measure), plus is not None, number, self._nowhere)
 
     def step(self, children: Children) -> tree.Step:
         keyword, callee, *items = _present(children)

@@ -237,11 +237,13 @@ class Request(NamedTuple):
 
 
 class AnnotationArgument(NamedTuple):
-    """`counts` or `reads(header)`."""
+    """`counts`, `reads(header)` or `requests: more`."""
 
     name: Word
     inner: tuple[Word, ...]
     span: Span
+    after: Word | None = None
+    """The word after `:`."""
 
 
 class Annotation(NamedTuple):
@@ -373,8 +375,23 @@ class Test(NamedTuple):
     span: Span
 
 
+# ---- gates ----
+
+
+class Gate(NamedTuple):
+    """`gate NAME = fail when MEASURE > +10%`."""
+
+    name: Word
+    fails: bool
+    measure: Word
+    added: bool
+    """`+`: the limit is of the change, and not of what HEAD has."""
+    limit: Number | None
+    span: Span
+
+
 Statement = (
-    App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request | Test
+    App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request | Test | Gate
 )
 
 
