@@ -117,8 +117,9 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
     if decision is None or content is None:
         return frozenset()
     found: set[str] = set()
-    if decision.closes:
-        found.update((destination, *head.closed[destination].senders))
+    closed = head.closed.get(destination)
+    if decision.closes and closed is not None:
+        found.update((destination, *closed.senders))
     if Side.INGRESS in decision.sides and tells_apart(content):
         found.update(head.admits(name) or ())
         found.update(content.excluded)
