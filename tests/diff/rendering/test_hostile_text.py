@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from admc.diff.model import Diff
+from admc.plan.model import SourceLine
 from admc.render.diff_mermaid import mermaid
 from tests.diff.rendering.cases import CASES, EXAMPLE, GATES, MTLS, UNPROVEN
 from tests.diff.rendering.renderers import BLOB, RENDERERS
@@ -134,6 +135,7 @@ def test_each_hostile_text_stays_text(text: str) -> None:
         replace(RICH, app=text),
         replace(RICH, weaker=(first._replace(text=text),)),
         replace(RICH, weaker=(first._replace(policy=text),)),
+        replace(RICH, weaker=(first._replace(head_line=SourceLine(f"a{text}", 1)),)),
         replace(RICH, cost=RICH.cost._replace(reason=text)),
         replace(RICH, gates=(GATES[3]._replace(reason=text),)),
     ):
@@ -187,6 +189,7 @@ def check_mermaid(graph: str) -> None:
     for line in graph.splitlines():
         assert LINE.fullmatch(line.strip()), line
     for label in re.findall(LABEL, graph):
+        assert all(chr(int(code)).isprintable() for code in re.findall(r"#(\d+);", label))
         plain = re.sub(r"</?b>|<br/>|#\d+;", "", label[1:-1])
         assert not re.search(r"[<>&#;`\[\](){}\\/]", plain), label
 

@@ -237,6 +237,13 @@ def test_what_is_before_the_folded_part_is_cut_before_all_else() -> None:
     assert len(diff_markdown.render(CASES["hostile"], blob=BLOB, limit=4_000).encode()) <= 4_000
 
 
+def test_long_names_are_cut_and_empty_ones_are_said() -> None:
+    found = EXAMPLE.weaker[0]
+    long = replace(PLAIN, app="x" * 9_000, weaker=(found._replace(text="y " * 9_000),))
+    assert len(diff_markdown.render(long)) < 2_000
+    assert "**(empty): " in diff_markdown.render(replace(PLAIN, app="", weaker=(found,)))
+
+
 def test_a_title_is_text() -> None:
     section = Section("x", 0, "<b>&</b>", ["y"])
     assert diff_markdown.folded(section)[1] == "<summary>&lt;b&gt;&amp;&lt;/b&gt;</summary>"
