@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 from admc.exits import CommandError, Exit, refused_warnings, wrong_usage
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
-from dsl.program import Program, Side
+from dsl.program import Program
 from dsl.syntax.tokens import BESIDE, TEST
 
 if TYPE_CHECKING:
     from admc.overhead.report import Report
     from admc.plan.model import Plan
-    from solver.placement import Costs, Placement, Violation
+    from solver.placement import Costs, Placement, Previous, Violation
     from solver.rules.options import DecisionPoint
 
 SHOWN_VIOLATIONS = 20
@@ -129,7 +129,7 @@ def solve(
     program: Program,
     folder: str = "",
     *,
-    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    previous: Previous | None = None,
     effort: float | None = None,
 ) -> tuple[Placement, Costs]:
     """The best placement by the costs of the program's profile, and these costs. Nothing has verified it yet.
@@ -161,7 +161,7 @@ def place_program(
     program: Program,
     folder: str = "",
     *,
-    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    previous: Previous | None = None,
     effort: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[Placement, dict[str, float]]:
@@ -199,15 +199,15 @@ def compile_program(
     path: Path,
     *,
     include: Sequence[Path] | None = None,
-    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    previous: Plan | None = None,
     effort: float | None = None,
     progress: Progress | None = None,
     warnings_as_errors: bool = False,
 ) -> Compiled:
     """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
 
-    `previous` is (policy, destination) -> sides of an earlier plan, for the least change; `effort` is the solver's
-    deterministic time; `progress` receives the name of each stage as it begins. Raises `CommandError`.
+    Among equally good plans, the one nearest to `previous` is taken, and it has no other trace of that; `effort` is the
+    solver's deterministic time; `progress` receives the name of each stage as it begins. Raises `CommandError`.
     """
     report_stage = progress or _silent
     started = time.perf_counter()
@@ -216,7 +216,10 @@ def compile_program(
     if warnings_as_errors:
         refuse_warnings(program.warnings, folder_of(path))
     read = time.perf_counter()
-    placement, seconds = place_program(program, folder_of(path), previous=previous, effort=effort, progress=progress)
+    from admc.plan.previous import previous_of
+
+    earlier = None if previous is None else previous_of(previous, program)
+    placement, seconds = place_program(program, folder_of(path), previous=earlier, effort=effort, progress=progress)
     verified = time.perf_counter()
     report_stage("explaining")
     from admc.plan.build import build

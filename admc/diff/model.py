@@ -142,7 +142,7 @@ class Cause(NamedTuple):
     complete: bool
     """False: the effort ended the search, and the cause is one of these, or several."""
     base_lines: tuple[SourceLine, ...] = ()
-    """In BASE: what went."""
+    """In BASE: lines that HEAD lacks."""
 
 
 class Move(NamedTuple):

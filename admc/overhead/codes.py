@@ -39,7 +39,8 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "ADM862": (
         "a figure of a profile cannot be used",
         "A figure is not negative, below 10^19, has at most 18 digits after the point, and lies in its own interval. "
-        "Rates are more than zero and ascend. CPU is given as cores at a rate, so its rate is never missing.",
+        "Rates are more than zero and ascend. CPU is given as cores at a rate, so its rate is never missing. For "
+        "`admc overhead --traces`, what ADMs add to one call is at most 10,000 seconds.",
     ),
     "ADM863": (
         "a profile has figures in other units",

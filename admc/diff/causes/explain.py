@@ -17,11 +17,11 @@ from admc.diff.causes.search import BudgetSpentError, irreducible
 from admc.diff.model import Cause, Diff, How, Move
 from admc.exits import CommandError
 from admc.plan.model import FREE, DecisionPlan, Plan, SourceLine
-from admc.plan.read import previous_sides
+from admc.plan.previous import sides_of
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import Statements
 from dsl.program import Side
-from solver.placement import PlacementError
+from solver.placement import PlacementError, Previous
 
 WORK: Final = 200_000
 """Calls and policies of all programs that are solved with an effort of 1: seven programs of 10,000 services."""
@@ -30,7 +30,6 @@ SHOWN: Final = 6
 """Changes that the text of one cause names."""
 
 Sides = Mapping[tuple[str, str], tuple[Side, ...]]
-Previous = dict[tuple[str, str], tuple[Side, ...]]
 
 
 class Sources(NamedTuple):
@@ -89,11 +88,12 @@ class _Search:
         self._after: Elements = elements_of(self.sources.head)
         self.changes = changes(self._before, self._after)
         self._names = {rename.head: rename.base for rename in self.diff.renames}
-        self._previous: Previous = dict(previous_sides(self.base))
-        for policy, destination in [*self._previous]:
+        sides = sides_of(self.base)
+        for policy, destination in [*sides]:
             for rename in self.diff.renames:
                 if rename.base == policy:
-                    self._previous[rename.head, destination] = self._previous[policy, destination]
+                    sides[rename.head, destination] = sides[policy, destination]
+        self._previous = Previous(sides, frozenset(adm.service for adm in self.base.adms))
 
     def needless(self, move: Move) -> Cause | None:
         """Says so if HEAD has a placement as good without the move."""
@@ -140,7 +140,7 @@ class _Search:
     def _compiled(self, applied: frozenset[Key]) -> Sides | None:
         everything = len(applied) == len(self.changes)
         if everything and self.diff.head.how is How.COMPILED:
-            return previous_sides(self.head)  # with BASE as `--previous`
+            return sides_of(self.head)  # with BASE as `--previous`
         cost = len(self.sources.head.statements) + len(self.head.enforcements)
         if self._work + cost > WORK * self.effort or len(self._solved) >= MOST_SOLVED:
             raise BudgetSpentError
