@@ -19,6 +19,8 @@ from admc.diff.protection.reliance import tells_apart
 from admc.plan.model import ExternalRow, LabelRow, ServiceRow
 from dsl.program import Side
 
+_NAMED = 3
+"""Services that a sentence names; it counts the others."""
 _Network = IPv4Network | IPv6Network
 
 
@@ -60,18 +62,32 @@ def protocols(comparison: Comparison) -> Iterator[Note]:
 
 
 def selected_pods(comparison: Comparison) -> Iterator[Note]:
-    """Policies that know a service by its pods, where other pods are selected now."""
+    """Policies that know services by their pods, where other pods are selected now."""
     changed = dict(_selections(comparison))
     if not changed:
         return
     for pair in comparison.pairs:
-        calls: dict[str, list[CallName]] = {}
+        known: dict[str, frozenset[str]] = {}
+        names: set[str] = set()
+        calls: list[CallName] = []
         for call in comparison.shared(pair):
-            for name in _identified(comparison, pair, call) & changed.keys():
-                calls.setdefault(name, []).append(call)
-        for name, these in calls.items():
-            text = f"`{pair.name}` knows `{name}` by its pods, and other pods are selected"
-            yield comparison.note(Word.UNCLEAR, pair, these, text, changed[name])
+            if call.destination not in known:
+                known[call.destination] = _identified(comparison, pair, call.destination) & changed.keys()
+            found = known[call.destination] | (
+                {call.source} & changed.keys() if _tells(comparison, pair, call) else set()
+            )
+            names |= found
+            calls += [call] if found else []
+        if names:
+            change = changed[next(iter(names))] if len(names) == 1 else None
+            text = f"`{pair.name}` knows {_few(sorted(names))} by pods, and other pods are selected"
+            yield comparison.note(Word.UNCLEAR, pair, calls, text, change)
+
+
+def _few(names: list[str]) -> str:
+    shown = [f"`{name}`" for name in names[:_NAMED]]
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return ", ".join((*shown, *more))
 
 
 def _selections(comparison: Comparison) -> Iterator[tuple[str, Change]]:
@@ -94,21 +110,27 @@ def _labels_text(service: ServiceRow) -> str:
     return "{ " + "  ".join(f'{label.name} = "{label.value}"' for label in _labels(service)) + " }"
 
 
-def _identified(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[str]:
-    """Services that a policy of HEAD knows by address or by the NetworkPolicy that it needs."""
-    head, name = comparison.head, pair.head
-    decision = None if name is None else head.decisions[name].get(call.destination)
-    content = None if name is None else head.content(name)
+def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozenset[str]:
+    """Services that a policy of HEAD knows by address or by the NetworkPolicy that it needs, but for its callers."""
+    head, name = comparison.head, pair.head or ""
+    decision, content = head.decisions[name].get(destination), head.content(name)
     if decision is None or content is None:
         return frozenset()
     found: set[str] = set()
-    if decision.closes:
-        found.update((call.destination, *head.closed[call.destination].senders))
+    closed = head.closed.get(destination)
+    if decision.closes and closed is not None:
+        found.update((destination, *closed.senders))
     if Side.INGRESS in decision.sides and tells_apart(content):
-        found.add(call.source)
-        found.update(head.admits(name or "") or ())
+        found.update(head.admits(name) or ())
         found.update(content.excluded)
     return frozenset(found)
+
+
+def _tells(comparison: Comparison, pair: Pair, call: CallName) -> bool:
+    """Whether a policy of HEAD identifies the caller by its address."""
+    head, name = comparison.head, pair.head or ""
+    decision, content = head.decisions[name].get(call.destination), head.content(name)
+    return decision is not None and content is not None and Side.INGRESS in decision.sides and tells_apart(content)
 
 
 def addresses(comparison: Comparison) -> Iterator[Note]:
@@ -137,6 +159,8 @@ class _Moved(NamedTuple):
     more: bool | None
     fewer: bool | None
     change: Change
+    unknown: bool = False
+    """It stands for all callers with an unknown address."""
 
 
 def _address_changes(comparison: Comparison) -> Iterator[_Moved]:
@@ -158,7 +182,7 @@ def _address_changes(comparison: Comparison) -> Iterator[_Moved]:
         if more is not False or fewer is not False:
             for unknown in sorted((base.unknown & head.unknown) - {name}):
                 knows = f"takes every address of no other party for `{unknown}`"
-                yield _Moved(unknown, knows, fewer, more, change)
+                yield _Moved(unknown, knows, fewer, more, change, unknown=True)
 
 
 def _address_change(name: str, before: ExternalRow | None, after: ExternalRow | None) -> Change:
@@ -170,6 +194,8 @@ def _address_change(name: str, before: ExternalRow | None, after: ExternalRow | 
 
 def _words(head: PlanIndex, contents: Contents, moved: _Moved, call: CallName) -> Iterator[Word]:
     """What more or fewer addresses mean for a policy on one call."""
+    if moved.unknown and call.destination == moved.external:
+        return
     role = _role(head, contents, moved.external, call)
     if role is None:
         return

@@ -43,15 +43,17 @@ def refused(comparison: Comparison) -> Iterator[Note]:
         if pair.base is not None and base.content(pair.base) is None:
             continue  # which calls BASE's guard refuses is not recorded
         before = None if pair.base is None else base.admits(pair.base)
-        calls = [
+        newly = [
             call
             for call in head.met[pair.head]
             if call.source not in after and not _refused_before(comparison, pair, before, call)
         ]
-        if calls:
-            where = "" if content.when is None else f" when {content.when}"
-            change = None if before is None or before == after else _change(before, after)
-            yield comparison.note(Word.REFUSED, pair, calls, f"refused by `{pair.head}`{where}", change)
+        where = "" if content.when is None else f" when {content.when}"
+        for removed in (True, False):
+            calls = [call for call in newly if (before is not None and call.source in before) is removed]
+            change = _change(before, after) if removed and before is not None else None
+            if calls:
+                yield comparison.note(Word.REFUSED, pair, calls, f"refused by `{pair.head}`{where}", change)
 
 
 def _refused_before(comparison: Comparison, pair: Pair, before: frozenset[str] | None, call: CallName) -> bool:

@@ -173,7 +173,8 @@ class PlanIndex:
 
     def meets(self, call: CallName) -> list[str]:
         """The policies that a request of this caller meets, in declared order, declared or not."""
-        if self.calls is not None and call in self.calls:
+        declared = self.policies_at if self.calls is None else self.calls
+        if call in declared:
             return self.policies_at.get(call, [])
         endpoint = (call.destination, call.port)
         names = (*self.open_at.get(endpoint, ()), *self.guarded_at.get(endpoint, ()))

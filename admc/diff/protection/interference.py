@@ -75,6 +75,8 @@ def _why(comparison: Comparison, name: str, other: str, *, alone: bool) -> str |
         return None
     if alone and exclude_each_other(one.when, two.when):
         return None
+    if one.effects is None and (effects.overwrites(one, two) or effects.feeds(one, two, on_response=False)):
+        return f"nothing is known of what `{name}` does, and `{other}` may meet other requests because of it"
     if effects.overwrites(one, two):
         return f"`{name}` newly writes what `{other}` writes"
     if head.position[name] > head.position[other]:

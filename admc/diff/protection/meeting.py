@@ -66,7 +66,8 @@ def gained(comparison: Comparison) -> Iterator[Note]:
             if pair.base is None:
                 text = f"newly {purpose(head.content(pair.head))}: `{pair.head}` is new"
             elif missing.left:
-                text = f"the call is new, and `{pair.head}` applies to it"
+                what = "port" if missing.call.source == UNDECLARED else "call"
+                text = f"the {what} is new, and `{pair.head}` applies to it"
             else:
                 text = f"newly {purpose(head.content(pair.head))}: `{pair.head}` newly applies here"
             yield comparison.note(Word.GAINED, pair, (missing.call,), text)

@@ -67,7 +67,7 @@ def rests_on_more(comparison: Comparison) -> Iterator[Note]:
                 if not _is_recorded(base, pair.base, assumption) or _implied(before, assumption):
                     continue
                 calls = _calls(head, decision, assumption)
-                if before is None or assumption.reason is Reason.SENDER:
+                if before is None or assumption.reason in (Reason.SENDER, Reason.BYPASS):
                     of_plan = assumption.reason in _OF_THE_PLAN and assumption not in known
                     calls = [call for call in calls if of_plan or base.applies(pair.base, call)]
                 if calls:

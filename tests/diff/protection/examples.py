@@ -50,6 +50,16 @@ GOLD: Final = '@ingress\npolicy gold = deny() on * -> b when header("x-tier") ==
 OFFICE: Final = 'external office { cidr "10.9.0.0/16" }'
 NO_CALL: Final = ("call a, c -> b", "call a -> b")
 NEW_CALL: Final = ("call a, c -> b", "call a, c, f -> b")
+OUTSIDE: Final = "policy few = connection_rate_limit(connections: 9, per: 60s) on a -> {stripe, bank}\n"
+STRIPE: Final = (
+    "external internet\n",
+    """external internet
+external stripe { tcp 443  host "api.stripe.com" }
+external bank { tcp 443  host "bank.example"  cidr "10.8.0.0/16" }
+call a -> stripe, bank
+""",
+)
+ELSEWHERE: Final = ("service a, c, f { http 8080 }", "service a, c, f { http 8080  namespace web }")
 OWN: Final = """
 @ingress @egress
 {}
@@ -247,7 +257,63 @@ EXAMPLES: Final = (
         shop(COUNTS.format("a", "b")),
         shop(COUNTS.format("a", "b"), ("service b { http", "service b { grpc")),
     ),
+    Example(
+        "a script before other policies",
+        shop(GOLD + HEADER.format("")),
+        shop('@ingress\npolicy own = lua(script: "filter.lua") on a -> b\n' + GOLD + HEADER.format("")),
+    ),
+    Example(
+        "a kind turns its own direction round, and an argument changes",
+        shop(OWN.format("@weaker(value: more)").replace("string", "int").replace('"1"', "1")),
+        shop(OWN.format("@weaker(value: less)").replace("string", "int").replace('"1"', "9")),
+    ),
+    Example(
+        "a kind becomes a guard", shop(OWN.format("@effect(rejects)")), shop(OWN.format("@guard @effect(rejects)"))
+    ),
+    Example(
+        "a kind has another parameter",
+        shop(OWN.format("")),
+        shop(OWN.format("").replace("string", "string, more: int = 1")),
+    ),
+    # ---- names and addresses ----
+    Example("another host of an external", shop(OUTSIDE, STRIPE), shop(OUTSIDE, STRIPE, ("stripe.com", "stripe.org"))),
+    Example(
+        "fewer addresses of an external that is called",
+        shop(OUTSIDE, STRIPE),
+        shop(OUTSIDE, STRIPE, ("10.8.0.0/16", "10.8.1.0/24")),
+    ),
+    Example(
+        "more addresses of an external that `*` leaves out",
+        shop("@ingress\n" + COUNTS.format("* except office", "b")),
+        shop("@ingress\n" + COUNTS.format("* except office", "b"), ("10.9.0.0/16", "10.0.0.0/8")),
+    ),
+    Example(
+        "senders of a closed destination are elsewhere",
+        shop("@egress\n" + COUNTS.format("*", "b")),
+        shop("@egress\n" + COUNTS.format("*", "b"), ELSEWHERE),
+    ),
+    Example(
+        "a named caller has other labels",
+        shop("@ingress\n" + COUNTS.format("a", "b")),
+        shop(
+            "@ingress\n" + COUNTS.format("a", "b"),
+            (
+                "service a, c, f { http 8080 }",
+                'service a { http 8080  labels { app = "x" } }\nservice c, f { http 8080 }',
+            ),
+        ),
+    ),
+    Example(
+        "a guard admits one more, for more requests",
+        shop('@ingress\npolicy readers = allow(callers: [a]) on * -> b when path == "/x"\n'),
+        shop('@ingress\npolicy readers = allow(callers: [a, f]) on * -> b when path starts_with "/x"\n'),
+    ),
     # ---- calls ----
+    Example(
+        "another port number",
+        shop("@ingress\n" + COUNTS.format("*", "b")),
+        shop("@ingress\n" + COUNTS.format("*", "b"), ("service b { http 8080", "service b { http 8081")),
+    ),
     Example(
         "a call went with its policy", shop(COUNTS.format("{a, c}", "b")), shop(COUNTS.format("{a, c}", "b"), NO_CALL)
     ),

@@ -18,7 +18,7 @@ from tests.diff.protection.examples import SERVICES
 from tests.diff.protection.plans import plan_of
 from tests.diff.protection.random_pairs import program
 from tests.diff.protection.test_soundness import compiled_or_none
-from tests.fidelity.samples import FILES, JWT
+from tests.fidelity.samples import FILES, JWT, KINDS
 
 if TYPE_CHECKING:
     from admc.plan.model import Plan
@@ -88,6 +88,14 @@ def test_another_content_of_a_file_is_unclear() -> None:
     program = dsl.load_text(text, "shop.adm", files.__getitem__)
     found = compared(plan_of(text), build(program, place(program), None))
     assert [(each.word, each.text) for each in found.weaker] == [(Word.UNCLEAR, "`own`: `script` has another content")]
+
+
+def test_another_template_of_a_kind_is_unclear() -> None:
+    text = SERVICES + f'{KINDS}\npolicy own = mine(value: "1") on a -> b\n'
+    files = {**FILES, "mine.yaml": FILES["mine.yaml"].replace(b"x-mine", b"x-yours")}
+    program = dsl.load_text(text, "shop.adm", files.__getitem__)
+    (found,) = compared(plan_of(text), build(program, place(program), None)).weaker
+    assert (found.word, found.text) == (Word.UNCLEAR, "the template of the kind `mine` has another content")
 
 
 def test_renames() -> None:
