@@ -140,21 +140,24 @@ def solve(
     from solver.rules.options import decision_points
 
     points = None if program.profile is None else decision_points(program)
-    costs = costs_of(program, points or (), folder)
+    costs = costs_of(program, folder, points)
     return place(program, costs, points=points, previous=previous, effort=effort), costs
 
 
-def costs_of(program: Program, points: Sequence[DecisionPoint], folder: str = "") -> Costs:
-    """What the program's profile says of these decisions; no costs without a profile. Raises `CommandError`."""
+def costs_of(program: Program, folder: str = "", points: Sequence[DecisionPoint] | None = None) -> Costs:
+    """What the program's profile says of all its decisions, `points` if the caller has them already; no costs without
+    a profile. Raises `CommandError`."""
     from solver.placement import Costs
 
     if program.profile is None:
         return Costs()
     from admc.overhead.model.coefficients import coefficients
     from admc.overhead.profiles.source import profile_of
+    from solver.rules.options import decision_points
 
     named = profile_of(program, folder)
-    return Costs() if named is None else coefficients(program, points, named.profile)
+    found = decision_points(program) if points is None else points
+    return Costs() if named is None else coefficients(program, found, named.profile)
 
 
 def place_program(

@@ -31,10 +31,9 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
     _same_files(path, plan, program)
     _same_profile(path, plan, program)
     placement = _placement(path, plan, program)
-    from solver.rules.options import decision_points
     from solver.verify.verifier import verify
 
-    costs = costs_of(program, decision_points(program) if program.profile else (), folder_of(path))
+    costs = costs_of(program, folder_of(path))
     violations = verify(program, placement, costs, older_levels=plan.schema_version == 1)
     if violations:
         messages = "; ".join(violation.message for violation in violations[:SHOWN])

@@ -78,7 +78,7 @@ def check_placement(of: Case, found: Placement, best: Best) -> None:
         nearest = min(changes(of.program, of.previous, other) for _, other in best)
         assert changes(of.program, of.previous, taken) == nearest
     for decision in found.decisions:
-        check_reasons(of, decision)
+        check_reasons(of, decision, taken)
 
 
 def changes(program: Program, previous: Previous, now: Assignment) -> tuple[int, int]:
@@ -90,18 +90,21 @@ def changes(program: Program, previous: Previous, now: Assignment) -> tuple[int,
     return sidecars, sum(1 for key, sides in previous.sides.items() if now[key] != sides)
 
 
-def check_reasons(of: Case, decision: Decision) -> None:
-    """A side that is said to be free is free as far as this decision goes; a rule that is named forbids it."""
+def check_reasons(of: Case, decision: Decision, taken: Assignment) -> None:
+    """A side that is said to be free is free with all other decisions fixed; a rule that is named forbids it."""
     task = next(task for task in tasks(of.program) if task.key == (decision.policy, decision.destination))
     for side, reason in decision.ruled_out.items():
         forbidden = oracle.side_broken(of.program, task, side)
         pinned = any((pin.policy, pin.destination) == task.key and pin.side is not side for pin in of.program.pins)
+        broken = oracle.broken(of.program, {**taken, task.key: (side,)}, of.costs)
         if reason is None:
-            assert not forbidden, (decision, side)
+            assert not broken, (decision, side)
             assert not pinned
         elif reason.rule is Rule.PIN:
             assert pinned
-        elif reason.rule not in (Rule.ORDER, Rule.CAPACITY):
+        elif reason.rule in (Rule.ORDER, Rule.CAPACITY):
+            assert reason.rule in broken, (decision, side)
+        else:
             assert reason.rule in forbidden, (decision, side)
 
 

@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from admc.diff.model import Diff
+from admc.plan.model import SourceLine
 from admc.render.diff_mermaid import mermaid
 from tests.diff.rendering.cases import CASES, EXAMPLE, GATES, MTLS, UNPROVEN
 from tests.diff.rendering.renderers import BLOB, RENDERERS
@@ -107,7 +108,10 @@ def hostile_diffs(draw: st.DrawFn) -> Diff:
 @examples(20)
 @given(diff=hostile_diffs())
 def test_only_line_breaks_of_the_renderer_act_on_a_terminal(name: str, diff: Diff) -> None:
-    document = RENDERERS[name](diff)
+    check_output(name, RENDERERS[name](diff))
+
+
+def check_output(name: str, document: str) -> None:
     assert document.endswith("\n")
     assert all(character == "\n" or character.isprintable() for character in document)
     if name == "text":
@@ -131,13 +135,16 @@ def test_each_hostile_text_stays_text(text: str) -> None:
         replace(RICH, app=text),
         replace(RICH, weaker=(first._replace(text=text),)),
         replace(RICH, weaker=(first._replace(policy=text),)),
+        replace(RICH, weaker=(first._replace(head_line=SourceLine(f"a{text}", 1)),)),
         replace(RICH, cost=RICH.cost._replace(reason=text)),
         replace(RICH, gates=(GATES[3]._replace(reason=text),)),
     ):
+        for name, render in RENDERERS.items():
+            check_output(name, render(diff))
         check_markdown(RENDERERS["markdown"](diff))
         check_mermaid(mermaid(diff))
         check_github(RENDERERS["github"](diff))
-        assert json.loads(RENDERERS["sarif"](diff))["runs"]
+        check_sarif(RENDERERS["sarif"](diff))
         assert ElementTree.fromstring(RENDERERS["junit"](diff)).tag == "testsuites"  # noqa: S314 - our own document
 
 
@@ -182,6 +189,7 @@ def check_mermaid(graph: str) -> None:
     for line in graph.splitlines():
         assert LINE.fullmatch(line.strip()), line
     for label in re.findall(LABEL, graph):
+        assert all(chr(int(code)).isprintable() for code in re.findall(r"#(\d+);", label))
         plain = re.sub(r"</?b>|<br/>|#\d+;", "", label[1:-1])
         assert not re.search(r"[<>&#;`\[\](){}\\/]", plain), label
 
@@ -208,13 +216,23 @@ def test_each_annotation_is_one_command(diff: Diff) -> None:
     check_github(RENDERERS["github"](diff))
 
 
+def check_sarif(document: str) -> None:
+    """What the schema of SARIF 2.1.0 and code hosts require of the parts that are used."""
+    (run,) = json.loads(document)["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert run["results"]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note")
+        assert result["message"]["text"].isprintable()
+        physical = result["locations"][0]["physicalLocation"]
+        assert re.fullmatch(r"[A-Za-z0-9_.~/%-]*", physical["artifactLocation"]["uri"])
+        assert physical.get("region", {"startLine": 1})["startLine"] >= 1
+
+
 @examples(20)
 @given(hostile_diffs())
 def test_machines_read_all_documents(diff: Diff) -> None:
-    (run,) = json.loads(RENDERERS["sarif"](diff))["runs"]
-    assert len(run["results"]) >= len(diff.weaker)
-    for result in run["results"]:
-        uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
-        assert re.fullmatch(r"[A-Za-z0-9_.~/%-]*", uri)
+    check_sarif(RENDERERS["sarif"](diff))
     root = ElementTree.fromstring(RENDERERS["junit"](diff))  # noqa: S314 - our own document
     assert root.attrib["failures"] == str(len(root.findall(".//failure")))

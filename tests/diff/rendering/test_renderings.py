@@ -21,6 +21,7 @@ from admc.diff.model import Cost, Counts, Diff, How, Named, Taken, Verdict, Word
 from admc.plan.model import SourceLine
 from admc.render import diff_github, diff_markdown, diff_mermaid, diff_text, diff_words
 from admc.render.diff_headline import headline
+from admc.render.diff_markdown_sections import Section
 from admc.render.diff_words import TEXT
 from admc.terminal import cells
 from tests.diff.rendering.cases import CASES, EXAMPLE, GATE, GATES, PLAIN, amount, cost_line, finding, line, taken
@@ -234,6 +235,18 @@ def test_what_is_before_the_folded_part_is_cut_before_all_else() -> None:
     long = replace(EXAMPLE, weaker=tuple(each._replace(text="x " * 5_000) for each in CASES["many"].weaker))
     assert len(diff_markdown.render(long, blob=BLOB, limit=4_000).encode()) <= 4_000
     assert len(diff_markdown.render(CASES["hostile"], blob=BLOB, limit=4_000).encode()) <= 4_000
+
+
+def test_long_names_are_cut_and_empty_ones_are_said() -> None:
+    found = EXAMPLE.weaker[0]
+    long = replace(PLAIN, app="x" * 9_000, weaker=(found._replace(text="y " * 9_000),))
+    assert len(diff_markdown.render(long)) < 2_000
+    assert "**(empty): " in diff_markdown.render(replace(PLAIN, app="", weaker=(found,)))
+
+
+def test_a_title_is_text() -> None:
+    section = Section("x", 0, "<b>&</b>", ["y"])
+    assert diff_markdown.folded(section)[1] == "<summary>&lt;b&gt;&amp;&lt;/b&gt;</summary>"
 
 
 # ---- the graph ----
