@@ -12,7 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from admc.diff.model import STRICTER, WEAKER, Finding, Rename, Word
-from admc.diff.protection import arguments, closing, environment, guards, kinds, matches, meeting, ordering, reliance
+from admc.diff.protection import (
+    arguments,
+    closing,
+    environment,
+    guards,
+    kinds,
+    matches,
+    meeting,
+    ordering,
+    reliance,
+    targets,
+)
 from admc.diff.protection.comparison import Comparison
 from admc.diff.protection.index import PlanIndex
 from admc.diff.protection.interference import interference
@@ -25,6 +36,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     meeting.lost,
     meeting.gained,
     meeting.gone,
+    targets.other_ways,
     matches.changed_matches,
     arguments.changed_arguments,
     kinds.changed_kinds,

@@ -73,9 +73,7 @@ def selected_pods(comparison: Comparison) -> Iterator[Note]:
         for call in comparison.shared(pair):
             if call.destination not in known:
                 known[call.destination] = _identified(comparison, pair, call.destination) & changed.keys()
-            found = known[call.destination] | (
-                {call.source} & changed.keys() if _tells(comparison, pair, call) else set()
-            )
+            found = known[call.destination] | (_callers(comparison, pair, call) & changed.keys())
             names |= found
             calls += [call] if found else []
         if names:
@@ -126,11 +124,13 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
     return frozenset(found)
 
 
-def _tells(comparison: Comparison, pair: Pair, call: CallName) -> bool:
-    """Whether a policy of HEAD identifies the caller by its address."""
+def _callers(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[str]:
+    """The callers that a policy of HEAD identifies by address. A guard also does so without a declared call."""
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(call.destination), head.content(name)
-    return decision is not None and content is not None and Side.INGRESS in decision.sides and tells_apart(content)
+    if decision is None or content is None or Side.INGRESS not in decision.sides or not tells_apart(content):
+        return frozenset()
+    return frozenset(content.sources if call.source == UNDECLARED else (call.source,))
 
 
 def addresses(comparison: Comparison) -> Iterator[Note]:
@@ -178,11 +178,49 @@ def _address_changes(comparison: Comparison) -> Iterator[_Moved]:
             yield _Moved(name, f"knows `{name}` by its addresses", more, fewer, change)
         else:
             more, fewer = after is not None and bool(after.cidrs), before is not None and bool(before.cidrs)
-        # An address that an external no longer has is an unknown one, and the reverse.
         if more is not False or fewer is not False:
-            for unknown in sorted((base.unknown & head.unknown) - {name}):
-                knows = f"takes every address of no other party for `{unknown}`"
-                yield _Moved(unknown, knows, fewer, more, change, unknown=True)
+            yield from _taken(comparison, name, fewer, more, change)
+    yield from _network_changes(comparison)
+
+
+def _network_changes(comparison: Comparison) -> Iterator[_Moved]:
+    """A service on the network of its nodes is an unknown caller."""
+    for name, before in comparison.base.services.items():
+        after = comparison.head.services.get(name)
+        if after is not None and before.host_network is not after.host_network:
+            words = ("yes" if row.host_network else "no" for row in (before, after))
+            change = Change(f"host_network of {name}", *words)
+            yield from _of_unknown(comparison, name, after.host_network, before.host_network, change)
+
+
+def _taken(
+    comparison: Comparison, name: str, more: bool | None, fewer: bool | None, change: Change
+) -> Iterator[_Moved]:
+    """What an address of one external that comes or goes means for the others: the most specific network has it."""
+    yield from _of_unknown(comparison, name, more, fewer, change)
+    base, head = comparison.base, comparison.head
+    changed = _networks_of(base.externals.get(name)) + _networks_of(head.externals.get(name))
+    for other in sorted((base.externals.keys() & head.externals.keys()) - base.unknown - head.unknown - {name}):
+        around = _networks_of(head.externals[other])
+        if any(_within(inner, outer) for inner in changed for outer in around):
+            knows = f"knows `{other}` by its addresses, and those of `{name}` among them changed"
+            yield _Moved(other, knows, more, fewer, change)
+
+
+def _networks_of(external: ExternalRow | None) -> list[_Network]:
+    try:
+        return [] if external is None else _networks(external.cidrs)
+    except ValueError:
+        return []
+
+
+def _of_unknown(
+    comparison: Comparison, name: str, more: bool | None, fewer: bool | None, change: Change
+) -> Iterator[_Moved]:
+    """An address that a party no longer has is an unknown one, and the reverse."""
+    for unknown in sorted((comparison.base.unknown & comparison.head.unknown) - {name}):
+        knows = f"takes every address of no other party for `{unknown}`"
+        yield _Moved(unknown, knows, more, fewer, change, unknown=True)
 
 
 def _address_change(name: str, before: ExternalRow | None, after: ExternalRow | None) -> Change:
@@ -241,6 +279,8 @@ def _role(head: PlanIndex, contents: Contents, name: str, call: CallName) -> _Ro
         return _Role.ADMITTED
     if call.source == name and not content.open:
         return _Role.SELECTED
+    if name in content.sources:
+        return _Role.SELECTED  # a guard selects it without a declared call
     return _Role.EXCLUDED if call.source == UNDECLARED and name in content.excluded else None
 
 

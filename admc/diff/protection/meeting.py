@@ -77,7 +77,8 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
     """Calls that meet `policy` in the plan `one`, and not its `partner` in `other`."""
     for call in one.met[policy] - (other.met[partner] if partner is not None else set()):
         if not other.applies(partner, call):
-            yield Missing(call, not other.declares(call))
+            left = not other.declares(call) and not _shrank_for(one, policy, other, partner, call)
+            yield Missing(call, left)
     there = frozenset() if partner is None else other.open(partner)
     if partner is not None and one.content(policy) is None:
         there |= other.guarded(partner)  # whether the policy means every caller is not recorded
@@ -88,6 +89,23 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
     for call in one.met_undeclared(other).get(policy, ()):
         if not other.applies(partner, call):
             yield Missing(call, left=False)
+
+
+def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
+    """Whether a policy that would meet a call also without its declaration no longer selects the caller.
+
+    A guard that names its sources, or a policy for `*`, does not need the declaration that went.
+    """
+    content = one.content(policy)
+    others = None if partner is None else other.content(partner)
+    if content is None or others is None or not (content.open or content.guard):
+        return False
+    return (
+        _selects(content, call.source)
+        and not _selects(others, call.source)
+        and other.is_party(call.source)
+        and other.has_port(call.destination, call.port)
+    )
 
 
 def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None) -> Iterator[Missing]:
@@ -103,7 +121,7 @@ def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: st
     if others is None:
         return
     known = content.sources if here else others.excluded
-    names = [name for name in known if _selects(content, name) and not _selects(others, name) and other.is_party(name)]
+    names = [name for name in known if _selects(content, name) and not _selects(others, name)]
     if not names:
         return
     calls = (
@@ -113,7 +131,10 @@ def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: st
     )
     # There may be as many as callers times destinations.
     missing = (call for call in calls if one.applies(policy, call) and not other.applies(partner, call))
-    yield from (Missing(call, left=False) for call in islice(missing, MOST_UNDECLARED) if call not in one.met[policy])
+    for call in islice(missing, MOST_UNDECLARED):
+        if call not in one.met[policy]:
+            # A service goes with its pods. The addresses of an external stay when its declaration goes.
+            yield Missing(call, left=not other.is_party(call.source) and call.source in one.services)
 
 
 def _selects(content: PolicyContent, name: str) -> bool:

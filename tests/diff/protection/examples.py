@@ -44,6 +44,7 @@ def shop(policies: str, *edits: tuple[str, str]) -> str:
 COUNTS: Final = "policy seen = request_count() on {} -> {}\n"
 QUOTA: Final = "@ingress\npolicy quota = rate_limit({}) on * -> b\n"
 ALLOW: Final = "@ingress\npolicy readers = allow(callers: [{}]) on {} -> b\n"
+DENY: Final = "@ingress\npolicy no = deny() on {} -> b\n"
 WHEN: Final = "@ingress\npolicy quota = rate_limit(requests: 90, per: 60s) on * -> b when {}\n"
 HEADER: Final = 'policy tier = set_request_header(name: "x-tier", value: "gold") on * -> b{}\n'
 GOLD: Final = '@ingress\npolicy gold = deny() on * -> b when header("x-tier") == "free"\n'
@@ -308,7 +309,81 @@ EXAMPLES: Final = (
         shop('@ingress\npolicy readers = allow(callers: [a]) on * -> b when path == "/x"\n'),
         shop('@ingress\npolicy readers = allow(callers: [a, f]) on * -> b when path starts_with "/x"\n'),
     ),
+    # ---- undeclared callers that a guard names ----
+    Example(
+        "an external that a guard names goes",
+        shop(DENY.format("{office, f}")),
+        shop(DENY.format("f"), (OFFICE, "")),
+    ),
+    Example(
+        "a service that a guard names goes",
+        shop(DENY.format("{office, f}")),
+        shop(DENY.format("office"), ("service a, c, f", "service a, c")),
+    ),
+    Example(
+        "an external that a guard names has fewer addresses",
+        shop(DENY.format("office")),
+        shop(DENY.format("office"), ("10.9.0.0/16", "10.9.0.0/24")),
+    ),
+    Example(
+        "an external comes beside one without addresses that a guard names",
+        shop(DENY.format("{internet, f}"), (OFFICE, "")),
+        shop(DENY.format("{internet, f}")),
+    ),
+    Example(
+        "an external comes inside one that a guard names",
+        shop(DENY.format("office")),
+        shop(DENY.format("office"), (OFFICE, OFFICE + '\nexternal branch { cidr "10.9.1.0/24" }')),
+    ),
+    Example(
+        "an external goes inside one that a guard admits",
+        shop(ALLOW.format("office", "*"), (OFFICE, OFFICE + '\nexternal branch { cidr "10.9.1.0/24" }')),
+        shop(ALLOW.format("office", "*")),
+    ),
+    Example(
+        "a service becomes an unknown caller, and a guard admits these",
+        shop(ALLOW.format("internet", "*")),
+        shop(
+            ALLOW.format("internet", "*"),
+            ("service a, c, f { http 8080 }", "service a, c { http 8080 }\nservice f { http 8080  host_network }"),
+        ),
+    ),
+    Example(
+        "a service that a guard names has other labels",
+        shop(DENY.format("f")),
+        shop(
+            DENY.format("f"),
+            (
+                "service a, c, f { http 8080 }",
+                'service a, c { http 8080 }\nservice f { http 8080  labels { app = "x" } }',
+            ),
+        ),
+    ),
+    Example(
+        "a guard no longer names a caller whose call goes",
+        shop(DENY.format("{c, f}")),
+        shop(DENY.format("f"), NO_CALL),
+    ),
+    Example(
+        "`*` leaves out a caller whose call goes",
+        shop(QUOTA.format("requests: 90, per: 60s")),
+        shop(QUOTA.format("requests: 90, per: 60s").replace("*", "* except c"), NO_CALL),
+    ),
     # ---- calls ----
+    Example(
+        "a second port leads to the first one's target",
+        shop("@ingress\n" + COUNTS.format("*", "b:8080")),
+        shop(
+            "@ingress\n" + COUNTS.format("*", "b:8080"),
+            ("service b { http 8080", "service b { http 8080  http 9090 -> 8080"),
+            ("call a, c -> b", "call a, c -> b:8080"),
+        ),
+    ),
+    Example(
+        "another port number, the same target",
+        shop("@ingress\n" + COUNTS.format("*", "{b, d}")),
+        shop("@ingress\n" + COUNTS.format("*", "d"), ("service b { http 8080", "service b { http 9090 -> 8080")),
+    ),
     Example(
         "another port number",
         shop("@ingress\n" + COUNTS.format("*", "b")),
