@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from admc.diff.model import CallName
-from admc.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
+from admc.plan.model import DecisionPlan, LabelRow, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
 from dsl.program import Protocol, Side
 
 UNDECLARED = "*"
@@ -19,6 +19,9 @@ MOST_UNDECLARED = 1000
 
 Endpoint = tuple[str, int]
 """A destination and a port."""
+
+_Pods = tuple[str, tuple[LabelRow, ...] | None]
+"""A namespace, and the labels that select pods in it."""
 
 
 class PlanIndex:
@@ -120,6 +123,25 @@ class PlanIndex:
                 if destination not in self.externals
                 for port in self.ports(content, destination)
             )
+        return found
+
+    def heir(self, service: ServiceRow, other: PlanIndex) -> str | None:
+        """Of a service that only this plan has, the only one of another plan with the same pods, if it is new there.
+
+        Labels that several services share, or that the program does not give, tell nothing.
+        """
+        key = (service.namespace, service.labels)
+        found = other._by_pods.get(key, [])
+        if service.name in other.services or len(self._by_pods.get(key, ())) != 1 or len(found) != 1:
+            return None
+        return None if found[0] in self.services else found[0]
+
+    @cached_property
+    def _by_pods(self) -> Mapping[_Pods, list[str]]:
+        found: dict[_Pods, list[str]] = {}
+        for row in self.services.values():
+            if row.labels:
+                found.setdefault((row.namespace, row.labels), []).append(row.name)
         return found
 
     def ports_of(self, destination: str) -> tuple[PortRow, ...]:

@@ -75,13 +75,14 @@ def _why(comparison: Comparison, name: str, other: str, *, alone: bool) -> str |
         return None
     if alone and exclude_each_other(one.when, two.when):
         return None
-    if one.effects is None and (effects.overwrites(one, two) or effects.feeds(one, two, on_response=False)):
+    inner = head.position[name] > head.position[other]
+    if one.effects is None and (effects.overwrites(one, two) or effects.feeds(one, two, on_response=inner)):
         return f"nothing is known of what `{name}` does, and `{other}` may meet other requests because of it"
     if effects.overwrites(one, two):
         return f"`{name}` newly writes what `{other}` writes"
-    if head.position[name] > head.position[other]:
-        inner = effects.feeds(one, two, on_response=True)
-        return f"`{name}`, after `{other}`, newly writes what `{other}` reads of responses" if inner else None
+    if inner:
+        feeds = effects.feeds(one, two, on_response=True)
+        return f"`{name}`, after `{other}`, newly writes what `{other}` reads of responses" if feeds else None
     if effects.does(one, Verb.ROUTES):
         return f"`{name}`, before `{other}`, newly sends requests to another service"
     if effects.feeds(one, two, on_response=False):

@@ -133,8 +133,19 @@ def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: st
     missing = (call for call in calls if one.applies(policy, call) and not other.applies(partner, call))
     for call in islice(missing, MOST_UNDECLARED):
         if call not in one.met[policy]:
-            # A service goes with its pods. The addresses of an external stay when its declaration goes.
-            yield Missing(call, left=not other.is_party(call.source) and call.source in one.services)
+            yield Missing(call, left=_went(one, other, others, call.source))
+
+
+def _went(one: PlanIndex, other: PlanIndex, others: PolicyContent, name: str) -> bool:
+    """Whether a caller that a policy knows by name is no caller any more.
+
+    A service goes with its pods, unless one with another name has them. The addresses of an external always stay.
+    """
+    service = one.services.get(name)
+    if service is None or other.is_party(name):
+        return False
+    heir = one.heir(service, other)
+    return heir is None or _selects(others, heir)
 
 
 def _selects(content: PolicyContent, name: str) -> bool:

@@ -12,8 +12,8 @@ from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, Endpoint
 from admc.diff.protection.note import Note
 
-_Ways = Mapping[Endpoint, list[int]]
-"""A port of BASE -> ports of HEAD that newly lead to the same port of the process."""
+_Ways = Mapping[Endpoint, list[Endpoint]]
+"""A port of BASE -> ports of HEAD that newly lead to the same port of the same process."""
 
 
 def other_ways(comparison: Comparison) -> Iterator[Note]:
@@ -24,25 +24,30 @@ def other_ways(comparison: Comparison) -> Iterator[Note]:
         if pair.base is None:
             continue
         for call in _met(comparison, pair.base):
-            for port in ways.get((call.destination, call.port), ()):
-                way = call._replace(port=port)
-                if not _meets(comparison, pair, way):
-                    text = f"port {port} now leads where port {call.port} led, and `{pair.name}` does not apply to it"
-                    yield comparison.note(Word.LOST, pair, (way,), text)
+            for way in ways.get((call.destination, call.port), ()):
+                newly = CallName(call.source, *way)
+                if not _meets(comparison, pair, newly):
+                    yield comparison.note(Word.LOST, pair, (newly,), _text(pair, call, newly))
+
+
+def _text(pair: Pair, call: CallName, newly: CallName) -> str:
+    where = "" if newly.destination == call.destination else f" of `{call.destination}`"
+    return f"port {newly.port} now leads where port {call.port}{where} led, and `{pair.name}` does not apply to it"
 
 
 def _new_ways(comparison: Comparison) -> _Ways:
-    found: dict[Endpoint, list[int]] = {}
-    for name, before in comparison.base.services.items():
-        after = comparison.head.services.get(name)
-        if after is None or before.ports == after.ports:
+    found: dict[Endpoint, list[Endpoint]] = {}
+    base, head = comparison.base, comparison.head
+    for name, before in base.services.items():
+        # A service with another name may have the same pods.
+        after = head.services.get(base.heir(before, head) or name)
+        if after is None or (after.name == name and after.ports == before.ports):
             continue
-        targets = {row.number: row.target for row in before.ports}
-        new = [row for row in after.ports if targets.get(row.number) != row.target]
-        for number, target in targets.items():
-            ports = [row.number for row in new if row.target == target]
-            if ports:
-                found[name, number] = ports
+        known = {row.number: row.target for row in before.ports} if after.name == name else {}
+        for old in before.ports:
+            new = [row for row in after.ports if row.target == old.target and known.get(row.number) != row.target]
+            if new:
+                found[name, old.number] = [(after.name, row.number) for row in new]
     return found
 
 

@@ -44,6 +44,10 @@ def shop(policies: str, *edits: tuple[str, str]) -> str:
 COUNTS: Final = "policy seen = request_count() on {} -> {}\n"
 QUOTA: Final = "@ingress\npolicy quota = rate_limit({}) on * -> b\n"
 ALLOW: Final = "@ingress\npolicy readers = allow(callers: [{}]) on {} -> b\n"
+F_LABELS: Final = (
+    "service a, c, f { http 8080 }",
+    'service a, c { http 8080 }\nservice f { http 8080  labels { app = "f" } }',
+)
 DENY: Final = "@ingress\npolicy no = deny() on {} -> b\n"
 WHEN: Final = "@ingress\npolicy quota = rate_limit(requests: 90, per: 60s) on * -> b when {}\n"
 HEADER: Final = 'policy tier = set_request_header(name: "x-tier", value: "gold") on * -> b{}\n'
@@ -369,7 +373,50 @@ EXAMPLES: Final = (
         shop(QUOTA.format("requests: 90, per: 60s")),
         shop(QUOTA.format("requests: 90, per: 60s").replace("*", "* except c"), NO_CALL),
     ),
+    Example(
+        "a service that a guard names gets another name, and keeps its pods",
+        shop(DENY.format("{c, f}"), F_LABELS),
+        shop(DENY.format("c"), F_LABELS, ("service f {", "service g {")),
+    ),
+    Example(
+        "a script after a policy with a match",
+        shop(GOLD),
+        shop(GOLD + '@ingress\npolicy own = lua(script: "filter.lua") on * -> b\n'),
+    ),
     # ---- calls ----
+    Example(
+        "a destination gets another name, and keeps its pods",
+        shop("@ingress\n" + COUNTS.format("*", "{b, d}")),
+        shop(
+            "@ingress\n" + COUNTS.format("*", "d"),
+            ("service b {", "service bb {"),
+            ("call a, c -> b", "call a, c -> bb"),
+            ("call b ->", "call bb ->"),
+        ),
+    ),
+    Example(
+        "a destination goes, and a new one shares labels with others",
+        shop(
+            "@ingress\n" + COUNTS.format("*", "{b, d}"), ("service d {", 'service d { labels { app = "b" tier = "db" }')
+        ),
+        shop(
+            "@ingress\n" + COUNTS.format("*", "d"),
+            ("service d {", 'service d { labels { app = "b" tier = "db" }'),
+            ("service b {", "service bb {"),
+            ("call a, c -> b", "call a, c -> bb"),
+            ("call b ->", "call bb ->"),
+        ),
+    ),
+    Example(
+        "a destination gets another name, and its policy follows",
+        shop("@ingress\n" + COUNTS.format("*", "b")),
+        shop(
+            "@ingress\n" + COUNTS.format("*", "bb"),
+            ("service b {", "service bb {"),
+            ("call a, c -> b", "call a, c -> bb"),
+            ("call b ->", "call bb ->"),
+        ),
+    ),
     Example(
         "a second port leads to the first one's target",
         shop("@ingress\n" + COUNTS.format("*", "b:8080")),
