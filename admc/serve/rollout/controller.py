@@ -275,11 +275,12 @@ class Rollout:
         if state == before:
             return
         if state.now != before.now:
-            # There may be no snapshots of it, and then its redirection is not needed either.
+            # There may be no snapshots of it, or it cannot be stored. Then its redirection is not needed either.
             prepared = await self._prepared(state, before.now.goal or before.now.base)
-            await self._ask(state)
+            await self._leave(before, state)
+            await self._store(self._position(state))
             try:
-                await self._store(self._position(state))
+                await self._ask(state)
             except CommandError:
                 await self._ask(before)  # the label that proxies have goes on needing its redirection
                 raise
@@ -325,16 +326,18 @@ class Rollout:
     def _redirects(self, label: Label) -> bool:
         return self.plans.state(label).source.mode is Mode.REDIRECT
 
-    async def _ask(self, state: RolloutState) -> None:
-        """Request the redirection that a label needs."""
-        if not self._redirects(state.now):
-            return
-        before, step = self.state, self._step(state)
-        if before is not None and before.now.goal is None and before.now != state.now:
+    async def _leave(self, before: RolloutState, state: RolloutState) -> None:
+        """From a plan at rest another label follows: only what the plan needs is sure to be loaded still."""
+        if before.now.goal is None and self._redirects(state.now):
             old = self.plans[before.now.base].placed if self._redirects(before.now) else None
             await asyncio.to_thread(self._redirection.begin, old)
-        placed = self.plans[state.now.base].placed if step is None else step.merged
-        await asyncio.to_thread(self._redirection.ask, placed, self.plans.state(state.now).addresses)
+
+    async def _ask(self, state: RolloutState) -> None:
+        """Request the redirection that a label needs."""
+        if self._redirects(state.now):
+            step = self._step(state)
+            placed = self.plans[state.now.base].placed if step is None else step.merged
+            await asyncio.to_thread(self._redirection.ask, placed, self.plans.state(state.now).addresses)
 
     def _log(self, before: RolloutState, state: RolloutState) -> None:
         step = self._step(state)
