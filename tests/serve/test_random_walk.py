@@ -342,6 +342,16 @@ def test_an_older_connection_keeps_a_guard_where_another_of_its_name_follows(tmp
         walked.all_goes_well(1.1, 2)
 
 
+@pytest.mark.parametrize("third", [6, 7])
+@pytest.mark.parametrize("q", [("egress", ""), ("", "egress")])
+def test_a_guard_that_gets_another_match_changes_with_the_policies_that_move(
+    tmp_path: Path, q: tuple[str, str], third: int
+) -> None:
+    """The receiver's filter chain has the same name in both plans, and other policies change at senders."""
+    with random_walk(tmp_path, Which("ingress", q[0], "1", third)) as walked:
+        walked.newer_plan(Which("ingress", q[1], "2", 8))
+
+
 def test_a_restarted_server_knows_which_guards_older_connections_have(tmp_path: Path) -> None:
     """What it published last may be stored, and the snapshots that it had published before, too."""
     with random_walk(tmp_path, Which("", "egress", "1", 8)) as walked:
