@@ -68,7 +68,7 @@ class Position(NamedTuple):
     plans: Mapping[str, Recipe]
     """Every plan that the rollout names."""
     frozen: Mapping[str, Snapshot]
-    """Service -> the snapshot of `now`, where older connections may use something of it that `now` itself lacks."""
+    """Service -> its published snapshot, where older connections may use something of it that is not in `now`."""
 
 
 class StoredState(NamedTuple):
