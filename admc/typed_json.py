@@ -33,8 +33,11 @@ Row = TypeVar("Row")
 
 Signed = NewType("Signed", int)
 """A whole number that may be negative; a plain `int` may not."""
+Plain = NewType("Plain", object)
+"""A truth value, a finite number, a string, null, or a tuple of these: an argument of a policy."""
 _BEYOND: Final = 1 << 127
 """No sum of costs or rates comes near to it."""
+_MAX_PLAIN_DEPTH: Final = 8
 
 
 def parse(expected: type[Row], document: object) -> Row:
@@ -75,6 +78,10 @@ def checker(expected: object) -> Checker:
         return _whole
     if expected is Signed:
         return _signed
+    if expected is float:
+        return _number
+    if expected is Plain:
+        return _plain
     if expected is bool:
         return _scalar(bool, "must be true or false")
     if expected is None or expected is type(None):
@@ -115,6 +122,20 @@ def _signed(value: object, where: str) -> object:
     if type(value) is not int or not -_BEYOND < value < _BEYOND:
         raise JsonTypeError(where, "must be a whole number")
     return value
+
+
+def _number(value: object, where: str) -> object:
+    if type(value) not in (int, float) or not 0 <= value < _BEYOND:  # type: ignore[operator]
+        raise JsonTypeError(where, "must be a number")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _plain(value: object, where: str, depth: int = 0) -> object:
+    if isinstance(value, list) and depth < _MAX_PLAIN_DEPTH:
+        return tuple(_plain(item, f"{where}[{at}]", depth + 1) for at, item in enumerate(value))
+    if value is None or type(value) in (str, bool) or (type(value) in (int, float) and -_BEYOND < value < _BEYOND):  # type: ignore[operator]
+        return value
+    raise JsonTypeError(where, "must be a number, a string, true, false, null or a list of these")
 
 
 def _bytes(value: object, where: str) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
@@ -15,10 +16,48 @@ from dsl.program import Program
 from dsl.resolve.resolver import in_order, resolve
 from dsl.syntax import tree
 from dsl.syntax.parser import parse
-from dsl.syntax.tokens import TEST_ENDING
+from dsl.syntax.tokens import BESIDE, GATE, TEST
 from dsl.text import SourceText, Span
 
 MAX_USE_DEPTH = 64
+
+
+class Statements(NamedTuple):
+    """All statements of a program, with those of the files that it uses, in the order in which a reader meets them."""
+
+    source: SourceText
+    """The main file."""
+    statements: tuple[tree.Statement, ...]
+    read: Callable[[str], bytes]
+
+
+def load_statements(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Statements:
+    """The statements of a program, unresolved. Raises `ProgramError` if one of them does not parse."""
+    diagnostics = Diagnostics()
+    found = read or folder_reader(path.parent, include)
+    reader = Reader(found, diagnostics, path.parent.as_posix(), included=bool(include))
+    source = reader.text(path.name, None)
+    if source is None:
+        raise ProgramError(in_order(diagnostics))
+    files = _Files(reader, diagnostics)
+    files.gather(source)
+    whole = tuple(each for each in files.statements if not isinstance(each, tree.Broken))
+    if diagnostics.has_errors:
+        raise ProgramError(in_order(diagnostics))
+    return Statements(source, whole, found)
+
+
+def resolve_statements(given: Statements) -> Program:
+    """The program of these statements. Raises `ProgramError`."""
+    diagnostics = Diagnostics()
+    # Paths were resolved from their own folders before, also those that lead out of the program's folder.
+    reader = Reader(given.read, diagnostics, included=True)
+    reader.add(given.source.path, given.source.text.encode("utf-8", "surrogatepass"))
+    with no_collection():
+        program = resolve(given.source, list(given.statements), reader, diagnostics, complete=True)
+    if program is None:
+        raise ProgramError(in_order(diagnostics))
+    return program
 
 
 def load(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Program:
@@ -86,7 +125,7 @@ class _Files:
                 self._use(statement)
             elif isinstance(statement, tree.Topology):
                 self._topology(statement)
-            elif isinstance(statement, tree.Test):
+            elif isinstance(statement, tree.Test | tree.Gate):
                 self._misplaced(statement)
             else:
                 if isinstance(statement, tree.Broken) and statement.keyword in ("use", "topology"):
@@ -96,16 +135,19 @@ class _Files:
             self.complete = False
         self._done.add(self._open.pop())
 
-    def _misplaced(self, statement: tree.Test) -> None:
+    def _misplaced(self, statement: tree.Test | tree.Gate) -> None:
         source = statement.span.source
-        own = source.path.endswith(TEST_ENDING)
-        tests = source.path.rpartition("/")[2].removesuffix(".adm") + TEST_ENDING
+        is_test = isinstance(statement, tree.Test)
+        code, word, command = ("ADM130", TEST, "admc test") if is_test else ("ADM131", GATE, "admc diff")
+        ending = BESIDE[word]
+        own = source.path.endswith(ending)
+        right = source.path.rpartition("/")[2].removesuffix(".adm") + ending
         self.diagnostics.error(
-            "ADM130",
-            f"the test `{statement.name.text}` stands in a program",
+            code,
+            f"the {word} `{statement.name.text}` stands in a program",
             statement.span,
-            cause=f"tests about a program `shop.adm` stand beside it, in `shop{TEST_ENDING}`",
-            hint=f"`admc test` reads `{source.path}`; no program uses it" if own else f"move it to `{tests}`",
+            cause=f"{word}s about a program `shop.adm` stand beside it, in `shop{ending}`",
+            hint=f"`{command}` reads `{source.path}`; no program uses it" if own else f"move it to `{right}`",
         )
 
     def _path(self, written: tree.String, endings: tuple[str, ...]) -> str | None:

@@ -176,11 +176,23 @@ class ParameterType(NamedTuple):
     """Every value is a whole multiple of this: `duration(1ms.. by 1ms)`."""
 
 
+class Weaker(StrEnum):
+    """Which way a change of an argument makes a policy weaker: `@weaker(requests: more, per: less)`."""
+
+    MORE = "more"
+    LESS = "less"
+    ADDED = "added"
+    """Items of a list that come."""
+    REMOVED = "removed"
+
+
 class Parameter(NamedTuple):
     name: str
     type: ParameterType
     optional: bool
     """The argument may be left out, and is then None."""
+    weaker: Weaker | None = None
+    """None: nothing is known of a change."""
 
 
 class Traits(NamedTuple):

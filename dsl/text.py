@@ -69,3 +69,18 @@ class Span(NamedTuple):
     def __str__(self) -> str:
         line, column = self.source.position(self.start)
         return f"{self.source.path}:{line}:{column}"
+
+
+_PLAIN_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def quoted(text: str) -> str:
+    """A text as a string of the language."""
+    return f'"{"".join(_PLAIN_ESCAPES.get(each) or _shown(each) for each in text)}"'
+
+
+def _shown(letter: str) -> str:
+    return letter if letter.isprintable() or ord(letter) > _LAST_ESCAPED else f"\\u{ord(letter):04x}"
+
+
+_LAST_ESCAPED = 0xFFFF

@@ -12,6 +12,7 @@ from admc import __version__
 from admc.cli.check import check
 from admc.cli.compile import compile_
 from admc.cli.completion import COMPLETE_VARIABLE, completion
+from admc.cli.diff import diff
 from admc.cli.doctor import doctor
 from admc.cli.explain import explain
 from admc.cli.fmt import fmt
@@ -45,6 +46,7 @@ app = typer.Typer(
 app.command("compile", cls=Command)(compile_)
 app.command("check", cls=Command)(check)
 app.command("fmt", cls=Command)(fmt)
+app.command("diff", cls=Command)(diff)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
 app.command("overhead", cls=Command)(overhead)

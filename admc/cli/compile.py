@@ -11,6 +11,7 @@ import typer
 from admc.cli.options import AdmMode, EffortOption, FormatOption, IncludeOption, ProgramArgument, WarningsOption
 from admc.cli.xds_options import XdsOptions, server_of
 from admc.exits import CommandError, Exit, wrong_usage
+from admc.plan.beside import default_plan_path
 from admc.render.report import Format
 from admc.terminal import counted
 
@@ -169,11 +170,6 @@ def _check_output(program: Path, output: Path | None, json: bool) -> None:
             "a program from standard input has no folder for its plan",
             hint="say where the plan goes: `-o FILE`, or `--json` for standard output",
         )
-
-
-def default_plan_path(program: Path) -> Path:
-    """`policies.plan.json` for `policies.adm`."""
-    return program.with_name(f"{program.stem}.plan.json")
 
 
 def _check_options(

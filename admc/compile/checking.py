@@ -9,10 +9,11 @@ from typing import NamedTuple
 from admc.compile.pipeline import folder_of, load_program
 from admc.compile.programs import ProgramFiles
 from admc.exits import CommandError, Exit, refused_warnings, worst
-from admc.render.report import from_here, shown_path
+from admc.paths import from_here, shown_path
 from dsl.diagnostics.diagnostic import Diagnostic
+from dsl.files.folders import folder_reader
 from dsl.program import Program
-from dsl.syntax.tokens import TEST_ENDING
+from dsl.syntax.tokens import GATE_ENDING, TEST_ENDING
 
 
 class Checked(NamedTuple):
@@ -38,6 +39,12 @@ def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_a
         folder = folder_of(Path(path))
         own: dict[str, object] = {}
         try:
+            if path.endswith(GATE_ENDING):
+                from admc.gates.read import load_gates
+
+                gates = load_gates(Path(path).name, folder_reader(Path(path).parent), folder)
+                programs.append(Checked(shown_path(Path(path).name, folder), Exit.DONE, {"gates": len(gates)}))
+                continue
             if path.endswith(TEST_ENDING):
                 from admc.program_tests.read import load_tests, program_of
 

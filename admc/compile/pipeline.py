@@ -21,7 +21,7 @@ from admc.exits import CommandError, Exit, refused_warnings, wrong_usage
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
-from dsl.syntax.tokens import TEST_ENDING
+from dsl.syntax.tokens import BESIDE, TEST
 
 if TYPE_CHECKING:
     from admc.overhead.report import Report
@@ -63,10 +63,12 @@ def load_program(
     """
     import dsl
 
-    if path.name.endswith(TEST_ENDING):
-        own = path.with_name(path.name.removesuffix(TEST_ENDING) + ".adm")
-        hint = f"name the program, `{own}`; `admc test` runs the tests"
-        raise wrong_usage("ADM846", f"`{path}` is a file of tests, and not a program", hint=hint)
+    for word, ending in BESIDE.items():
+        if path.name.endswith(ending):
+            own = path.with_name(path.name.removesuffix(ending) + ".adm")
+            reader = "`admc test` runs the tests" if word == TEST else "`admc diff` judges the gates"
+            hint = f"name the program, `{own}`; {reader}"
+            raise wrong_usage("ADM846", f"`{path}` is a file of {word}s, and not a program", hint=hint)
     if read is None and path == STANDARD_INPUT:
         return load_program(Path(STANDARD_INPUT_NAME), _with_standard_input(include or ()), include=include)
     if read is None and os.path.isdir(path):  # noqa: PTH112 - `Path.is_dir` raises for a name that is too long

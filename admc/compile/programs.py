@@ -10,7 +10,7 @@ from typing import NamedTuple
 from admc.exits import CommandError, wrong_usage
 from admc.files import system_message
 from dsl.diagnostics.diagnostic import Diagnostic
-from dsl.syntax.tokens import TEST_ENDING
+from dsl.syntax.tokens import BESIDE, TEST_ENDING
 
 STANDARD_INPUT = "-"
 ENDING = ".adm"
@@ -153,8 +153,8 @@ def _too_much(folder: Path, cause: str) -> CommandError:
 def _is_program(path: Path) -> bool:
     """Whether a file has an `app` line. True also for an unreadable file, so that its error is reported.
 
-    A file of tests is no program, whatever is in it."""
-    if path.name.endswith(TEST_ENDING):
+    A file of tests or gates is no program, whatever is in it."""
+    if path.name.endswith(tuple(BESIDE.values())):
         return False
     from dsl.files.folders import folder_reader
     from dsl.syntax.scan import has_app

@@ -9,10 +9,10 @@ from pathlib import Path
 from admc.compile.pipeline import folder_of, load_program, place_program
 from admc.compile.programs import ProgramFiles
 from admc.exits import CommandError, Exit, worst, wrong_usage
+from admc.paths import shown_path
 from admc.program_tests.read import load_tests, program_of
 from admc.program_tests.results import FileResults, RunResults
 from admc.program_tests.verdict import Failed, Passed, Result, Undecided, judge, subject
-from admc.render.report import shown_path
 
 
 def run_all(

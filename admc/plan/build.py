@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.plan.contents import call_rows, external_rows, line_of, policy_rows, service_rows
 from admc.plan.estimated import MEASURED, estimated
 from admc.plan.model import (
     FREE,
-    SCHEMA_VERSION,
     AdmPlan,
     AdmPolicy,
     AdmPort,
@@ -21,14 +22,11 @@ from admc.plan.model import (
     NotTaken,
     Objective,
     Plan,
-    PolicyLine,
     Solver,
-    SourceLine,
     Warned,
 )
 from admc.plan.reasons import adm_reasons
 from dsl.program import Metric, Policy, Program, Side, Verb
-from dsl.text import Span
 from solver.placement import Decision, Placement, Reason
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ def build(program: Program, placement: Placement, overhead: Report | None) -> Pl
     """`overhead` is the estimate by the program's profile, if it has one."""
     shares = shares_by_service(program, placement)
     estimate = estimated(overhead)
-    return Plan(
+    plan = Plan(
         app=program.app,
         inputs=tuple(InputFile(item.path, item.sha256) for item in program.inputs),
         solver=Solver(
@@ -65,10 +63,10 @@ def build(program: Program, placement: Placement, overhead: Report | None) -> Pl
                 for level in placement.objectives
             ),
         ),
-        policies=tuple(
-            PolicyLine(policy.name, policy.kind.name, line_of(policy.span), line_of(policy.kind.span))
-            for policy in program.policies
-        ),
+        services=service_rows(program),
+        externals=external_rows(program),
+        calls=call_rows(program),
+        policies=policy_rows(program),
         adms=tuple(
             _adm(program, adm.service, shares.get(adm.service, []), estimate.adms.get(adm.service))
             for adm in placement.adms
@@ -82,18 +80,15 @@ def build(program: Program, placement: Placement, overhead: Report | None) -> Pl
             for item in program.warnings
         ),
         overhead=estimate.overhead,
-        schema_version=_version(placement),
         profile=estimate.profile,
     )
+    return plan if {Metric.CLOSED, Metric.HOPS} <= {level.metric for level in placement.objectives} else _first(plan)
 
 
-def _version(placement: Placement) -> int:
-    """The placement of an older plan lacks levels, so it remains a plan of that version."""
-    return SCHEMA_VERSION if {Metric.CLOSED, Metric.HOPS} <= {level.metric for level in placement.objectives} else 1
-
-
-def line_of(span: Span) -> SourceLine:
-    return SourceLine(span.source.path, span.line)
+def _first(plan: Plan) -> Plan:
+    """The placement of a plan of version 1 lacks levels, so its plan remains one of that version."""
+    policies = tuple(row._replace(content=None) for row in plan.policies)
+    return replace(plan, services=None, externals=None, calls=None, policies=policies, schema_version=1)
 
 
 def shares_by_service(program: Program, placement: Placement) -> dict[str, list[Share]]:

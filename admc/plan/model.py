@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from admc.overhead.rows import AdmRow, OverheadRow, ProfileRow
-from dsl.program import Side
+from admc.typed_json import Plain
+from dsl.program import Element, Protocol, Side, Verb, Weaker
 from solver.placement import Status
 
-SCHEMA_VERSION = 2
-"""The form that admc writes. It reads version 1 too, whose objective has only the levels that the program names."""
+SCHEMA_VERSION = 3
+"""The form that admc writes. It reads version 2, which lacks services, calls and the content of policies, and
+version 1, whose objective has only the levels that the program names."""
+FIRST_WITH_CONTENTS = 3
+"""The first version with services, externals, calls and the content of policies."""
 FREE = "free"
 """The reason of a side that no rule forbids: the objective chose the other side."""
 
@@ -48,13 +52,113 @@ class Solver(NamedTuple):
     objectives: tuple[Objective, ...]
 
 
-class PolicyLine(NamedTuple):
-    """A policy, and the lines that declare it and its kind."""
+class PortRow(NamedTuple):
+    number: int
+    protocol: Protocol
+    target: int
+    name: str | None
+
+
+class LabelRow(NamedTuple):
+    name: str
+    value: str
+
+
+class ServiceRow(NamedTuple):
+    name: str
+    namespace: str
+    replicas: int
+    ports: tuple[PortRow, ...]
+    labels: tuple[LabelRow, ...] | None
+    """By name; None if the program gives none, which is another thing than an empty list."""
+    hosts_adm: bool
+    trusted: bool
+    host_network: bool
+    capacity: float | None
+    """CPU cores of one sidecar."""
+    line: SourceLine
+
+
+class ExternalRow(NamedTuple):
+    name: str
+    ports: tuple[PortRow, ...]
+    hosts: tuple[str, ...]
+    cidrs: tuple[str, ...]
+    line: SourceLine
+
+
+class CallRow(NamedTuple):
+    source: str
+    destination: str
+    port: int
+    rate: float | None
+    """Requests (tcp: connections) per second."""
+    size: int | None
+    line: SourceLine
+
+
+class ArgumentRow(NamedTuple):
+    """One argument with its default filled in. Durations are microseconds, sizes are bytes, percents are 0 to 100."""
+
+    name: str
+    type: str
+    """As the kind declares it, without bounds: `int`, `duration`, `[caller]`."""
+    value: Plain
+    """Of a file, its path; `sha256` then has its digest."""
+    sha256: str | None
+    weaker: Weaker | None
+    """Which way a change of it makes a policy weaker; None: nothing is known of that."""
+
+
+class EffectRow(NamedTuple):
+    verb: Verb
+    element: Element | None
+    names: tuple[str, ...] | None
+    """Headers in lower case; None means every header."""
+
+
+class PolicyRow(NamedTuple):
+    """A policy with what it does, and the lines that declare it and its kind.
+
+    In a plan before version 3 only `name`, `kind` and the lines are recorded, and `content` is None.
+    """
 
     name: str
     kind: str
     line: SourceLine
     kind_line: SourceLine
+    content: PolicyContent | None = None
+
+
+class PolicyContent(NamedTuple):
+    """What a policy does to which requests. Calls in scope are the plan's enforcements."""
+
+    arguments: tuple[ArgumentRow, ...]
+    """In the kind's order."""
+    open: bool
+    """The sources are `*`: every caller that can reach a destination, but for `excluded`."""
+    sources: tuple[str, ...]
+    """Selected services and externals; empty if the scope is open, since a large application has thousands of them."""
+    excluded: tuple[str, ...]
+    """Services and externals that an open scope leaves out."""
+    destinations: tuple[str, ...]
+    ports: tuple[int, ...] | None
+    """Of the scope; None: every port."""
+    when: str | None
+    """The match in canonical form, as it could stand in a program."""
+    sides: tuple[Side, ...]
+    """Those that the kind and the policy's own annotations allow."""
+    guard: bool
+    state: bool
+    per_replica: bool
+    both: bool
+    idempotent: bool
+    judges_caller_alone: bool
+    protocols: tuple[Protocol, ...]
+    effects: tuple[EffectRow, ...] | None
+    """None: no effects are declared, so nothing is known."""
+    template_sha256: str | None
+    """Of the file of a user's own kind."""
 
 
 class AdmPort(NamedTuple):
@@ -157,7 +261,12 @@ class Plan:
     app: str
     inputs: tuple[InputFile, ...]
     solver: Solver
-    policies: tuple[PolicyLine, ...]
+    services: tuple[ServiceRow, ...] | None
+    """By name. None: not recorded, in a plan before version 3; so also `externals` and `calls`."""
+    externals: tuple[ExternalRow, ...] | None
+    calls: tuple[CallRow, ...] | None
+    """By destination, source and port."""
+    policies: tuple[PolicyRow, ...]
     """In declared order, which is the order of rule R6."""
     adms: tuple[AdmPlan, ...]
     enforcements: tuple[Enforcement, ...]

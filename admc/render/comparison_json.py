@@ -5,12 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+from admc.decimals import fixed
 from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.write import json_text
 from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair
 from admc.overhead.what_if.scenario import Scenario
 from admc.render import overhead_json
-from admc.render.decimals import fixed
 from dsl.program import Program
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
+from admc.decimals import percent, significant
 from admc.overhead.money.bill import Bill, Money
 from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair, lacked, shared
 from admc.render import money
 from admc.render.columns import table
-from admc.render.decimals import significant
 from admc.render.overhead_notes import notes
 from admc.render.overhead_text import EVERYWHERE, HOSTING, MEGA, MESH, ROWS, shown
 from admc.terminal import counted, visible
@@ -86,9 +86,9 @@ def _money(found: TotalsPair, before: Money, after: Money, currency: str) -> Ite
         ("reserved", before.reserved, after.reserved, True),
     ):
         difference = other.value - one.value
-        percent = _percent(difference, one.value) if comparable else ""
+        share = percent(difference, one.value) if comparable else ""
         shown_difference = f"{'+' if difference > 0 else ''}{money.figure(difference)}" if comparable else ""
-        yield _row(f"  {name}, {currency} a month", money.shown(one), money.shown(other), shown_difference, percent)
+        yield _row(f"  {name}, {currency} a month", money.shown(one), money.shown(other), shown_difference, share)
 
 
 def _adm(adm: AdmPair) -> Iterator[Row | tuple[str]]:
@@ -149,15 +149,7 @@ def _without_interval(amount: Whole) -> Whole:
 
 def _change(difference: int, before: int, unit: int) -> tuple[str, str]:
     sign = "+" if difference > 0 else ""
-    return f"{sign}{significant(Fraction(difference, unit), 4)}", _percent(difference, before)
-
-
-def _percent(difference: int, before: int) -> str:
-    """Empty where nothing changes, and where there was nothing."""
-    if not before or not difference:
-        return ""
-    tenths = round(Fraction(1000 * difference, before))
-    return f"{'-' if tenths < 0 else '+'}{abs(tenths) // 10}.{abs(tenths) % 10}%"
+    return f"{sign}{significant(Fraction(difference, unit), 4)}", percent(difference, before)
 
 
 def _row(name: str, before: str, after: str, difference: str = "", percent: str = "") -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from admc.render.decimals import significant
+from admc.decimals import significant
 from dsl.program import Metric, Side
 from solver.alternatives import Alternatives
 from solver.placement import Decision

@@ -10,6 +10,8 @@ from admc.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~@&$:])")
+_LINKED = re.compile(r"[@$]|#\d|GH-\d|://|www\.|:[\w+-]+:", re.IGNORECASE)
+_PIECE = re.compile(r"(`++).*?(?<!`)\1(?!`)|\\.|\|", re.DOTALL)
 
 
 def render(report: Report) -> str:
@@ -21,12 +23,26 @@ def render(report: Report) -> str:
 
 
 def prose(text: str) -> str:
-    """A message: text between backticks becomes code, all other text is escaped."""
+    """A message: text between backticks becomes code, all other text is escaped.
+
+    A code host makes links of names (`@team`), numbers (`#1`) and addresses after all escapes, but not in code. So a
+    word that it could take for one becomes code, too.
+    """
     parts = visible(text).split("`")
     if len(parts) % 2 == 0:  # a lone backtick: it quotes nothing
-        return _SPECIAL.sub(r"\\\1", visible(text))
+        return "\\`".join(_escaped(part) for part in parts)
+    shown = ""
+    for at, part in enumerate(parts):
+        piece = f"`{part}`" if at % 2 and part.strip() else _escaped(part)
+        # Two code spans without a blank between them would be one.
+        shown += " " if shown.endswith("`") and piece.startswith("`") else ""
+        shown += piece
+    return shown
+
+
+def _escaped(part: str) -> str:
     return "".join(
-        f"`{part}`" if i % 2 and part.strip() else _SPECIAL.sub(r"\\\1", part) for i, part in enumerate(parts)
+        code(word) if _LINKED.search(word) else _SPECIAL.sub(r"\\\1", word) for word in re.split(r"(\s+)", part)
     )
 
 
@@ -42,6 +58,16 @@ def fenced(text: str) -> str:
     """Lines of the user as a code block."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}\n{text}\n{fence}"
+
+
+def cell(markdown: str) -> str:
+    """Markdown in a table. A bar ends a cell even inside a code span; outside of one it is escaped already, or here."""
+
+    def in_cell(match: re.Match[str]) -> str:
+        piece = match[0]
+        return piece if piece.startswith("\\") else piece.replace("|", "\\|")
+
+    return _PIECE.sub(in_cell, markdown)
 
 
 def _longest_run(text: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 
+from admc.decimals import fixed
 from admc.overhead.document import adm_row, amount, hop_row, overhead_row, profile_row
 from admc.overhead.model.overhead import AdmOverhead, HopOverhead
 from admc.overhead.money.bill import Bill
@@ -13,7 +14,6 @@ from admc.overhead.profiles.write import json_text
 from admc.overhead.report import Report
 from admc.overhead.requests.estimate import RequestCost, RequestOverhead
 from admc.render import money
-from admc.render.decimals import fixed
 from admc.typed_json import plain
 from dsl.program import Program
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from admc.decimals import fixed, significant
 from admc.overhead.rows import AmountRow
 from admc.plan.model import Plan
-from admc.render.decimals import fixed, significant
 
 _NANO: Final = 10**9
 _MEGA: Final = 10**6
@@ -30,17 +30,18 @@ def overhead_line(plan: Plan) -> str | None:
 def _part(what: str, unit: str, size: int, own: AmountRow, mesh: AmountRow) -> str:
     if own.at_least and not own.value:
         return f"{what} unpriced"
-    text = f"{_amount(own, size)} {unit}" + (f" of {what}" if what == "memory" else "")
+    text = f"{amount_text(own, size)} {unit}" + (f" of {what}" if what == "memory" else "")
     if what == "added latency":
         text = f"{what} {text}"
     if own.at_least or mesh.at_least:
         # A part of a sum that is not known is no share.
-        return f"{text} (a full mesh: {_amount(mesh, size)})"
+        return f"{text} (a full mesh: {amount_text(mesh, size)})"
     if not mesh.value:
         return text
     return f"{text}, {fixed(Fraction(100 * own.value, mesh.value), 0)}% of a full mesh"
 
 
-def _amount(amount: AmountRow, size: int) -> str:
+def amount_text(amount: AmountRow, size: int) -> str:
+    """In units of `size`."""
     shown = significant(Fraction(amount.value, size), _DIGITS)
     return f"at least {shown}" if amount.at_least else shown

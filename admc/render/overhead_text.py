@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
+from admc.decimals import fixed, significant
 from admc.overhead.model.overhead import AdmOverhead, HopOverhead, Totals
 from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.amounts import NANO, Whole
@@ -13,7 +14,6 @@ from admc.overhead.report import Report
 from admc.overhead.requests.estimate import RequestOverhead
 from admc.render import money
 from admc.render.columns import table
-from admc.render.decimals import fixed, significant
 from admc.render.overhead_notes import notes
 from admc.terminal import visible
 from dsl.program import Program

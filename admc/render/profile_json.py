@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from admc.decimals import significant
 from admc.overhead.profiles.write import document, json_text, to_json
-from admc.render.decimals import significant
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from admc.decimals import significant
 from admc.overhead.profile_import.making import Made
 from admc.overhead.profiles.diff import Cell, Difference
 from admc.overhead.profiles.law import Amount, Function, amount, function, total
 from admc.overhead.profiles.profile import CPU, LATENCY, ComponentCost, Figure, HopCost, Profile, Sizes, law
 from admc.overhead.profiles.source import NamedProfile
 from admc.render.columns import table
-from admc.render.decimals import significant
 from admc.terminal import counted, visible
 
 MICRO: Final = 1_000_000

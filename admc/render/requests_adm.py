@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from admc.decimals import significant
 from admc.overhead.traces.directory import Named
 from admc.overhead.traces.requests import Import, ImportedRequest, Step
-from admc.render.decimals import significant
 from admc.render.traces_text import taken
 from admc.terminal import counted
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from admc.paths import shown_path
 from admc.plan.summary import Summary, headline
-from admc.render.markdown import code, prose
+from admc.render.markdown import cell, code, prose
 from admc.render.overhead_line import overhead_line
-from admc.render.report import shown_path
 
 ROWS = 50
 
@@ -20,7 +20,7 @@ def render(summary: Summary, folder: str, notes: Sequence[str]) -> str:
     if summary.rows:
         lines += ["", "| ADM | ingress | egress | because |", "|---|---|---|---|"]
         lines += [
-            f"| {code(row.service)} | {_names(row.ingress)} | {_names(row.egress)} | {_cell(prose(row.because))} |"
+            f"| {code(row.service)} | {_names(row.ingress)} | {_names(row.egress)} | {cell(prose(row.because))} |"
             for row in summary.rows[:ROWS]
         ]
         if len(summary.rows) > ROWS:
@@ -49,9 +49,4 @@ def render(summary: Summary, folder: str, notes: Sequence[str]) -> str:
 
 
 def _names(listed: Sequence[str]) -> str:
-    return _cell(", ".join(code(name) for name in listed)) or "-"
-
-
-def _cell(markdown: str) -> str:
-    """A bar ends a cell even inside a code span."""
-    return markdown.replace("\\|", "|").replace("|", "\\|")
+    return cell(", ".join(code(name) for name in listed)) or "-"

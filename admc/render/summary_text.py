@@ -10,10 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from admc.paths import shown_path
 from admc.plan.summary import Summary, headline
 from admc.render.console import console_on
 from admc.render.overhead_line import overhead_line
-from admc.render.report import shown_path
 from admc.terminal import visible
 
 ROWS = 25

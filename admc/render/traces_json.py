@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from admc.decimals import fixed
 from admc.overhead.profiles.source import NamedProfile
 from admc.overhead.profiles.write import json_text
 from admc.overhead.traces.drops import TEXTS
 from admc.overhead.traces.report import PERCENTILES, Added, Distribution, Taken, TraceReport
-from admc.render.decimals import fixed
 
 
 def render(app: str, named: NamedProfile, report: TraceReport) -> str:

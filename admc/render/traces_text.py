@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from admc.decimals import significant
 from admc.overhead.profiles.amounts import NANO
 from admc.overhead.traces.drops import TEXTS
 from admc.overhead.traces.report import (
@@ -21,7 +22,6 @@ from admc.overhead.traces.report import (
 )
 from admc.overhead.traces.requests import Import
 from admc.render.columns import table
-from admc.render.decimals import significant
 from admc.terminal import counted, visible
 
 MICRO: Final = 1000

@@ -54,4 +54,11 @@ TESTS: dict[str, tuple[str, str, str, str]] = {
         f"{_SHOP}call web -> api\ntest reached = web -> api is admitted\n",
         f"{_SHOP}call web -> api\n",
     ),
+    "ADM131": (
+        "a gate stands in a program",
+        "Gates about a program `shop.adm` stand in a file of their own beside it, `shop.gates.adm`, which has no other "
+        "statements. `admc diff` reads it. A program is the same with and without its gates.",
+        f"{_SHOP}call web -> api\ngate safe = fail when weaker\n",
+        f"{_SHOP}call web -> api\n",
+    ),
 }

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _FILE = Path(__file__).parent.parent / "prelude.adm"
-_SHOWN = "<prelude>"
+SHOWN = "<prelude>"
 """Not a path, since a program may have a `prelude.adm` of its own."""
 
 
 @lru_cache(maxsize=1)
 def kinds() -> Mapping[str, DeclaredKind]:
     diagnostics = Diagnostics()
-    source = SourceText(_SHOWN, _FILE.read_text(encoding="utf-8"))
+    source = SourceText(SHOWN, _FILE.read_text(encoding="utf-8"))
     found: dict[str, DeclaredKind] = {}
     for statement in parse(source, diagnostics).statements:
         if isinstance(statement, tree.Kind):

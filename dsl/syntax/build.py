@@ -307,6 +307,11 @@ class Builder(Transformer[SpannedToken, Any]):
             return tree.TestItem(str(first), False, word(name), None, span)
         return tree.TestItem(str(first), absent, _string(name), _string(value), span)
 
+    def gate(self, children: Children) -> tree.Gate:
+        name, action, measure, _above, plus, limit = children
+        number = None if limit is None else tree.Number(limit.value, limit.span)
+        return tree.Gate(word(name), action.type == "FAIL", word(measure), plus is not None, number, self._nowhere)
+
     def step(self, children: Children) -> tree.Step:
         keyword, callee, *items = _present(children)
         last = items.pop() if items else callee

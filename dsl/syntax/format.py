@@ -16,7 +16,7 @@ from dsl.syntax import layout
 from dsl.syntax.layout import BODIES, WIDTH
 from dsl.syntax.parser import parse
 from dsl.syntax.scan import next_line
-from dsl.syntax.tokens import TEST, Token
+from dsl.syntax.tokens import BESIDE, GATE, TEST, Token
 from dsl.text import SourceText
 
 MAX_COLUMN = 60
@@ -134,10 +134,12 @@ def _cells(tokens: list[Token]) -> tuple[tuple[str, ...], str]:
     if not tokens:
         return ("",), ""
     keyword = tokens[0].text
-    if keyword not in (*BODIES, "policy", TEST):
+    if keyword not in (*BODIES, "policy", *BESIDE):
         return (layout.text(tokens, keyword),), ""
     cuts: list[int] = []
-    wanted = {"service": (), "external": (), "call": ("->",), "policy": ("=", "on"), TEST: ("=",)}[keyword]
+    wanted = {"service": (), "external": (), "call": ("->",), "policy": ("=", "on"), TEST: ("=",), GATE: ("=", "when")}[
+        keyword
+    ]
     depth = 0
     for index, token in enumerate(tokens):
         # A name that equals a keyword stands before the first cut or inside brackets, except after a `,`.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from dsl.syntax.scan import begins, is_step
-from dsl.syntax.tokens import CONTINUATION, KEYWORDS, TEST, Token
+from dsl.syntax.tokens import BESIDE, CONTINUATION, KEYWORDS, TEST, Token
 
 WIDTH = 100
 """Most columns of a line, not counting the comment at its end."""
@@ -34,7 +34,7 @@ def statement(tokens: list[Token]) -> int:
     depth = 0
     previous = ""
     for index, token in enumerate(tokens):
-        if depth == 0 and previous != "@" and token.text in (*KEYWORDS, TEST):
+        if depth == 0 and previous != "@" and token.text in (*KEYWORDS, *BESIDE):
             return index
         depth += deeper(token)
         previous = token.text
@@ -187,7 +187,7 @@ def _apart(before: Token, token: Token, *, padded: bool, tight_colon: bool) -> b
     if "STRING" in (before.type, token.type) and before.type != "SIGN" and token.type != "SIGN":
         return True
     if before.type == "SIGN":
-        if one in ("(", "[", "@"):
+        if one in ("(", "[", "@", "+"):
             return False
         if one == "..":
             return other == "by"

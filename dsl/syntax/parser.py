@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.syntax import fastpath, hints, tree
 from dsl.syntax.scan import begins, first_token, is_request, is_step, next_line, unescape
-from dsl.syntax.tokens import CONTINUATION, KEYWORDS, TEST, TEST_ENDING, LexicalError, LogicalLine, Token
+from dsl.syntax.tokens import BESIDE, CONTINUATION, KEYWORDS, LexicalError, LogicalLine, Token
 from dsl.text import SourceText, Span
 from dsl.vocabulary.guide import guides
 
@@ -142,7 +142,7 @@ def _statement(source: SourceText, line: LogicalLine, diagnostics: Diagnostics) 
         )
         return _broken(line, span), line.next
     first = line.tokens[0]
-    if first.text not in (*KEYWORDS, TEST, "@"):
+    if first.text not in (*KEYWORDS, *BESIDE, "@"):
         _unknown_statement(source, first, diagnostics)
         return _broken(line, span), line.next
     from lark.exceptions import UnexpectedToken
@@ -175,8 +175,8 @@ def _broken(line: LogicalLine, span: Span) -> tree.Broken:
     # Nothing stands before `profile`, and many services have that name.
     keywords = (index for index, token in enumerate(tokens) if token.text in KEYWORDS)
     at = next((index for index in keywords if not index or tokens[index].text != "profile"), 0)
-    at = 0 if is_request(tokens) or tokens[0].text == TEST else at
-    meant = difflib.get_close_matches(tokens[at].text, (*KEYWORDS, TEST), n=1)
+    at = 0 if is_request(tokens) or tokens[0].text in BESIDE else at
+    meant = difflib.get_close_matches(tokens[at].text, (*KEYWORDS, *BESIDE), n=1)
     names: list[str] = []
     for token in tokens[at + 1 :]:
         if token.type == "NAME":
@@ -188,14 +188,14 @@ def _broken(line: LogicalLine, span: Span) -> tree.Broken:
 
 def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostics) -> None:
     rest = first.type != "NAME" or first.text in _INNER
-    words = (TEST,) if source.path.endswith(TEST_ENDING) else KEYWORDS
+    words = next(((word,) for word, ending in BESIDE.items() if source.path.endswith(ending)), KEYWORDS)
     diagnostics.error(
         "ADM008",
         f"a statement does not start with `{first.text}`",
         Span(source, first.start, first.end),
         cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in words)
         if len(words) > 1
-        else "each statement of a file of tests starts with `test`",
+        else f"each statement of this file starts with `{words[0]}`",
         hint=_of_a_policy(first.text) or (_REST if rest else did_you_mean(first.text, words)),
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from dsl.syntax import hints
-from dsl.syntax.tokens import CONTINUATION, KEYWORDS, MAX_WORD, NAME, TEST, LexicalError, LogicalLine, Token
+from dsl.syntax.tokens import BESIDE, CONTINUATION, KEYWORDS, MAX_WORD, NAME, LexicalError, LogicalLine, Token
 
 MAX_DEPTH = 64
 MAX_TOKENS = 500_000
@@ -23,7 +23,7 @@ _TOKEN = re.compile(
   | (?P<COMMENT>//[^\n]*)
   | (?P<WORD>[A-Za-z_*][A-Za-z0-9_*]*(?:-[A-Za-z0-9_*]+)*)
   | (?P<NUMBER>-?[0-9]+(?:\.[0-9]+)?[A-Za-z0-9_%µ]*(?:/[A-Za-z0-9]+)?)
-  | (?P<SIGN>->|==|!=|<=|>=|\.\.|[{}()\[\],:=@?])
+  | (?P<SIGN>->|==|!=|<=|>=|\.\.|[{}()\[\],:=@?]|>(?=[ \t]*\+?[ \t]*[0-9])|\+(?=[ \t]*[0-9]))
   | (?P<STRING>"(?:[^"\\\n]|\\[^\n])*")
   | (?P<OPEN>"[^\n]*)
   | (?P<BAD>.)
@@ -36,12 +36,12 @@ _BLANKS = r"[ \t\r\ufeff]*"
 # as a statement. A body never starts with a name and `,`, and nothing follows it, so `call {a,` and `call {a} ->` are
 # calls.
 # `profile` is a common name of services: `-> search,` continues with `profile when ...`, so a line that begins with it
-# begins a statement only if no more than the name of the profile follows. `test` may also be the name of a service: a
-# statement begins only with `test NAME =`.
+# begins a statement only if no more than the name of the profile follows. `test` and `gate` may be names of services,
+# too: a statement begins only with `test NAME =`.
 _BEGINS = re.compile(
     rf"{_BLANKS}(?:(?:{'|'.join(word for word in KEYWORDS if word != 'profile')})[ \t]+[\"A-Za-z_]|@[A-Za-z_]"
     rf"|profile[ \t]+(?:\"|{NAME}{_BLANKS}(?://|\n|\Z))"
-    rf"|{TEST}[ \t]+{NAME}[ \t]*=(?!=)"
+    rf"|(?:{'|'.join(BESIDE)})[ \t]+{NAME}[ \t]*=(?!=)"
     rf"|call[ \t]*\{{[ \t]*{NAME}[ \t]*(?:,|\}}[ \t]*->))"
 )
 # In the braces of a request, a line that begins with `call NAME` is a step, and not a statement `call a, b -> c`.

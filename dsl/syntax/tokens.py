@@ -25,6 +25,12 @@ TEST = "test"
 """First word of the statements of a file of tests."""
 TEST_ENDING = ".test.adm"
 """The tests of `shop.adm` are in `shop.test.adm` beside it."""
+GATE = "gate"
+"""First word of the statements of a file of gates."""
+GATE_ENDING = ".gates.adm"
+"""The gates of `shop.adm` are in `shop.gates.adm` beside it."""
+BESIDE = {TEST: TEST_ENDING, GATE: GATE_ENDING}
+"""First words of statements that stand in files beside a program -> the ending of such a file."""
 NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
 CONTINUATION = (",", "->")
 """A statement whose line ends in one of these continues in the next line."""

@@ -373,8 +373,23 @@ class Test(NamedTuple):
     span: Span
 
 
+# ---- gates ----
+
+
+class Gate(NamedTuple):
+    """`gate NAME = fail when MEASURE > +10%`."""
+
+    name: Word
+    fails: bool
+    measure: Word
+    added: bool
+    """`+`: the limit is of the change, and not of what HEAD has."""
+    limit: Number | None
+    span: Span
+
+
 Statement = (
-    App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request | Test
+    App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request | Test | Gate
 )
 
 

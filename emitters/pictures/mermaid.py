@@ -33,8 +33,8 @@ def mermaid(program: Program, placement: Placement) -> str:
     lines += [f"  n{index}{_shape(node)}" for index, node in enumerate(whole.nodes)]
     coloured: dict[Side, list[str]] = {Side.INGRESS: [], Side.EGRESS: []}
     for number, edge in enumerate(whole.edges):
-        labels = [f"{_text(', '.join(edge.egress))} at egress"] if edge.egress else []
-        labels += [f"{_text(', '.join(edge.ingress))} at ingress"] if edge.ingress else []
+        labels = [f"{escaped(', '.join(edge.egress))} at egress"] if edge.egress else []
+        labels += [f"{escaped(', '.join(edge.ingress))} at ingress"] if edge.ingress else []
         arrow = f'==>|"{"<br/>".join(labels)}"|' if labels else "-->"
         lines.append(f"  n{edge.source} {arrow} n{edge.destination}")
         if labels:
@@ -45,17 +45,17 @@ def mermaid(program: Program, placement: Placement) -> str:
 
 
 def _shape(node: SceneNode) -> str:
-    label = _text(node.name) + (f" ×{node.replicas}" if node.replicas > 1 else "")
+    label = escaped(node.name) + (f" ×{node.replicas}" if node.replicas > 1 else "")
     if node.external:
         return f'(["{label}"]):::external'
     if node.closed:
         label += "<br/>(closed)"
     if not node.adm:
         return f'["{label}"]:::{"plain" if node.can_host else "cannot"}'
-    rows = [f"{sitting.side}: {_text(sitting.label)}" for sitting in node.policies]
+    rows = [f"{sitting.side}: {escaped(sitting.label)}" for sitting in node.policies]
     return f'[["{"<br/>".join([f"<b>{label}</b>", *rows])}"]]:::adm'
 
 
-def _text(text: str) -> str:
+def escaped(text: str) -> str:
     """Text inside mermaid's quotes: whatever could mean something to mermaid or to HTML becomes a character code."""
     return re.sub(r"[^\w ,:→×-]", lambda match: f"#{ord(match[0])};", text)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import typing
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -15,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.__main__ import main
+from admc.compile import reviewed_plan
 from admc.compile.pipeline import compile_program, load_program
 from admc.exits import CommandError, Exit
 from admc.overhead import rows as rows_module
@@ -23,7 +27,7 @@ from admc.plan.build import build
 from admc.plan.model import Because, Plan
 from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
 from admc.plan.to_json import to_json
-from admc.serve.build import reviewed_plan
+from admc.serve.build.reviewed_plan import placed as placed_by
 from dsl.program import Side
 from tests.admc.programs import SHOP, write
 from tests.properties import examples
@@ -43,7 +47,9 @@ def test_types_and_schema_name_the_same_fields() -> None:
     assert typing.get_type_hints(Plan).keys() == SCHEMA["properties"].keys() == {*SCHEMA["required"], "profile"}
     names = {
         "SourceLine": "line", "InputFile": "input", "Objective": "objective", "Solver": "solver",
-        "PolicyLine": "policy", "AdmPort": "adm_port", "AdmPolicy": "adm_policy", "Because": "because",
+        "PolicyRow": "policy", "PolicyContent": "content", "ServiceRow": "service", "ExternalRow": "external",
+        "CallRow": "call", "PortRow": "port", "LabelRow": "label", "ArgumentRow": "argument", "EffectRow": "effect",
+        "AdmPort": "adm_port", "AdmPolicy": "adm_policy", "Because": "because",
         "AdmPlan": "adm", "Enforcement": "enforcement", "NotTaken": "not_taken", "DecisionPlan": "decision",
         "Closed": "closed", "Assumption": "assumption", "Warned": "warning",
     }  # fmt: skip
@@ -57,7 +63,7 @@ def test_types_and_schema_name_the_same_fields() -> None:
         name: getattr(rows_module, name) for name in overhead
     }
     names |= overhead
-    assert set(names.values()) == SCHEMA["$defs"].keys()
+    assert {*names.values(), "value"} == SCHEMA["$defs"].keys()
     for type_name, name in names.items():
         definition = SCHEMA["$defs"][name]
         assert set(rows[type_name]._fields) == definition["properties"].keys()
@@ -114,7 +120,19 @@ def test_one_row_is_one_line(shop: Plan) -> None:
     rows = [line for line in lines if line.startswith("  ")]
     assert len(rows) == sum(
         len(getattr(shop, name))
-        for name in ("inputs", "policies", "adms", "enforcements", "decisions", "closed", "assumptions", "warnings")
+        for name in (
+            "inputs",
+            "services",
+            "externals",
+            "calls",
+            "policies",
+            "adms",
+            "enforcements",
+            "decisions",
+            "closed",
+            "assumptions",
+            "warnings",
+        )
     )
     for row in rows:
         assert json.loads(row.removesuffix(","))
@@ -153,10 +171,33 @@ def test_the_nearest_plan_is_itself(tmp_path: Path, shop: Plan) -> None:
 # ---- plans of earlier versions ----
 
 
-def older(plan: Plan) -> Plan:
-    """The plan in the form of version 1."""
+VERSION_2 = Path(__file__).with_name("plans") / "shop.version-2.json"
+"""The plan of `SHOP` as the last release with this form wrote it."""
+
+
+def older() -> Plan:
+    """The plan of `SHOP` in the form of version 1."""
+    plan = from_json(VERSION_2.read_bytes())
     levels = tuple(level for level in plan.solver.objectives if level.metric not in ("closed", "hops"))
     return replace(plan, solver=plan.solver._replace(objectives=levels), schema_version=1)
+
+
+def test_a_plan_of_version_2_keeps_its_bytes_and_lacks_what_was_not_recorded(shop: Plan) -> None:
+    content = VERSION_2.read_bytes()
+    plan = from_json(content)
+    assert to_json(plan) == content
+    assert plan.schema_version == 2
+    assert (plan.services, plan.externals, plan.calls) == (None, None, None)
+    assert {policy.content for policy in plan.policies} == {None}
+    assert plan.decisions == shop.decisions
+
+
+def test_a_plan_of_version_2_is_an_earlier_plan_and_is_served(tmp_path: Path, shop: Plan) -> None:
+    assert main(["compile", str(write(tmp_path, SHOP)), "--previous", str(VERSION_2)]) == 0
+    assert read_plan(tmp_path / "policies.plan.json").decisions == shop.decisions
+    program = load_program(tmp_path / "policies.adm")
+    placed = reviewed_plan.checked(tmp_path / "policies.plan.json", from_json(VERSION_2.read_bytes()), program)
+    assert build(program, placed, None).schema_version == 3
 
 
 def test_the_objective_ends_with_closed_destinations_overhead_and_hops(shop: Plan) -> None:
@@ -170,30 +211,82 @@ def test_the_objective_ends_with_closed_destinations_overhead_and_hops(shop: Pla
 
 
 def test_a_plan_of_version_1_is_an_earlier_plan(tmp_path: Path, shop: Plan) -> None:
-    content = to_json(older(shop))
+    content = to_json(older())
     assert b'"hops"' not in content
     read = from_json(content)
-    assert read == older(shop)
+    assert read == older()
     (tmp_path / "older.plan.json").write_bytes(content)
     assert main(["compile", str(write(tmp_path, SHOP)), "--previous", str(tmp_path / "older.plan.json")]) == 0
     written = read_plan(tmp_path / "policies.plan.json")
-    assert written.schema_version == 2
+    assert written.schema_version == 3
     assert written.decisions == shop.decisions
     assert [level.metric for level in written.solver.objectives] == ["adms", "closed", "overhead", "hops", "changes"]
 
 
 def test_a_plan_of_version_1_is_served_and_stays_one(tmp_path: Path, shop: Plan) -> None:
     program = load_program(write(tmp_path, SHOP))
-    plan = older(shop)
+    plan = older()
     placed = reviewed_plan.checked(tmp_path / "policies.plan.json", plan, program)
     again = build(program, placed, None)
     assert again.schema_version == 1
     assert [level.metric for level in again.solver.objectives] == ["adms", "overhead"]
-    assert from_json(to_json(again)).enforcements == shop.enforcements
+    assert from_json(to_json(again)) == again
+    assert again.enforcements == shop.enforcements
     # A plan of version 2 with the levels of version 1 was changed by hand.
     with pytest.raises(CommandError) as refused:
         reviewed_plan.checked(tmp_path / "policies.plan.json", replace(plan, schema_version=2), program)
     assert refused.value.diagnostics[0].code == "ADM853"
+
+
+# ---- a plan that is served ----
+
+EDITS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "app": (lambda plan: plan.update(app="other"), "`app`"),
+    "replicas": (lambda plan: plan["services"][0].update(replicas=9), "`services[0]`"),
+    "a rate": (lambda plan: plan["calls"][0].update(rate=1.5), "`calls[0]`"),
+    "one call less": (lambda plan: plan["calls"].pop(), "4 `calls`"),
+    "an argument": (
+        lambda plan: plan["policies"][0]["content"]["arguments"][0].update(value=401),
+        "`policies[0]`",
+    ),
+    "its type": (lambda plan: plan["policies"][2]["content"]["arguments"][0].update(value=3.0), "`policies[2]`"),
+    "a direction": (
+        lambda plan: plan["policies"][0]["content"]["arguments"][0].update(weaker="added"),
+        "`policies[0]`",
+    ),
+    "a match": (lambda plan: plan["policies"][0]["content"].update(when='path == "/"'), "`policies[0]`"),
+    "sidecars": (lambda plan: plan["adms"][0].update(replicas=7), "`adms[0]`"),
+    "an assumption": (lambda plan: plan["assumptions"].pop(), "`assumptions`"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_served_plan_agrees_with_its_program(tmp_path: Path, shop: Plan, name: str) -> None:
+    write(tmp_path, SHOP)
+    path = tmp_path / "policies.plan.json"
+    path.write_bytes(to_json(shop))
+    placed_by(path, {}, {})
+    edit, said = EDITS[name]
+    document = json.loads(to_json(shop))
+    edit(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(CommandError) as refused:
+        placed_by(path, {}, {})
+    (found,) = refused.value.diagnostics
+    assert found.code == "ADM852"
+    assert said in str(found.cause)
+
+
+def test_a_plan_is_served_if_only_lines_of_the_prelude_and_texts_differ(tmp_path: Path, shop: Plan) -> None:
+    write(tmp_path, SHOP)
+    path = tmp_path / "policies.plan.json"
+    document = json.loads(to_json(shop))
+    for policy in document["policies"]:
+        policy["kind_line"]["line"] += 3
+    document["adms"][0]["because"][0]["text"] = "another text"
+    document["warnings"] = []
+    path.write_text(json.dumps(document))
+    placed_by(path, {}, {})
 
 
 # ---- files that are no plans ----
@@ -228,7 +321,7 @@ def test_what_is_no_plan_says_why(content: bytes, said: str) -> None:
 
 
 def test_a_newer_plan_has_its_own_code(shop: Plan) -> None:
-    error = rejected(to_json(shop).replace(b'"schema_version": 2,', b'"schema_version": 3,', 1))
+    error = rejected(to_json(shop).replace(b'"schema_version": 3,', b'"schema_version": 4,', 1))
     assert error.code == "ADM805"
 
 
@@ -242,6 +335,97 @@ def test_a_wrong_field_is_named(shop: Plan) -> None:
     document = json.loads(to_json(shop))
     document["enforcements"][0]["port"] = 80.5
     assert "`enforcements[0].port` must be a whole number" in str(rejected(json.dumps(document).encode()))
+
+
+HOSTILE: dict[str, tuple[Callable[[Any], object], str]] = {
+    "services": (lambda plan: plan.pop("services"), "lacks `services`"),
+    "null services": (lambda plan: plan.update(services=None), "`services` must be a list"),
+    "null calls": (lambda plan: plan.update(calls=None), "`calls` must be a list"),
+    "null content": (lambda plan: plan["policies"][0].update(content=None), "`policies[0].content` must be an object"),
+    "no content": (lambda plan: plan["policies"][0].pop("content"), "`policies[0]` lacks `content`"),
+    "two services": (lambda plan: plan["services"].append(plan["services"][0]), "`services[5]` repeats `frontend`"),
+    "a service that is external": (
+        lambda plan: plan["externals"].append({**plan["externals"][0], "name": "geo"}),
+        "repeats `geo`",
+    ),
+    "two calls": (lambda plan: plan["calls"].append(plan["calls"][0]), "`calls[5]` repeats `internet, frontend, 8080`"),
+    "two policies": (lambda plan: plan["policies"].append(plan["policies"][0]), "`policies[4]` repeats `quota`"),
+    "two decisions": (lambda plan: plan["decisions"].append(plan["decisions"][0]), "repeats `quota, "),
+    "two arguments": (
+        lambda plan: plan["policies"][0]["content"]["arguments"].append(plan["policies"][0]["content"]["arguments"][0]),
+        "`policies[0].content.arguments[3]` repeats `requests`",
+    ),
+    "a call of a stranger": (lambda plan: plan["calls"][0].update(source="x" * 99), f"names `{'x' * 37}...`, which"),
+    "a call to another port": (lambda plan: plan["calls"][0].update(port=1), "`calls[0].port` is no port of `"),
+    "an unknown sender": (
+        lambda plan: plan["policies"][1]["content"].update(sources=["nobody-here"]),
+        "`policies[1].content.sources[0]` names `nobody-here`",
+    ),
+    "an unknown policy": (
+        lambda plan: plan["enforcements"][0].update(policy="no"),
+        "`enforcements[0].policy` names `no`",
+    ),
+    "an unknown host": (lambda plan: plan["adms"][0].update(service="no"), "`adms[0].service` names `no`"),
+    "garbage": (lambda plan: plan["policies"][0]["content"].update(when="path =="), "`policies[0].content.when` is no"),
+    "deep garbage": (lambda plan: plan["policies"][0]["content"].update(when="(" * 99_999), "is no match: "),
+    "another form": (
+        lambda plan: plan["policies"][0]["content"].update(when='(path == "/")'),
+        "is no match: it is not in canonical form",
+    ),
+    "a wrong direction": (
+        lambda plan: plan["policies"][0]["content"]["arguments"][0].update(weaker="up"),
+        "weaker` must be `more` or `less` or `added` or `removed`",
+    ),
+    "an object as a value": (
+        lambda plan: plan["policies"][0]["content"]["arguments"][0].update(value={}),
+        "arguments[0].value` must be a number",
+    ),
+    "a huge number": (
+        lambda plan: plan["policies"][0]["content"]["arguments"][0].update(value=1 << 200),
+        "arguments[0].value` must be a number",
+    ),
+    "deep lists": (
+        lambda plan: plan["policies"][0]["content"]["arguments"][0].update(value=nested(400)),
+        "must be a number",
+    ),
+    "half of a character": (lambda plan: plan.update(app="a\ud800"), "half of a character"),
+}
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_plan_whose_rows_do_not_fit_together_is_refused(shop: Plan, name: str) -> None:
+    document = json.loads(to_json(shop))
+    spoil, said = HOSTILE[name]
+    spoil(document)
+    error = rejected(json.dumps(document).encode())
+    assert said in str(error)
+    assert error.code == "ADM804"
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 5000])
+def test_an_argument_is_a_finite_number(shop: Plan, value: str) -> None:
+    text = re.sub(r'"value": 400\b', f'"value": {value}', to_json(shop).decode(), count=1)
+    assert value in text
+    rejected(text.encode())
+
+
+@pytest.mark.parametrize("name", ["services", "externals", "calls"])
+def test_an_older_plan_has_no_newer_fields(name: str) -> None:
+    document = json.loads(VERSION_2.read_bytes())
+    assert f"unknown field `{name}`" in str(rejected(json.dumps({**document, name: []}).encode()))
+
+
+def test_an_older_plan_has_no_content_of_policies(shop: Plan) -> None:
+    document = json.loads(VERSION_2.read_bytes())
+    document["policies"][1] = json.loads(to_json(shop))["policies"][1]
+    assert "`policies[1]` has an unknown field `content`" in str(rejected(json.dumps(document).encode()))
 
 
 @examples(60)

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from admc.cli.output import render
 from admc.render.report import Format, Report, counts
+from admc.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.text import SourceText, Span
 from tests.admc.cases import CASES
@@ -64,13 +67,43 @@ def test_no_input_takes_over_the_output(report: Report) -> None:
         assert json.loads(render(report, format_))
 
 
-@examples(100)
-@given(st.text(max_size=200))
+pieces = st.lists(
+    st.sampled_from(
+        ["`", "``", "|", "\\", "<b>", "@all", "#1", "**", "_", "[x](y)", "www.x.y", "a", " ", "\n", "![", "&lt;"]
+    )
+    | st.text(max_size=5),
+    max_size=12,
+).map("".join)
+
+
+def inline(markdown: str) -> list[Token]:
+    """The elements of a paragraph or a cell, for which the text is parsed as a code host does."""
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(markdown)
+    return [child for token in tokens for child in token.children or []]
+
+
+@examples(300)
+@given(pieces)
 def test_markdown_shows_no_markup_of_the_user(message: str) -> None:
+    """All of a message is there, as text or code, and nothing of it that a code host takes for a name is text."""
     from admc.render.markdown import prose
 
-    outside_code = re.sub(r"`[^`]*`", "", prose(message))
-    assert not re.search(r"(?<!\\)(?:\\\\)*[<>\[\]*_|@#&]", outside_code)
+    found = inline(f"x {prose(message)} x")
+    assert {token.type for token in found} <= {"text", "code_inline", "text_special"}
+    shown = "".join(token.content for token in found).replace("`", "").replace(" ", "")
+    assert shown == f"x{visible(message)}x".replace("`", "").replace(" ", "")
+    assert not re.search(r"@|#\d|://|www\.", "".join(token.content for token in found if token.type != "code_inline"))
+
+
+@examples(300)
+@given(pieces)
+def test_a_cell_of_a_table_ends_where_it_should(message: str) -> None:
+    from admc.render.markdown import cell, code, prose
+
+    for shown in (prose(message), code(message)) if message.strip() else ():
+        table = f"| a | b |\n|---|---|\n| x{cell(shown)}x | y |\n"
+        outside, inside = inline(f"x{shown}x\n"), inline(table)[2:]
+        assert [token.content for token in inside] == [*(token.content for token in outside), "y"]
 
 
 def test_that_there_may_be_more_than_is_shown_is_said() -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admc import decimals
 from admc.overhead.profile_import import fit
 from admc.overhead.profiles import amounts, vocabulary, write
 from admc.overhead.profiles.law import Amount, Function, function, independent, total
 from admc.overhead.profiles.profile import CPU, LATENCY, law
-from admc.render import decimals
 from tests.overhead.documents import profile
 
 HOP = profile().hops[0]

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.compile.pipeline import folder_of, load_program, overhead_of, place_program
+from admc.compile.reviewed_plan import checked
 from admc.emit.emission import addresses_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.build import build
 from admc.plan.read import PlanFormatError, from_json, read_plan
 from admc.plan.to_json import to_json
-from admc.serve.build import reviewed_plan
-from admc.serve.build.reviewed_plan import recording
+from admc.serve.build.reviewed_plan import placed, recording
 from admc.serve.file_watch import look
 from admc.serve.state_dir.store import Recipe
 from dsl.collector import no_collection
@@ -106,7 +106,7 @@ def read(source: Source, endpoints: Sequence[bytes], *, with_recipe: bool = Fals
     contents: dict[str, bytes] = {}
     try:
         if source.is_plan:
-            program, placement = reviewed_plan.placed(source.path, stats, contents, source.include)
+            program, placement = placed(source.path, stats, contents, source.include)
         else:
             program, placement = _compiled(source, stats, contents)
         state, findings = _with_usable_endpoints(source, program, placement, endpoints)
@@ -144,7 +144,7 @@ def restored(source: Source, recipe: Recipe) -> State:
         plan = from_json(recipe.plan)
     except PlanFormatError as error:
         raise wrong_usage("ADM854", "the stored plan cannot be used", cause=str(error)) from error
-    placement = reviewed_plan.checked(main, plan, program)
+    placement = checked(main, plan, program)
     source = source._replace(mode=Mode(recipe.mode))
     return _with_usable_endpoints(source, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[
         0

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
+from admc.codes.differences import CODES as DIFFERENCES
+from admc.codes.gates import CODES as GATES
 from admc.overhead.codes import CODES as PROFILES
 from admc.program_tests.codes import CODES as TESTS
 
@@ -331,8 +333,8 @@ _USAGE = {
     "ADM852": Code(
         "the plan was not made from these files",
         "A plan names the files of its program with digests. `admc serve` reads the program beside the plan, and "
-        "serves the plan only if every file is the one that it was made from. A running server continues with its "
-        "active state.",
+        "serves the plan only if every file is the one that it was made from, and if what the plan repeats of the "
+        "program is what the program says. A running server continues with its active state.",
         good="admc compile policies.adm\nadmc serve policies.plan.json --xds 127.0.0.1:18000 --plaintext",
     ),
     "ADM853": Code(
@@ -384,7 +386,7 @@ _BUG = {
 OWN: Mapping[str, Code] = {
     **_PLACEMENT,
     **_USAGE,
-    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES}.items()},
+    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES}.items()},
     **_BUG,
 }
 

@@ -34,3 +34,15 @@ def significant(value: Fraction, digits: int = 5) -> str:
         size *= 10
         places += 1
     return fixed(value, places)
+
+
+def percent(difference: int, before: int) -> str:
+    """A difference in per cent; empty where nothing changes, and where there was nothing.
+
+    >>> percent(1, 3), percent(-1, 8), percent(5, 0)
+    ('+33.3%', '-12.5%', '')
+    """
+    if not before or not difference:
+        return ""
+    tenths = round(Fraction(1000 * difference, before))
+    return f"{'-' if tenths < 0 else '+'}{abs(tenths) // 10}.{abs(tenths) % 10}%"

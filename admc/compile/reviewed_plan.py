@@ -1,0 +1,130 @@
+"""Whether a plan fits the program that it names: it is then used with its own decisions, not with those that the solver
+would make today.
+
+A plan names its input files with digests, and holds its decisions. Both are checked. Every file must have its digest.
+The decisions become a placement again, and the verifier must accept it: an edited plan cannot leave a policy out. What
+a plan repeats of its program must be what the program says (`admc/plan/agreement.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from admc.compile.pipeline import costs_of, expressible, folder_of
+from admc.exits import CommandError, wrong_usage
+from admc.plan.agreement import disagreement
+from admc.plan.model import FIRST_WITH_CONTENTS
+from solver.placement import Adm, Decision, ObjectiveValue, Placement
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from admc.plan.model import Plan
+    from dsl.program import Program
+
+SHOWN = 3
+
+
+def checked(path: Path, plan: Plan, program: Program) -> Placement:
+    """The placement of a plan, if the verifier accepts it for this program. Raises `CommandError`."""
+    _same_files(path, plan, program)
+    _same_profile(path, plan, program)
+    placement = _placement(path, plan, program)
+    from solver.rules.options import decision_points
+    from solver.verify.verifier import verify
+
+    costs = costs_of(program, decision_points(program) if program.profile else (), folder_of(path))
+    violations = verify(program, placement, costs, older_levels=plan.schema_version == 1)
+    if violations:
+        messages = "; ".join(violation.message for violation in violations[:SHOWN])
+        raise unfit(path, messages, "compile again to write a new one; a plan must not be edited", code="ADM853")
+    expressible(program, placement, folder_of(path))
+    return placement
+
+
+def same_contents(path: Path, plan: Plan, anew: Plan) -> None:
+    """What a plan repeats of its program, and what follows from its decisions, is what was reviewed: as in the plan
+    that its program and its decisions give `anew`. Raises `CommandError`."""
+    if plan.schema_version < FIRST_WITH_CONTENTS:
+        return
+    differing = disagreement(plan, anew)
+    if differing is not None:
+        hint = f"compile again: `admc compile {plan.inputs[0].path} --previous {path.name}`; do not edit a plan"
+        raise unfit(path, f"{differing}: it was edited, or made by a release in which a kind is another one", hint)
+
+
+def _same_files(path: Path, plan: Plan, program: Program) -> None:
+    wanted = {item.path: item.sha256 for item in plan.inputs}
+    found = {item.path: item.sha256 for item in program.inputs}
+    others = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    if others:
+        names = ", ".join(f"`{name}`" for name in others[:SHOWN])
+        raise unfit(
+            path,
+            f"{names} {'has' if len(others) == 1 else 'have'} changed since",
+            "compile again to write a new plan, or put back what it was made from",
+        )
+
+
+def _same_profile(path: Path, plan: Plan, program: Program) -> None:
+    """A profile that admc brings is no file of the program, and may be another one in another release."""
+    if plan.profile is None and program.profile is None:
+        return
+    from admc.overhead.profiles.source import profile_of
+
+    found = profile_of(program, folder_of(path))
+    if (found and found.sha256) != (plan.profile and plan.profile.sha256):
+        named = found.named if found is not None else "none"
+        raise unfit(
+            path,
+            f"the profile `{named}` has changed since",
+            "compile again to write a new plan: costs are estimated by other figures now",
+        )
+
+
+def _placement(path: Path, plan: Plan, program: Program) -> Placement:
+    """The plan's decisions as a placement. The reasons stay in the plan, since the server does not need them."""
+    calls = {(call.source, call.destination, call.port.number): index for index, call in enumerate(program.calls)}
+    covered: dict[tuple[str, str], set[int]] = {}
+    for row in plan.enforcements:
+        index = calls.get((row.source, row.destination, row.port))
+        if index is not None:
+            covered.setdefault((row.policy, row.destination), set()).add(index)
+        elif row.source != "*":
+            raise unfit(
+                path,
+                f"it enforces `{row.policy}` on a call from `{row.source}` to port {row.port} of `{row.destination}`, "
+                "which the program does not have",
+                "compile again to write a new one",
+                code="ADM853",
+            )
+    decisions = tuple(
+        Decision(
+            row.policy,
+            row.destination,
+            row.sides,
+            tuple(sorted(covered.get((row.policy, row.destination), ()))),
+            {refused.side: None for refused in row.not_taken},
+            open=row.open,
+            ports=row.ports,
+            closes=row.closes,
+        )
+        for row in plan.decisions
+    )
+    from dsl.program import Side
+
+    adms = tuple(
+        Adm(
+            adm.service,
+            tuple(item.policy for item in adm.policies if item.side is Side.INGRESS),
+            tuple(item.policy for item in adm.policies if item.side is Side.EGRESS),
+        )
+        for adm in plan.adms
+    )
+    levels = tuple(ObjectiveValue(level.metric, level.value or 0, level.bound or 0) for level in plan.solver.objectives)
+    return Placement(decisions, adms, tuple(item.destination for item in plan.closed), plan.solver.status, levels)
+
+
+def unfit(path: Path, cause: str, hint: str, *, code: str = "ADM852") -> CommandError:
+    what = "was not made from the files beside it" if code == "ADM852" else "is no correct placement of its program"
+    return wrong_usage(code, f"the plan `{path}` {what}", cause=cause, hint=hint)

@@ -1,0 +1,1 @@
+"""What changes between two plans, for a review."""

@@ -1,0 +1,138 @@
+"""A program as elements that come, go and change one by one: a service, a call, a policy, the order of the policies.
+
+    statements -> [Elements] -> changes
+
+A statement about several names (`call a -> b, c`) is several elements, so a call that is added to it is one change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from dsl.loader import Statements
+from dsl.syntax import tree
+from dsl.text import Span
+
+ORDER: Final = ("order", "")
+PROFILE: Final = ("profile", "")
+_ORDERED: Final = "policy"
+
+Key = tuple[str, str]
+"""The keyword of an element, and its name."""
+
+
+class Element(NamedTuple):
+    statement: tree.Statement
+    shape: object
+    """Equal for two elements that say the same, wherever they stand."""
+    span: Span
+
+
+class Elements(NamedTuple):
+    """One program. `order` has the names of its policies as declared."""
+
+    by_key: Mapping[Key, Element]
+    order: tuple[str, ...]
+    given: Statements
+
+
+class Change(NamedTuple):
+    """One element that came, went or changed; None where a side lacks it."""
+
+    key: Key
+    base: Element | None
+    head: Element | None
+
+    @property
+    def verb(self) -> str:
+        if self.base is None:
+            return "came"
+        return "went" if self.head is None else "changed"
+
+
+def elements_of(given: Statements) -> Elements:
+    found: dict[Key, Element] = {}
+    order: list[str] = []
+    for statement in given.statements:
+        for key, single in _single(statement):
+            if key[0] == _ORDERED:
+                order.append(key[1])
+            element = Element(single, (_shape(single), _content(single, given)), single.span)
+            found[_unused(key, found)] = element
+    return Elements(found, tuple(order), given)
+
+
+def changes(base: Elements, head: Elements) -> tuple[Change, ...]:
+    """What differs, in canonical order. The name of the application is no change: it decides nothing."""
+    found = []
+    for key in sorted(base.by_key.keys() | head.by_key.keys()):
+        one, other = base.by_key.get(key), head.by_key.get(key)
+        if one is None or other is None or one.shape != other.shape:
+            found.append(Change(key, one, other))
+    common = set(base.order) & set(head.order)
+    if [name for name in base.order if name in common] != [name for name in head.order if name in common]:
+        found.append(Change(ORDER, None, None))
+    return tuple(change for change in found if change.key[0] != "app")
+
+
+def _single(statement: tree.Statement) -> Iterator[tuple[Key, tree.Statement]]:
+    if isinstance(statement, tree.Service | tree.External):
+        word = "service" if isinstance(statement, tree.Service) else "external"
+        for name in statement.names:
+            yield (word, name.text), statement._replace(names=(name,), span=_from(name.span, statement.span))
+    elif isinstance(statement, tree.Call):
+        for source in statement.sources:
+            for callee in statement.destinations:
+                span = statement.span if len(statement.destinations) == 1 else callee.span
+                single = statement._replace(sources=(source,), destinations=(callee,), span=span)
+                yield ("call", f"{source.text} -> {_callee(callee)}"), single
+    elif isinstance(statement, tree.Kind | tree.Policy | tree.Request):
+        yield (type(statement).__name__.lower(), statement.name.text), statement
+    elif isinstance(statement, tree.Pin):
+        scope = "" if statement.scope is None else f" on {_words(statement.scope.span)}"
+        yield ("pin", f"{statement.policy.text} at {statement.side.text}{scope}"), statement
+    elif isinstance(statement, tree.Objective | tree.Profile | tree.App):
+        yield (type(statement).__name__.lower(), ""), statement
+
+
+def _unused(key: Key, used: Mapping[Key, Element]) -> Key:
+    """The key itself, or with a number: two pins may be the same line."""
+    word, name = key
+    number = 2
+    while key in used:
+        key = (word, f"{name} ({number})")
+        number += 1
+    return key
+
+
+def _from(first: Span, whole: Span) -> Span:
+    """The line of one name among several, which may stand on lines of their own."""
+    return first if first.line != whole.line else whole
+
+
+def _callee(callee: tree.Reference) -> str:
+    port = "" if callee.port is None else f":{callee.port.text}"
+    return f"{callee.name.text}{port}"
+
+
+def _words(span: Span) -> str:
+    return " ".join(span.text.split())
+
+
+def _shape(node: object) -> object:
+    """A part of the tree without its places."""
+    if isinstance(node, tuple):
+        names = getattr(node, "_fields", None)
+        if names is None:
+            return tuple(_shape(item) for item in node)
+        items = zip(names, node, strict=True)
+        return (type(node).__name__, *(_shape(item) for name, item in items if name != "span"))
+    return node
+
+
+def _content(statement: tree.Statement, given: Statements) -> bytes | None:
+    """The file of a profile: it decides costs. No other file decides where a policy is enforced."""
+    if not isinstance(statement, tree.Profile) or not isinstance(statement.named, tree.String):
+        return None
+    return given.read(statement.named.value)

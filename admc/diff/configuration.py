@@ -1,0 +1,114 @@
+"""What the configuration of an ADM depends on, as far as a plan records it.
+
+    plan -> {service: value}: equal values mean the same configuration, but for addresses
+
+A hop is one direction and port of an ADM. Its configuration follows from its policies, in their order, and from the
+port; at ingress also from who is in scope, since the ADM tells callers apart; at egress to an external from the
+external's addresses. Policies that commute may stand in another order here and be no other policies for a request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.program import Side, callee
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from admc.plan.model import ArgumentRow, DecisionPlan, ExternalRow, Plan, PolicyRow, PortRow, ServiceRow
+
+
+class Hop(NamedTuple):
+    side: Side
+    destination: str
+    port: int
+
+
+Configuration = tuple[tuple[Hop, object], ...]
+
+
+def configurations(plan: Plan, of: Collection[str]) -> dict[str, Configuration]:
+    """Of the ADMs of these services."""
+    names = _names_of_hops(plan, of)
+    parts = _Parts(plan)
+    return {
+        service: tuple((hop, parts.of(service, hop, names[service][hop])) for hop in sorted(names.get(service, ())))
+        for service in of
+    }
+
+
+def _names_of_hops(plan: Plan, of: Collection[str]) -> dict[str, dict[Hop, set[str]]]:
+    found: dict[str, dict[Hop, set[str]]] = {}
+    for decision in plan.decisions:
+        if Side.INGRESS in decision.sides and decision.destination in of:
+            for hop in _ingress(decision):
+                found.setdefault(decision.destination, {}).setdefault(hop, set()).add(decision.policy)
+    for row in plan.enforcements:
+        if row.side is Side.EGRESS and row.service in of:
+            hop = Hop(row.side, row.destination, row.port)
+            found.setdefault(row.service, {}).setdefault(hop, set()).add(row.policy)
+    return found
+
+
+def _ingress(decision: DecisionPlan) -> list[Hop]:
+    return [Hop(Side.INGRESS, decision.destination, number) for number in decision.ports]
+
+
+class _Parts:
+    """The parts of configurations, each made once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._position = {row.name: index for index, row in enumerate(plan.policies)}
+        self._policies = {row.name: row for row in plan.policies}
+        self._services = {row.name: row for row in plan.services or ()}
+        self._externals = {row.name: row for row in plan.externals or ()}
+        self._made: dict[tuple[str, Side], object] = {}
+
+    def of(self, service: str, hop: Hop, names: Collection[str]) -> object:
+        ordered = sorted(names, key=lambda name: self._position[name])
+        policies = tuple(self._policy(name, hop.side) for name in ordered)
+        return policies, self._port(hop), self._replicas(service, hop, ordered), self._outside(hop)
+
+    def _policy(self, name: str, side: Side) -> object:
+        made = self._made.get((name, side))
+        if made is None:
+            made = self._made[name, side] = self._content(self._policies[name], side)
+        return made
+
+    def _content(self, row: PolicyRow, side: Side) -> object:
+        content = row.content
+        if content is None:
+            return row.name, row.kind
+        scope = (content.open, content.sources, content.excluded) if side is Side.INGRESS else ()
+        arguments = tuple((each.name, each.value, each.sha256, self._called(each)) for each in content.arguments)
+        return row.name, row.kind, arguments, content.when, content.template_sha256, scope
+
+    def _called(self, argument: ArgumentRow) -> object:
+        """The ports and hosts of a service that the ADM itself calls."""
+        if argument.type != "service":
+            return None
+        name, _port = callee(str(argument.value))
+        service, external = self._services.get(name), self._externals.get(name)
+        return (service and service.ports, external and (external.ports, external.hosts))
+
+    def _port(self, hop: Hop) -> PortRow | None:
+        row: ServiceRow | ExternalRow | None = self._services.get(hop.destination) or self._externals.get(
+            hop.destination
+        )
+        return None if row is None else next((port for port in row.ports if port.number == hop.port), None)
+
+    def _replicas(self, service: str, hop: Hop, names: Collection[str]) -> object:
+        """Of the ADM, if they share a limit; and whether the destination has several, where the sender chooses one."""
+        contents = [content for name in names if (content := self._policies[name].content) is not None]
+        shared = any(content.state and not content.per_replica for content in contents)
+        chosen = any(content.sides == (Side.EGRESS,) for content in contents)
+        own, destination = self._services.get(service), self._services.get(hop.destination)
+        return (
+            own.replicas if shared and own is not None else None,
+            destination.replicas > 1 if chosen and destination is not None else None,
+        )
+
+    def _outside(self, hop: Hop) -> object:
+        row = self._externals.get(hop.destination)
+        return None if row is None else (row.hosts, row.cidrs)

@@ -1,0 +1,42 @@
+"""What all ADMs cost on both sides: only by one profile, since figures of two are not comparable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from admc.diff.model import Cost, CostLine
+from admc.overhead.rows import AmountRow
+from admc.typed_json import Signed
+
+if TYPE_CHECKING:
+    from admc.overhead.rows import TotalsRow
+    from admc.plan.model import Plan
+
+NO_PROFILE: Final = "no profile"
+TWO_PROFILES: Final = "two profiles"
+NOT_RECORDED: Final = "not recorded"
+_METRICS: Final = ("cpu", "memory", "latency_per_second")
+_NOTHING: Final = AmountRow(0, None, False)
+
+
+def cost(base: Plan | None, head: Plan, *, new: bool) -> Cost:
+    """`base` is None where there is no plan of BASE; `new`: because there is no program, which costs nothing."""
+    if head.profile is None:
+        return Cost(NO_PROFILE, None, ())
+    if base is None and not new:
+        return Cost(NOT_RECORDED, None, ())
+    if base is not None and base.profile is None:
+        return Cost(NO_PROFILE, None, ())
+    if base is not None and base.profile is not None and base.profile.sha256 != head.profile.sha256:
+        return Cost(TWO_PROFILES, None, ())
+    if head.overhead is None or (base is not None and base.overhead is None):
+        return Cost(NOT_RECORDED, None, ())
+    before = None if base is None or base.overhead is None else base.overhead.totals.plan
+    after = head.overhead.totals.plan
+    return Cost(None, head.profile, tuple(_line(metric, before, after) for metric in _METRICS))
+
+
+def _line(metric: str, before: TotalsRow | None, after: TotalsRow) -> CostLine:
+    old: AmountRow = _NOTHING if before is None else getattr(before, metric)
+    new: AmountRow = getattr(after, metric)
+    return CostLine(metric, old, new, Signed(new.value - old.value))

@@ -1,0 +1,65 @@
+"""Which policy of HEAD is which of BASE, so that a rename is no change.
+
+A policy keeps its name, or it is renamed: its unique partner, with another name, does the same to the same requests.
+Calls are the same by source, destination and port, and decisions by policy and destination. Lines, paths and digests of
+a program are no part of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+
+from admc.diff.model import Rename
+from admc.plan.model import Plan, PolicyContent, PolicyRow
+from admc.typed_json import Plain
+
+
+def renames(base: Plan, head: Plan) -> tuple[Rename, ...]:
+    """Policies of BASE whose only equal under another name is one policy of HEAD, by BASE's name."""
+    old = {row.name for row in base.policies}
+    new = {row.name for row in head.policies}
+    before = _by_meaning(base, (row for row in base.policies if row.name not in new))
+    after = _by_meaning(head, (row for row in head.policies if row.name not in old))
+    found = (
+        Rename(names[0], after[meaning][0])
+        for meaning, names in before.items()
+        if len(names) == 1 and len(after.get(meaning, ())) == 1
+    )
+    return tuple(sorted(found))
+
+
+def partners(base: Plan, head: Plan, renamed: Iterable[Rename]) -> Mapping[str, str]:
+    """BASE's name -> HEAD's name of each policy that both plans have."""
+    new = {row.name for row in head.policies}
+    return {row.name: row.name for row in base.policies if row.name in new} | dict(renamed)
+
+
+def _by_meaning(plan: Plan, rows: Iterable[PolicyRow]) -> dict[Hashable, list[str]]:
+    """Names of policies by what they do to which requests. Without a record of that, a policy has no equal."""
+    chosen = {row.name: row.content for row in rows if row.content is not None}
+    if not chosen:
+        return {}
+    calls: dict[str, set[tuple[str, str, int]]] = {name: set() for name in chosen}
+    for policy, source, destination, port, *_ in plan.enforcements:
+        if policy in calls:
+            calls[policy].add((source, destination, port))
+    kinds = {row.name: row.kind for row in plan.policies}
+    found: dict[Hashable, list[str]] = {}
+    for name, content in chosen.items():
+        found.setdefault((kinds[name], meaning(content), frozenset(calls[name])), []).append(name)
+    return found
+
+
+def meaning(content: PolicyContent) -> PolicyContent:
+    """The content without what is no difference: the paths of files, the sides, and the order of callers."""
+    return content._replace(
+        arguments=tuple(
+            argument._replace(value=Plain(None))
+            if argument.sha256 is not None
+            else argument._replace(value=Plain(tuple(sorted(map(str, argument.value)))))
+            if argument.type == "[caller]" and isinstance(argument.value, tuple)
+            else argument
+            for argument in content.arguments
+        ),
+        sides=(),
+    )

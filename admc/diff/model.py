@@ -1,0 +1,312 @@
+"""The difference of two plans: what a reviewer, a gate, a comment and a page read.
+
+    plan, plan -> [Diff] -> text | JSON | Markdown | SARIF | JUnit | annotations | gates | report
+
+Every list is in canonical order, and nothing in it depends on the machine, the clock or the working directory.
+`admc/diff.schema.json` is the published form; `docs/diff.md` says what each field means. BASE is what is in force,
+HEAD is what is proposed. *Weaker* is any finding of `WEAKER`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from admc.overhead.rows import AmountRow, ProfileRow
+from admc.plan.model import SourceLine
+from admc.typed_json import Signed
+from dsl.program import Side
+
+SCHEMA_VERSION: Final = 1
+
+
+class Word(StrEnum):
+    """What becomes of the protection of a request, from the worst to what is no loss."""
+
+    # Weaker.
+    LOST = "lost"
+    """A policy is no longer met, though the call is still there."""
+    NARROWED = "narrowed"
+    """`when` holds for fewer requests."""
+    LOOSENED = "loosened"
+    """An argument went the way that its kind calls weaker, or a guard admits one more."""
+    RESTS_ON_MORE = "rests on more"
+    """A new assumption."""
+    REORDERED = "reordered"
+    """Two policies that do not commute."""
+    UNCLEAR = "unclear"
+    """Something changes, and no direction is proven."""
+    # Stricter.
+    REFUSED = "refused"
+    """A guard refuses a declared call: it will break."""
+    GAINED = "gained"
+    WIDENED = "widened"
+    TIGHTENED = "tightened"
+    RESTS_ON_LESS = "rests on less"
+    # Neither.
+    GONE_WITH_ITS_CALL = "gone with its call"
+
+
+WEAKER: Final = (Word.LOST, Word.NARROWED, Word.LOOSENED, Word.RESTS_ON_MORE, Word.REORDERED, Word.UNCLEAR)
+STRICTER: Final = (Word.REFUSED, Word.GAINED, Word.WIDENED, Word.TIGHTENED, Word.RESTS_ON_LESS)
+
+
+class How(StrEnum):
+    """Where the plan of a side is from."""
+
+    PLAN = "plan"
+    """A plan was named."""
+    BESIDE = "beside"
+    """The plan beside the program, which fits it."""
+    COMPILED = "compiled"
+    NOTHING = "nothing"
+    """BASE has no such program: all is new."""
+    BROKEN = "broken"
+    """BASE has such a program, and there is no plan of it: it has errors, or no placement."""
+
+
+class Taken(NamedTuple):
+    """One side of the comparison, as it was taken."""
+
+    name: str
+    """As given on the command line."""
+    path: str
+    """Of the program or the plan, in its repository if `commit` is given."""
+    commit: str | None
+    """The full id of the commit from which it was read; None: from the working tree."""
+    how: How
+    why: str | None
+    """Why it was compiled instead of taken as a plan; what is wrong with a broken one."""
+    schema_version: int | None
+    """Of its plan. None without a plan."""
+    inputs_sha256: str | None
+    """One digest over the digests of all input files: equal digests mean equal programs."""
+
+
+class CallName(NamedTuple):
+    """A call; `*` as source stands for all callers that the program does not declare."""
+
+    source: str
+    destination: str
+    port: int
+
+
+class Change(NamedTuple):
+    """One argument, match or list, before and after, as it could stand in a program."""
+
+    what: str
+    """The name of the argument; `when`, `callers`, `kind`, `template`, ..."""
+    base: str | None
+    head: str | None
+
+
+class Finding(NamedTuple):
+    """One policy that changes in one way for some calls."""
+
+    word: Word
+    policy: str
+    """Its name in HEAD, or in BASE where HEAD lacks it. Empty where no policy is concerned (`rests on`)."""
+    other: str | None
+    """The second policy of `reordered`."""
+    calls: tuple[CallName, ...]
+    text: str
+    """One sentence in plain words, without the word and the calls."""
+    change: Change | None
+    base_line: SourceLine | None
+    head_line: SourceLine | None
+
+
+class Rename(NamedTuple):
+    base: str
+    head: str
+
+
+class AdmChange(NamedTuple):
+    """An ADM that comes, goes or changes. `replicas` and `policies` of a side that lacks it: 0 and none."""
+
+    service: str
+    base_replicas: int
+    head_replicas: int
+    base_policies: tuple[str, ...]
+    head_policies: tuple[str, ...]
+
+
+class Cause(NamedTuple):
+    """Why a decision moved."""
+
+    text: str
+    lines: tuple[SourceLine, ...]
+    complete: bool
+    """False: the effort ended the search, and the cause is one of these, or several."""
+
+
+class Move(NamedTuple):
+    """A decision of which the side, and so the hosts, changed."""
+
+    policy: str
+    destination: str
+    base_sides: tuple[Side, ...]
+    head_sides: tuple[Side, ...]
+    base_hosts: tuple[str, ...]
+    head_hosts: tuple[str, ...]
+    cause: Cause | None
+    """None where the programs are not known, or the search was left out."""
+
+
+class Restart(NamedTuple):
+    """Pods of a service that restart, since an ADM comes to them or leaves them."""
+
+    service: str
+    pods: int
+    comes: bool
+    """An ADM comes: before the steps. It goes: after them."""
+
+
+class PolicyAction(StrEnum):
+    CLOSE = "close"
+    OPEN = "open"
+    CHANGE = "change"
+
+
+class NetworkPolicyChange(NamedTuple):
+    destination: str
+    action: PolicyAction
+    came: tuple[str, ...]
+    """Senders that it admits from now on."""
+    went: tuple[str, ...]
+
+
+class PortChange(NamedTuple):
+    """A port of which the traffic is newly redirected to an ADM, or no longer."""
+
+    service: str
+    direction: Side
+    destination: str
+    port: int
+    comes: bool
+
+
+class Steps(NamedTuple):
+    """How the server takes the change (docs/rollout.md)."""
+
+    steps: int
+    waits: int
+    refused: str | None
+    """Why no steps lead to HEAD safely, if that is so."""
+
+
+class Rollout(NamedTuple):
+    restarts: tuple[Restart, ...]
+    redirection: tuple[PortChange, ...]
+    network_policies: tuple[NetworkPolicyChange, ...]
+    configuration_only: tuple[str, ...]
+    """Services whose ADM gets another configuration, and no restart."""
+    steps: Steps | None
+    """None where the programs are not known."""
+
+
+class Counts(NamedTuple):
+    adms: int
+    sidecars: int
+    decisions: int
+    closed: int
+
+
+class Level(NamedTuple):
+    """One level of the objective on both sides; None where a side lacks it or a figure."""
+
+    metric: str
+    base: int | None
+    head: int | None
+
+
+class CostLine(NamedTuple):
+    """One figure of all ADMs. Units as in a plan."""
+
+    metric: str
+    """`cpu`, `memory` or `latency_per_second`."""
+    base: AmountRow
+    head: AmountRow
+    change: Signed
+
+
+class Cost(NamedTuple):
+    """Both sides by one profile; `reason` says why there are no figures, and the rest is then empty."""
+
+    reason: str | None
+    """`no profile`, `two profiles`, or `not recorded`."""
+    profile: ProfileRow | None
+    lines: tuple[CostLine, ...]
+
+
+class Gap(NamedTuple):
+    """How far a placement may be from the best, for each level that is not proven; empty if it is optimal."""
+
+    base: tuple[Level, ...]
+    """`base` is the value, and `head` is the bound, of BASE's plan."""
+    head: tuple[Level, ...]
+
+
+class Named(NamedTuple):
+    """Something of the program that came, went or changed: a service, an external, a call, a policy or a file."""
+
+    kind: str
+    """`service`, `external`, `call`, `policy`, `file`."""
+    name: str
+    change: str
+    """`came`, `went` or `changed`."""
+    text: str | None
+    line: SourceLine | None
+
+
+class Verdict(StrEnum):
+    PASSED = "passed"
+    BREACHED = "breached"
+    ACCEPTED = "accepted"
+    """Breached, and accepted with a reason."""
+    NOT_JUDGED = "not judged"
+
+
+class GateResult(NamedTuple):
+    """One gate of BASE, judged."""
+
+    name: str
+    fails: bool
+    """A breach fails; else it warns."""
+    condition: str
+    """As the gate has it: `cpu > +10%`."""
+    verdict: Verdict
+    text: str
+    """What was found, or why it is not judged."""
+    reason: str | None
+    """The reason for which a breach is accepted."""
+    line: SourceLine
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What changes from BASE to HEAD."""
+
+    app: str
+    base: Taken
+    head: Taken
+    base_counts: Counts
+    head_counts: Counts
+    weaker: tuple[Finding, ...]
+    """Findings by word, as in `WEAKER`, then policy and calls."""
+    stricter: tuple[Finding, ...]
+    gone: tuple[Finding, ...]
+    renames: tuple[Rename, ...]
+    adms: tuple[AdmChange, ...]
+    moves: tuple[Move, ...]
+    rollout: Rollout
+    levels: tuple[Level, ...]
+    gap: Gap
+    cost: Cost
+    program: tuple[Named, ...]
+    not_recorded: tuple[str, ...]
+    """What cannot be compared, since the plan of a side is too old to have it."""
+    gates: tuple[GateResult, ...]
+    notes: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,84 @@
+"""Loosened and tightened by NetworkPolicies: a closed destination refuses every caller that is not declared.
+
+A destination that is no longer closed admits undeclared callers, unless a guard refuses them; and to declare a call to
+a closed destination admits its sender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from admc.diff.model import CallName, Word
+from admc.diff.protection.comparison import Comparison, Pair
+from admc.diff.protection.guards import admitted
+from admc.diff.protection.index import UNDECLARED, PlanIndex
+from admc.diff.protection.note import Note
+
+_NO_POLICY = Pair(None, None)
+
+
+def no_longer_closed(comparison: Comparison) -> Iterator[Note]:
+    """Undeclared callers that a NetworkPolicy refused, and that HEAD lets through."""
+    head = comparison.head
+    for destination in sorted(comparison.base.closed.keys() - head.closed.keys()):
+        text = f"undeclared callers are let through: the NetworkPolicy that closed `{destination}` is gone"
+        calls = [call for call in _undeclared(comparison, destination) if not head.refuses(call)]
+        if calls:
+            yield comparison.note(Word.LOOSENED, _NO_POLICY, calls, text)
+
+
+def newly_closed(comparison: Comparison) -> Iterator[Note]:
+    """Undeclared callers that only HEAD refuses, by a NetworkPolicy."""
+    base = comparison.base
+    for destination in sorted(comparison.head.closed.keys() - base.closed.keys()):
+        text = f"undeclared callers are refused by the NetworkPolicy that closes `{destination}`"
+        calls = [
+            CallName(UNDECLARED, destination, port)
+            for port in _ports(comparison, destination)
+            if base.has_port(destination, port) and not base.refuses(CallName(UNDECLARED, destination, port))
+        ]
+        if calls:
+            yield comparison.note(Word.TIGHTENED, _NO_POLICY, calls, text)
+
+
+def newly_declared(comparison: Comparison) -> Iterator[Note]:
+    """Senders that a NetworkPolicy of BASE refuses as undeclared, and that HEAD admits, since it declares the call."""
+    base, head = comparison.base, comparison.head
+    explained = {call for note in admitted(comparison) if note.word is Word.LOOSENED for call in note.calls}
+    for call in sorted(head.calls or ()):
+        if call.destination in base.closed and _is_new(base, call) and call not in explained and not head.refuses(call):
+            text = f"newly admitted to `{call.destination}`, which is closed to undeclared callers in BASE"
+            yield comparison.note(Word.LOOSENED, _NO_POLICY, (call,), text)
+
+
+def _is_new(base: PlanIndex, call: CallName) -> bool:
+    if base.calls is not None:
+        return call not in base.calls
+    return call.source not in base.closed[call.destination].senders
+
+
+def _undeclared(comparison: Comparison, destination: str) -> Iterator[CallName]:
+    """Callers that BASE refuses: those without a name, and those by name of which a guard of HEAD may think better."""
+    base, head = comparison.base, comparison.head
+    for port in _ports(comparison, destination):
+        unknown = CallName(UNDECLARED, destination, port)
+        yield unknown
+        for name in head.meets(unknown):
+            content = head.content(name)
+            if content is None or not head.refuses(unknown):
+                continue
+            for caller in sorted({*(head.admits(name) or ()), *content.excluded}):
+                call = CallName(caller, destination, port)
+                if base.calls is not None and call not in base.calls and not (head.calls and call in head.calls):
+                    yield call
+
+
+def _ports(comparison: Comparison, destination: str) -> list[int]:
+    """Ports of a destination in HEAD; where they are not recorded, those that decisions are about."""
+    rows = comparison.head.ports_of(destination)
+    if comparison.head.plan.services is not None:
+        return sorted(row.number for row in rows)
+    plans = (comparison.base.plan, comparison.head.plan)
+    return sorted(
+        {port for plan in plans for row in plan.decisions if row.destination == destination for port in row.ports}
+    )

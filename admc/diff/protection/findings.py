@@ -1,0 +1,72 @@
+"""What becomes of the protection of requests: every finding of two plans, by word.
+
+    plan, plan, renames -> Comparison -> detectors -> notes -> [Findings]
+
+Each detector looks for one kind of change and knows nothing of the others, but for `interference`, which looks at what
+they found gained. `docs/diff.md` defines the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from admc.diff.model import STRICTER, WEAKER, Finding, Rename, Word
+from admc.diff.protection import arguments, closing, environment, guards, kinds, matches, meeting, ordering, reliance
+from admc.diff.protection.comparison import Comparison
+from admc.diff.protection.index import PlanIndex
+from admc.diff.protection.interference import interference
+from admc.diff.protection.note import Note, grouped
+from admc.plan.model import Plan
+
+Detector = Callable[[Comparison], Iterator[Note]]
+
+DETECTORS: Final[tuple[Detector, ...]] = (
+    meeting.lost,
+    meeting.gained,
+    meeting.gone,
+    matches.changed_matches,
+    arguments.changed_arguments,
+    kinds.changed_kinds,
+    guards.admitted,
+    guards.refused,
+    closing.no_longer_closed,
+    closing.newly_closed,
+    closing.newly_declared,
+    reliance.rests_on_more,
+    reliance.rests_on_less,
+    ordering.reordered,
+    environment.replicas,
+    environment.protocols,
+    environment.selected_pods,
+    environment.addresses,
+)
+
+
+class Findings(NamedTuple):
+    weaker: tuple[Finding, ...]
+    """By word, as in `WEAKER`, then policy and calls; `stricter` in the same way."""
+    stricter: tuple[Finding, ...]
+    gone: tuple[Finding, ...]
+    not_recorded: tuple[str, ...]
+    """What is not compared, since the plan of a side is too old to have it."""
+
+
+def findings(base: Plan, head: Plan, renames: Sequence[Rename] = ()) -> Findings:
+    """What gets weaker, what gets stricter, and what goes with its call, from BASE to HEAD."""
+    comparison = Comparison(base, head, renames)
+    notes = [note for detector in DETECTORS for note in detector(comparison)]
+    notes += interference(comparison, notes)
+    found = grouped(notes)
+    return Findings(
+        tuple(each for each in found if each.word in WEAKER),
+        tuple(each for each in found if each.word in STRICTER),
+        tuple(each for each in found if each.word is Word.GONE_WITH_ITS_CALL),
+        tuple(_not_recorded(comparison.base, "BASE")) + tuple(_not_recorded(comparison.head, "HEAD")),
+    )
+
+
+def _not_recorded(index: PlanIndex, side: str) -> Iterator[str]:
+    if not index.recorded:
+        version = index.plan.schema_version
+        yield f"services, calls, and what policies do: the plan of {side} has schema version {version}"

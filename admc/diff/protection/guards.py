@@ -1,0 +1,92 @@
+"""Loosened, tightened and refused: the callers that a guard admits, where it judges the caller alone.
+
+What such a guard says of a caller does not depend on whether the call is declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from admc.diff.model import CallName, Change, Word
+from admc.diff.protection.comparison import Comparison, Pair
+from admc.diff.protection.index import UNDECLARED, PlanIndex
+from admc.diff.protection.matches import direction
+from admc.diff.protection.note import Note
+from admc.diff.protection.values import names_text
+
+
+def admitted(comparison: Comparison) -> Iterator[Note]:
+    """Callers that a guard newly admits, or newly refuses without a declared call."""
+    base, head = comparison.base, comparison.head
+    for pair, before, after in _judging(comparison):
+        change = _change(before, after)
+        for caller in sorted(after - before):
+            calls = [call for call in _calls_of(caller, pair, comparison) if base.applies(pair.base, call)]
+            text = f"newly admitted by `{pair.name}`"
+            if calls:
+                yield comparison.note(Word.LOOSENED, pair, calls, text, change)
+        for caller in sorted(before - after):
+            calls = [call for call in _calls_of(caller, pair, comparison) if not _declared(head, call)]
+            text = f"no longer admitted by `{pair.name}`"
+            if calls:
+                yield comparison.note(Word.TIGHTENED, pair, calls, text, change)
+
+
+def refused(comparison: Comparison) -> Iterator[Note]:
+    """Declared calls that a guard newly refuses: they will break."""
+    base, head = comparison.base, comparison.head
+    for pair in comparison.pairs:
+        after = None if pair.head is None else head.admits(pair.head)
+        content = None if pair.head is None else head.content(pair.head)
+        if pair.head is None or after is None or content is None:
+            continue
+        if pair.base is not None and base.content(pair.base) is None:
+            continue  # which calls BASE's guard refuses is not recorded
+        before = None if pair.base is None else base.admits(pair.base)
+        calls = [
+            call
+            for call in head.met[pair.head]
+            if call.source not in after and not _refused_before(comparison, pair, before, call)
+        ]
+        if calls:
+            where = "" if content.when is None else f" when {content.when}"
+            change = None if before is None or before == after else _change(before, after)
+            yield comparison.note(Word.REFUSED, pair, calls, f"refused by `{pair.head}`{where}", change)
+
+
+def _refused_before(comparison: Comparison, pair: Pair, before: frozenset[str] | None, call: CallName) -> bool:
+    """Whether BASE's guards refuse all requests of a call that HEAD's guard refuses."""
+    base = comparison.base
+    if base.calls is not None and call not in base.calls:
+        return False  # a new call that is refused from its beginning is worth a line, whatever BASE says of it
+    if base.refusing(call) is not None:
+        return True
+    if before is None or call.source in before or not base.applies(pair.base, call):
+        return False
+    old, new = base.content(pair.base or ""), comparison.head.content(pair.head or "")
+    return old is not None and new is not None and direction(old.when, new.when) in (None, Word.NARROWED)
+
+
+def _judging(comparison: Comparison) -> Iterator[tuple[Pair, frozenset[str], frozenset[str]]]:
+    for pair in comparison.pairs:
+        before = None if pair.base is None else comparison.base.admits(pair.base)
+        after = None if pair.head is None else comparison.head.admits(pair.head)
+        if before is not None and after is not None and before != after:
+            yield pair, before, after
+
+
+def _calls_of(caller: str, pair: Pair, comparison: Comparison) -> Iterator[CallName]:
+    """What a caller may send to the guard in HEAD, declared or not."""
+    head = comparison.head
+    name = pair.head or ""
+    endpoints = head.open(name) | head.guarded(name) | {(call.destination, call.port) for call in head.met[name]}
+    calls: Iterable[CallName] = (CallName(caller, *endpoint) for endpoint in endpoints)
+    return (call for call in calls if head.applies(name, call))
+
+
+def _declared(head: PlanIndex, call: CallName) -> bool:
+    return call.source != UNDECLARED and head.calls is not None and call in head.calls
+
+
+def _change(before: frozenset[str], after: frozenset[str]) -> Change:
+    return Change("callers", names_text(tuple(sorted(before))), names_text(tuple(sorted(after))))

@@ -1,0 +1,197 @@
+"""One plan, indexed by what a comparison asks: which policies does a request meet, and which requests does a policy.
+
+Calls are those that the program declares; `*` stands for all callers that it does not declare. A plan before version 3
+lacks calls and the content of policies: then only enforcements and decisions are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from admc.diff.model import CallName
+from admc.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
+from dsl.program import Protocol, Side
+
+UNDECLARED = "*"
+
+Endpoint = tuple[str, int]
+"""A destination and a port."""
+
+
+class PlanIndex:
+    """What one plan says, by policy, call, destination and service."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.rows: Mapping[str, PolicyRow] = {row.name: row for row in plan.policies}
+        self.position: Mapping[str, int] = {row.name: index for index, row in enumerate(plan.policies)}
+        self.services: Mapping[str, ServiceRow] = {row.name: row for row in plan.services or ()}
+        self.externals = {row.name: row for row in plan.externals or ()}
+        self.closed = {row.destination: row for row in plan.closed}
+        self.calls = None if plan.calls is None else frozenset(CallName(*row[:3]) for row in plan.calls)
+        self.met: dict[str, set[CallName]] = {row.name: set() for row in plan.policies}
+        """Declared calls that meet a policy."""
+        self.at_egress: dict[tuple[str, str], list[CallName]] = {}
+        """The calls of a decision that senders enforce, by policy and destination."""
+        for policy, source, destination, port, side, _ in plan.enforcements:
+            if source == UNDECLARED:
+                continue
+            call = CallName(source, destination, port)
+            self.met.setdefault(policy, set()).add(call)
+            if side is Side.EGRESS:
+                self.at_egress.setdefault((policy, destination), []).append(call)
+        self.decisions: dict[str, dict[str, DecisionPlan]] = {row.name: {} for row in plan.policies}
+        for decision in plan.decisions:
+            self.decisions.setdefault(decision.policy, {})[decision.destination] = decision
+        self._open: dict[str, frozenset[Endpoint]] = {}
+        self._guarded: dict[str, frozenset[Endpoint]] = {}
+        self._undeclared: dict[int, dict[str, list[CallName]]] = {}
+
+    def content(self, policy: str) -> PolicyContent | None:
+        row = self.rows.get(policy)
+        return None if row is None else row.content
+
+    @cached_property
+    def recorded(self) -> bool:
+        """Whether the plan has services, calls and the content of policies (version 3)."""
+        return self.calls is not None and all(row.content is not None for row in self.plan.policies)
+
+    @cached_property
+    def policies_at(self) -> Mapping[CallName, list[str]]:
+        """The policies that a declared call meets, in declared order."""
+        found: dict[CallName, list[str]] = {}
+        for row in self.plan.policies:
+            for call in self.met[row.name]:
+                found.setdefault(call, []).append(row.name)
+        return found
+
+    @cached_property
+    def open_at(self) -> Mapping[Endpoint, list[str]]:
+        """The policies that all undeclared callers of a port meet, in declared order."""
+        found: dict[Endpoint, list[str]] = {}
+        for row in self.plan.policies:
+            for endpoint in self.open(row.name):
+                found.setdefault(endpoint, []).append(row.name)
+        return found
+
+    @cached_property
+    def guarded_at(self) -> Mapping[Endpoint, list[str]]:
+        """Guards that name their sources, and so meet these without a declared call, too."""
+        found: dict[Endpoint, list[str]] = {}
+        for row in self.plan.policies:
+            for endpoint in self.guarded(row.name):
+                found.setdefault(endpoint, []).append(row.name)
+        return found
+
+    def open(self, policy: str) -> frozenset[Endpoint]:
+        """Where undeclared callers meet a policy, but for those that its scope leaves out."""
+        found = self._open.get(policy)
+        if found is None:
+            content = self.content(policy)
+            found = self._open[policy] = frozenset(
+                (decision.destination, port)
+                for decision in self.decisions.get(policy, {}).values()
+                if decision.open and (content is None or content.open) and decision.destination not in self.externals
+                for port in decision.ports
+            )
+        return found
+
+    def guarded(self, policy: str) -> frozenset[Endpoint]:
+        """Where a guard that names its sources meets them, declared or not; empty for all other policies."""
+        content = self.content(policy)
+        if content is None or content.open or not content.guard:
+            return frozenset()
+        found = self._guarded.get(policy)
+        if found is None:
+            found = self._guarded[policy] = frozenset(
+                (destination, port)
+                for destination in content.destinations
+                if destination not in self.externals
+                for port in self.ports(content, destination)
+            )
+        return found
+
+    def ports_of(self, destination: str) -> tuple[PortRow, ...]:
+        party = self.services.get(destination) or self.externals.get(destination)
+        return () if party is None else party.ports
+
+    def ports(self, content: PolicyContent, destination: str) -> Iterable[int]:
+        """Ports of a destination that a policy selects and can be enforced on."""
+        return (
+            port.number
+            for port in self.ports_of(destination)
+            if port.protocol in content.protocols
+            and (content.ports is None or port.number in content.ports)
+            and (content.when is None or port.protocol is not Protocol.TCP)
+        )
+
+    def has_port(self, destination: str, port: int) -> bool:
+        """Whether the program still has this port; True where the plan does not record it."""
+        return self.plan.services is None or any(row.number == port for row in self.ports_of(destination))
+
+    def is_party(self, name: str) -> bool:
+        return name in self.services or name in self.externals
+
+    def declares(self, call: CallName) -> bool:
+        """Whether a call is declared; True where the plan does not record it."""
+        return self.calls is None or call in self.calls
+
+    def met_undeclared(self, other: PlanIndex) -> Mapping[str, list[CallName]]:
+        """Calls that only another plan declares, by the policies that they meet here as undeclared ones."""
+        found = self._undeclared.get(id(other))
+        if found is None:
+            found = self._undeclared[id(other)] = {}
+            for call in () if self.calls is None or other.calls is None else other.calls - self.calls:
+                for policy in self.meets(call):
+                    found.setdefault(policy, []).append(call)
+        return found
+
+    def applies(self, policy: str | None, call: CallName) -> bool:
+        """Whether a request of this caller meets a policy, whether the call is declared or not."""
+        if policy is None or policy not in self.rows:
+            return False
+        if call in self.met[policy]:
+            return True
+        if self.calls is not None and call in self.calls:
+            return False
+        content = self.content(policy)
+        endpoint = (call.destination, call.port)
+        if content is None or content.open:
+            return endpoint in self.open(policy) and (content is None or call.source not in content.excluded)
+        return content.guard and call.source in content.sources and endpoint in self.guarded(policy)
+
+    def meets(self, call: CallName) -> list[str]:
+        """The policies that a request of this caller meets, in declared order, declared or not."""
+        if self.calls is not None and call in self.calls:
+            return self.policies_at.get(call, [])
+        endpoint = (call.destination, call.port)
+        names = (*self.open_at.get(endpoint, ()), *self.guarded_at.get(endpoint, ()))
+        return sorted((name for name in names if self.applies(name, call)), key=self.position.__getitem__)
+
+    # ---- guards that judge the caller alone ----
+
+    def admits(self, policy: str) -> frozenset[str] | None:
+        """The callers that a guard admits, if it judges the caller alone; None for every other policy."""
+        content = self.content(policy)
+        if content is None or not content.judges_caller_alone:
+            return None
+        found: set[str] = set()
+        for argument in content.arguments:
+            if argument.type == "[caller]" and isinstance(argument.value, tuple):
+                found.update(str(caller) for caller in argument.value)
+        return frozenset(found)
+
+    def refusing(self, call: CallName) -> str | None:
+        """A guard that refuses every request of this call, declared or not."""
+        for name in self.meets(call):
+            admitted = self.admits(name)
+            content = self.content(name)
+            if admitted is not None and call.source not in admitted and content is not None and content.when is None:
+                return name
+        return None
+
+    def refuses(self, call: CallName) -> bool:
+        """Whether a guard refuses every request of this call, or a closed destination an undeclared one."""
+        undeclared = self.calls is not None and call not in self.calls
+        return (undeclared and call.destination in self.closed) or self.refusing(call) is not None

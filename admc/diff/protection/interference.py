@@ -1,0 +1,96 @@
+"""Unclear: a policy stays as it is, and a new or stricter one beside it may take its requests away.
+
+A policy that newly writes a header decides by it which requests a later policy selects; one that newly routes requests
+to another service keeps them from all later ones; a new retry repeats what a later timeout bounds; and of two that
+write the same, the inner one has the last word. Only gains are looked at here: every other change is a finding itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from admc.diff.model import CallName, Word
+from admc.diff.protection import effects
+from admc.diff.protection.comparison import Comparison, Pair
+from admc.diff.protection.index import UNDECLARED, PlanIndex
+from admc.diff.protection.matches import exclude_each_other
+from admc.diff.protection.note import Note
+from admc.plan.model import PolicyContent
+from dsl.program import Verb
+
+_GAINS = frozenset((Word.GAINED, Word.WIDENED, Word.TIGHTENED))
+
+
+def interference(comparison: Comparison, notes: Iterable[Note]) -> Iterator[Note]:
+    """Policies of both plans that a gain among `notes` may weaken."""
+    head = comparison.head
+    calls: dict[str, set[CallName]] = {}
+    for note in notes:
+        content = head.content(note.policy)
+        if note.word in _GAINS and content is not None and _acts_on_others(content):
+            calls.setdefault(note.policy, set()).update(note.calls)
+    for name, these in calls.items():
+        yield from _weakened_by(comparison, name, these)
+
+
+def _acts_on_others(content: PolicyContent) -> bool:
+    return (
+        content.effects is None
+        or effects.does(content, Verb.WRITES)
+        or effects.does(content, Verb.ROUTES)
+        or effects.does(content, Verb.REPEATS)
+    )
+
+
+def _weakened_by(comparison: Comparison, name: str, calls: Iterable[CallName]) -> Iterator[Note]:
+    head, base = comparison.head, comparison.base
+    reasons: dict[tuple[str, bool], str | None] = {}
+    found: dict[tuple[str, str], list[CallName]] = {}
+    for call in calls:
+        met = _met(head, call)
+        alone = not any(_writes(head, each) for each in met if each != name)
+        for other in met:
+            old = comparison.base_name.get(other)
+            if other == name or old is None or not (call.source == UNDECLARED or base.applies(old, call)):
+                continue
+            if (other, alone) not in reasons:
+                reasons[other, alone] = _why(comparison, name, other, alone=alone)
+            why = reasons[other, alone]
+            if why is not None:
+                found.setdefault((other, why), []).append(call)
+    for (other, why), these in found.items():
+        yield comparison.note(Word.UNCLEAR, Pair(comparison.base_name[other], other), these, why)
+
+
+def _met(head: PlanIndex, call: CallName) -> list[str]:
+    if call.source != UNDECLARED:
+        return head.meets(call)
+    endpoint = (call.destination, call.port)
+    return [*head.open_at.get(endpoint, ()), *head.guarded_at.get(endpoint, ())]
+
+
+def _why(comparison: Comparison, name: str, other: str, *, alone: bool) -> str | None:
+    """Why `name` may weaken `other`. `alone`: no third policy on the call writes what matches compare."""
+    head = comparison.head
+    one, two = head.content(name), head.content(other)
+    if one is None or two is None:
+        return None
+    if alone and exclude_each_other(one.when, two.when):
+        return None
+    if effects.overwrites(one, two):
+        return f"`{name}` newly writes what `{other}` writes"
+    if head.position[name] > head.position[other]:
+        inner = effects.feeds(one, two, on_response=True)
+        return f"`{name}`, after `{other}`, newly writes what `{other}` reads of responses" if inner else None
+    if effects.does(one, Verb.ROUTES):
+        return f"`{name}`, before `{other}`, newly sends requests to another service"
+    if effects.feeds(one, two, on_response=False):
+        return f"`{name}`, before `{other}`, newly writes what `{other}` reads"
+    if effects.does(one, Verb.REPEATS) and effects.does(two, Verb.TIMES_OUT):
+        return f"`{name}`, before `{other}`, newly repeats what `{other}` bounds"
+    return None
+
+
+def _writes(index: PlanIndex, policy: str) -> bool:
+    content = index.content(policy)
+    return content is not None and effects.writes_request(content)

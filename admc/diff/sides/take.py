@@ -1,0 +1,184 @@
+"""From the two sides of a comparison to their plans.
+
+    BASE, HEAD -> Side, Side
+
+A plan is taken as it is. A program is taken with the plan beside it if that fits: the server would serve it, and what
+it repeats of the program is what admc makes of the program now. Otherwise the program is compiled, HEAD with BASE's
+decisions as the earlier ones, so that a placement moves only for a reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.codes.differences import CODES
+from admc.compile.pipeline import folder_of, overhead_of, place_program
+from admc.compile.reviewed_plan import checked, same_contents
+from admc.diff.model import How, Taken
+from admc.diff.sides.files import Files
+from admc.diff.sides.place import places
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.plan.beside import default_plan_path
+from admc.plan.build import build
+from admc.plan.read import previous_sides
+from dsl.collector import no_collection
+from dsl.program import Side as End
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from admc.compile.pipeline import Progress
+    from admc.diff.sides.place import Place
+    from admc.plan.model import Plan
+    from dsl.diagnostics.diagnostic import Diagnostic
+    from dsl.program import Program
+    from solver.placement import Placement
+
+_PLAN: Final = ".json"
+"""The ending of a plan; any other name is a program's."""
+Previous = Mapping[tuple[str, str], tuple[End, ...]] | None
+_NO_PLAN_BESIDE: Final = "no plan stands beside it"
+
+
+class Side(NamedTuple):
+    """One side of the comparison."""
+
+    taken: Taken
+    plan: Plan | None
+    """None for a BASE without a plan: `taken` says why."""
+    program: Program | None
+    """None where only a plan is known."""
+    placement: Placement | None
+
+    @property
+    def known(self) -> Plan:
+        """The plan of HEAD, which always has one."""
+        if self.plan is None:
+            raise RuntimeError("a side without a plan is BASE")
+        return self.plan
+
+
+class Options(NamedTuple):
+    """How programs are read and compiled."""
+
+    include: Sequence[Path] = ()
+    effort: float | None = None
+    progress: Progress | None = None
+
+
+@no_collection()
+def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -> tuple[Side, Side]:
+    """Both sides, as the command line names them. Raises `CommandError`: exit 1, or 3 for an infeasible HEAD."""
+    places_ = places(base, head, merge_base=merge_base)
+    before = _Taker(places_[0], options).base(places_[1])
+    previous = None if before.plan is None else previous_sides(before.plan)
+    after = _Taker(places_[1], options).side(previous)
+    if before.plan is not None and after.plan is not None and before.plan.app != after.plan.app:
+        raise wrong_usage(
+            "ADM838",
+            f"BASE is of the app `{before.plan.app}`, and HEAD of `{after.plan.app}`",
+            cause="policies of two applications have nothing to compare but their names",
+            hint="name two revisions or plans of one application",
+        )
+    return before, after
+
+
+class _Taker:
+    def __init__(self, place: Place, options: Options) -> None:
+        self._place = place
+        self._options = options
+        self._files = Files(place, options.include)
+        self._is_plan = place.path.suffix == _PLAN
+
+    def base(self, head: Place) -> Side:
+        """BASE may lack the program, or have a broken one."""
+        if self._files.missing() and (self._place.implied or self._place.path == head.path):
+            return Side(self._taken(How.NOTHING, None), None, None, None)
+        if self._is_plan or not self._files.readable():
+            return self.side(None)
+        try:
+            return self.side(None)
+        except CommandError as error:
+            first = error.diagnostics[0]
+            if error.exit_code not in (Exit.INPUT, Exit.NO_PLACEMENT) or first.code in CODES:
+                raise
+            return Side(self._taken(How.BROKEN, _why_broken(first)), None, None, None)
+
+    def side(self, previous: Previous) -> Side:
+        if self._is_plan:
+            plan = self._files.plan(self.path)
+            return Side(self._taken(How.PLAN, None, plan), plan, None, None)
+        program = self._files.program()
+        try:
+            plan, placement = self._beside(program)
+        except CommandError as error:
+            return self._compiled(program, previous, _why_compiled(error))
+        return Side(self._taken(How.BESIDE, None, plan), plan, program, placement)
+
+    @property
+    def path(self) -> Path:
+        return self._files.path
+
+    def _beside(self, program: Program) -> tuple[Plan, Placement]:
+        """The plan beside the program, if it fits. Raises `CommandError`."""
+        path = default_plan_path(self.path)
+        if not self._files.has(path):
+            raise wrong_usage("ADM838", _NO_PLAN_BESIDE)
+        plan = self._files.plan(path)
+        placement = checked(path, plan, program)
+        anew = build(program, placement, overhead_of(program, placement, folder_of(self.path)))
+        same_contents(path, plan, anew)
+        if _costs(plan) != _costs(anew):
+            raise wrong_usage("ADM838", "this admc estimates other costs than the plan beside it has")
+        if plan.services is None and anew.services is not None:
+            # A plan before version 3 lacks what its program has.
+            plan = replace(
+                plan, services=anew.services, externals=anew.externals, calls=anew.calls, policies=anew.policies
+            )
+        return plan, placement
+
+    def _compiled(self, program: Program, previous: Previous, why: str) -> Side:
+        options = self._options
+        try:
+            placement, _seconds = place_program(
+                program, folder_of(self.path), previous=previous, effort=options.effort, progress=options.progress
+            )
+        except CommandError as error:
+            raise CommandError(error.exit_code, error.diagnostics, self._files.folder) from error
+        plan = build(program, placement, overhead_of(program, placement, folder_of(self.path)))
+        return Side(self._taken(How.COMPILED, why, plan), plan, program, placement)
+
+    def _taken(self, how: How, why: str | None, plan: Plan | None = None) -> Taken:
+        tree = self._place.tree
+        return Taken(
+            self._place.name,
+            self.path.as_posix(),
+            None if tree is None else tree.commit,
+            how,
+            why,
+            None if plan is None else plan.schema_version,
+            None if plan is None else _inputs_digest(plan),
+        )
+
+
+def _costs(plan: Plan) -> tuple[object, ...]:
+    return plan.profile, plan.overhead, tuple(adm.overhead for adm in plan.adms)
+
+
+def _inputs_digest(plan: Plan) -> str:
+    listed = "".join(f"{item.path}\0{item.sha256}\0" for item in sorted(plan.inputs))
+    return hashlib.sha256(listed.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _why_broken(first: Diagnostic) -> str:
+    where = "" if first.span is None else f"{first.span.source.path}:{first.span.line}: "
+    return f"{where}{first.message} ({first.code})"
+
+
+def _why_compiled(error: CommandError) -> str:
+    first = error.diagnostics[0]
+    return first.message if first.cause is None else f"{first.message}: {first.cause}"

@@ -1,0 +1,57 @@
+"""Values of a plan as they could stand in a program: `60s`, `4KB`, `[search, geo]`, `"/user"`, `20/s`."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from dsl.text import quoted
+from dsl.units import written
+
+if TYPE_CHECKING:
+    from admc.plan.model import ArgumentRow, PortRow
+
+_TEXTS: Final = ("string", "header", "path", "file")
+_UNITS: Final = ("duration", "size", "percent")
+_DIGEST: Final = 12
+"""Characters of a digest that tell two contents apart for a reader."""
+
+
+def argument_text(row: ArgumentRow) -> str | None:
+    """None for an argument that the policy leaves out. A file has its digest beside its path."""
+    value: object = row.value
+    if value is None:
+        return None
+    text = value_text(row.type, value)
+    return text if row.sha256 is None else f"{text} (sha256 {row.sha256[:_DIGEST]})"
+
+
+def value_text(type_: str, value: object) -> str:
+    if isinstance(value, tuple):
+        inner = type_.removeprefix("[").removesuffix("]")
+        return f"[{', '.join(value_text(inner, item) for item in value)}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return written(type_, value) if type_ in _UNITS else number_text(value)
+    return quoted(str(value)) if type_ in _TEXTS else str(value)
+
+
+def number_text(value: float) -> str:
+    """Without an exponent, and without a fraction where there is none."""
+    text = format(Decimal(repr(value)), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def rate_text(value: float | None) -> str | None:
+    return None if value is None else f"{number_text(value)}/s"
+
+
+def size_text(value: int | None) -> str | None:
+    return None if value is None else written("size", value)
+
+
+def port_text(port: PortRow) -> str:
+    name = "" if port.name is None else f" {port.name}"
+    target = "" if port.target == port.number else f" -> {port.target}"
+    return f"{port.protocol.value}{name} {port.number}{target}"

@@ -1,0 +1,10 @@
+"""Where the plan of a program is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def default_plan_path(program: Path) -> Path:
+    """`policies.plan.json` for `policies.adm`."""
+    return program.with_name(f"{program.stem}.plan.json")

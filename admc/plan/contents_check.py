@@ -1,0 +1,98 @@
+"""Whether the rows of a plan fit together: each name that a row refers to stands in the plan, and stands there once.
+
+A plan may be edited or hostile. What reads one looks names up, and need not ask whether they are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from admc.plan.model import FIRST_WITH_CONTENTS, CallRow, Plan, PolicyContent
+from admc.typed_json import JsonTypeError
+from dsl.resolve.match_parser import MatchTextError, parse_match
+
+
+def check_contents(plan: Plan) -> None:
+    """Raises `JsonTypeError` with the place of the first row that does not fit."""
+    _once("policies", (row.name for row in plan.policies))
+    _once("adms", (row.service for row in plan.adms))
+    _once("decisions", ((row.policy, row.destination) for row in plan.decisions))
+    policies = frozenset(row.name for row in plan.policies)
+    _known("enforcements", "policy", (row.policy for row in plan.enforcements), policies)
+    _known("decisions", "policy", (row.policy for row in plan.decisions), policies)
+    for index, adm in enumerate(plan.adms):
+        _known(f"adms[{index}].policies", "policy", (row.policy for row in adm.policies), policies)
+    if plan.schema_version >= FIRST_WITH_CONTENTS:
+        _check_program(plan)
+
+
+def _check_program(plan: Plan) -> None:
+    for name, rows in (("services", plan.services), ("externals", plan.externals), ("calls", plan.calls)):
+        if rows is None:
+            raise JsonTypeError(name, "must be a list")
+    services = frozenset(row.name for row in plan.services or ())
+    parties = services.union(row.name for row in plan.externals or ())
+    calls = plan.calls or ()
+    _once("services", (row.name for row in plan.services or ()))
+    _once("externals", (row.name for row in plan.externals or ()), services)
+    _once("calls", (row[:3] for row in calls))
+    _check_calls(calls, plan, parties)
+    _known("adms", "service", (row.service for row in plan.adms), services)
+    _known("enforcements", "service", (row.service for row in plan.enforcements), services)
+    _known("enforcements", "source", (row.source for row in plan.enforcements), parties | {"*"})
+    _known("enforcements", "destination", (row.destination for row in plan.enforcements), parties)
+    _known("decisions", "destination", (row.destination for row in plan.decisions), parties)
+    _known("closed", "destination", (row.destination for row in plan.closed), parties)
+    matches: set[str] = set()
+    for index, policy in enumerate(plan.policies):
+        where = f"policies[{index}].content"
+        if policy.content is None:
+            raise JsonTypeError(where, "must be an object")
+        _check_policy(where, policy.content, parties, matches)
+
+
+def _check_calls(calls: Collection[CallRow], plan: Plan, parties: Collection[str]) -> None:
+    _known("calls", "source", (row.source for row in calls), parties)
+    _known("calls", "destination", (row.destination for row in calls), parties)
+    ports = {(service.name, port.number) for service in plan.services or () for port in service.ports}
+    ports.update((external.name, port.number) for external in plan.externals or () for port in external.ports)
+    for index, call in enumerate(calls):
+        if (call.destination, call.port) not in ports:
+            raise JsonTypeError(f"calls[{index}].port", f"is no port of `{_short(call.destination)}`")
+
+
+def _check_policy(where: str, content: PolicyContent, parties: Collection[str], matches: set[str]) -> None:
+    for name in ("sources", "excluded", "destinations"):
+        _members(f"{where}.{name}", getattr(content, name), parties)
+    _once(f"{where}.arguments", (row.name for row in content.arguments))
+    if content.when is not None and content.when not in matches:
+        try:
+            parse_match(content.when)
+        except MatchTextError as error:
+            raise JsonTypeError(f"{where}.when", f"is no match: {error}") from error
+        matches.add(content.when)
+
+
+def _once(where: str, names: Iterable[object], others: Collection[object] = ()) -> None:
+    seen = set(others)
+    for index, name in enumerate(names):
+        if name in seen:
+            shown = name if isinstance(name, str) else ", ".join(map(str, name)) if isinstance(name, tuple) else name
+            raise JsonTypeError(f"{where}[{index}]", f"repeats `{_short(str(shown))}`")
+        seen.add(name)
+
+
+def _known(where: str, field: str, names: Iterable[str], known: Collection[str]) -> None:
+    for index, name in enumerate(names):
+        if name not in known:
+            raise JsonTypeError(f"{where}[{index}].{field}", f"names `{_short(name)}`, which the plan does not have")
+
+
+def _members(where: str, names: Iterable[str], known: Collection[str]) -> None:
+    for index, name in enumerate(names):
+        if name not in known:
+            raise JsonTypeError(f"{where}[{index}]", f"names `{_short(name)}`, which the plan does not have")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:37]}..."
