@@ -10,6 +10,7 @@ from typer.exceptions import TyperException
 
 from admc import __version__
 from admc.cli.check import check
+from admc.cli.comment import app as comment
 from admc.cli.compile import compile_
 from admc.cli.completion import COMPLETE_VARIABLE, completion
 from admc.cli.diff import diff
@@ -31,6 +32,7 @@ from admc.exits import Exit, wrong_usage
 from admc.terminal import visible
 
 IMPORT: Final = "import"
+COMMENT: Final = "comment"
 PROFILE: Final = "profile"
 _UNSET: Final = "is a variable of the shell not set?"
 
@@ -57,6 +59,7 @@ app.command("status", cls=Command)(status)
 app.command("rollout", cls=Command)(rollout)
 app.add_typer(profile, name=PROFILE)
 app.add_typer(import_, name=IMPORT)
+app.add_typer(comment, name=COMMENT)
 app.command("doctor", cls=Command)(doctor)
 app.command("completion", cls=Command)(completion)
 
@@ -105,7 +108,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _commands() -> list[str]:
-    return [PROFILE, IMPORT, *(item.name for item in app.registered_commands if item.name)]
+    return [PROFILE, IMPORT, COMMENT, *(item.name for item in app.registered_commands if item.name)]
 
 
 def _refuse_empty_arguments(arguments: list[str]) -> None:

@@ -1,68 +1,200 @@
-"""`admc diff`: what changes between two revisions, programs or plans."""
+"""`admc diff`: what changes between two revisions, programs or plans, and what the gates of BASE say to it."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
 from admc.cli.options import EffortOption, IncludeOption
-from admc.exits import Exit
+from admc.exits import Exit, wrong_usage
+from admc.terminal import visible
 
 if TYPE_CHECKING:
     from admc.diff.model import Diff
 
 
+PLAN_ENDING: Final = ".plan.json"
+
+
 class DiffFormat(StrEnum):
+    TEXT = "text"
     JSON = "json"
+    MARKDOWN = "markdown"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+
+
+class _Shown(NamedTuple):
+    """How the difference is shown; `links` and `max_bytes` are of Markdown."""
+
+    format: DiffFormat
+    links: str | None
+    max_bytes: int
 
 
 def diff(
-    base: Annotated[str, typer.Argument(metavar="BASE", help="What is in force: a plan, a program, REV:PATH or REV.")],
-    head: Annotated[str, typer.Argument(metavar="HEAD", help="What is proposed, in the same forms.")],
+    base: Annotated[
+        str,
+        typer.Argument(
+            metavar="BASE",
+            help="What is in force: a plan, a program, REV:PATH or REV. Without HEAD: a saved difference, to show it.",
+        ),
+    ],
+    head: Annotated[str | None, typer.Argument(metavar="HEAD", help="What is proposed, in the same forms.")] = None,
     include: IncludeOption = None,
     merge_base: Annotated[
         bool, typer.Option("--merge-base", help="Compare with the commit in which BASE and HEAD began to differ.")
     ] = False,
     effort: EffortOption = None,
+    causes: Annotated[
+        bool, typer.Option("--causes/--no-causes", help="Whether to find out why decisions moved.")
+    ] = True,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            metavar="GATE=REASON",
+            help="Accept that this gate is breached, and say why; repeatable.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the difference to a file.")
     ] = None,
     detailed_exitcode: Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if anything changes.")] = False,
-    format_: Annotated[DiffFormat, typer.Option("--format", help="The format of the difference.")] = DiffFormat.JSON,
+    format_: Annotated[DiffFormat, typer.Option("--format", help="The format of the difference.")] = DiffFormat.TEXT,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            "--links",
+            metavar="URL",
+            help="Where a code host shows files, for links in Markdown: https://github.com/OWNER/REPO/blob.",
+        ),
+    ] = None,
+    max_bytes: Annotated[
+        int,
+        typer.Option("--max-bytes", min=4_000, help="Whole sections of Markdown give way where it would be longer."),
+    ] = 65_000,
 ) -> int:
     """Show what changes from BASE to HEAD: protection, placement, rollout and cost."""
-    from admc.cli.output import Progress, write_out
-    from admc.diff.build import changes_anything, difference
+    accepted = _accepted(accept or ())
+    if effort is not None and not 0 < effort < float("inf"):
+        raise wrong_usage("ADM801", "`--effort` must be a number above 0")
+    if links is not None and not links.startswith(("https://", "http://")):
+        raise wrong_usage("ADM801", f"`--links {visible(links)}` is no address", hint="it begins with `https://`")
+    shown = _Shown(format_, links, max_bytes)
+    from admc.cli.output import write_out
+    from admc.diff.build import changes_anything
+    from admc.diff.compare import fails
+
+    if head is None:
+        found = _saved(base, merge_base or bool(include or accepted) or effort is not None)
+    else:
+        found = _compared(base, head, tuple(include or ()), effort, accepted, merge_base=merge_base, causes=causes)
+    if output is None:
+        write_out(_rendered(found, shown, terminal=True))
+    else:
+        _write(output, _rendered(found, shown, terminal=False))
+    if fails(found):
+        return Exit.GATE
+    return Exit.CHANGES if detailed_exitcode and changes_anything(found) else Exit.DONE
+
+
+def _compared(
+    base: str,
+    head: str,
+    include: tuple[Path, ...],
+    effort: float | None,
+    accepted: dict[str, str],
+    *,
+    merge_base: bool,
+    causes: bool,
+) -> Diff:
+    from admc.cli.output import Progress
+    from admc.diff.compare import compared
     from admc.diff.sides.take import Options, sides
 
     progress = Progress()
     try:
-        before, after = sides(base, head, Options(tuple(include or ()), effort, progress), merge_base=merge_base)
+        before, after = sides(base, head, Options(include, effort, progress), merge_base=merge_base)
         progress("comparing")
-        found = difference(before.plan, after.known, before.taken, after.taken)
-        text = _rendered(found, format_)
+        return compared(before, after, accepted, causes=causes, effort=effort)
     finally:
         progress.clear()
-    if output is None:
-        write_out(text)
-    else:
-        _write(output, text)
-    return Exit.CHANGES if detailed_exitcode and changes_anything(found) else Exit.DONE
 
 
-def _rendered(found: Diff, format_: DiffFormat) -> str:
-    from admc.render import diff_json
+def _saved(path: str, compares: bool) -> Diff:
+    """A difference that was saved as JSON: shown in any format, with the same exit code."""
+    if not path.endswith(".json") or path.endswith(PLAN_ENDING):
+        raise wrong_usage(
+            "ADM801",
+            f"`{visible(path)}` has nothing to be compared with",
+            hint=f"name two sides, such as `admc diff main {visible(path)}`, or a saved difference in JSON",
+        )
+    if compares:
+        raise wrong_usage("ADM801", "a saved difference is shown as it is", hint="name HEAD, too, to compare anew")
+    from admc.diff.read import read_diff
 
-    return {DiffFormat.JSON: diff_json.render}[format_](found)
+    return read_diff(Path(path))
+
+
+def _accepted(given: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """Gate -> reason. Raises `CommandError`."""
+    found: dict[str, str] = {}
+    for item in given:
+        name, separator, reason = item.partition("=")
+        if not separator or not name:
+            raise wrong_usage(
+                "ADM801", f"`--accept {visible(item)}` gives no reason", hint="write `--accept GATE=REASON`"
+            )
+        if name in found:
+            raise wrong_usage("ADM801", f"`--accept` names the gate `{visible(name)}` twice")
+        found[name] = reason
+    return found
+
+
+def _rendered(found: Diff, shown: _Shown, *, terminal: bool) -> str:
+    """A renderer is imported only when it is needed."""
+    if shown.format is DiffFormat.JSON:
+        from admc.render import diff_json
+
+        return diff_json.render(found)
+    if shown.format is DiffFormat.MARKDOWN:
+        from admc.render import diff_markdown
+
+        return diff_markdown.render(found, blob=shown.links, limit=shown.max_bytes)
+    if shown.format is DiffFormat.SARIF:
+        from admc.render import diff_sarif
+
+        return diff_sarif.render(found)
+    if shown.format is DiffFormat.JUNIT:
+        from admc.render import diff_junit
+
+        return diff_junit.render(found)
+    if shown.format is DiffFormat.GITHUB:
+        from admc.render import diff_github
+
+        return diff_github.render(found)
+    return _text(found, terminal=terminal)
+
+
+def _text(found: Diff, *, terminal: bool) -> str:
+    import sys
+
+    from admc.render import diff_text
+    from admc.terminal import takes_colour, width
+
+    if not terminal:
+        return diff_text.render(found)
+    return diff_text.render(found, colour=takes_colour(sys.stdout), width=width(sys.stdout))
 
 
 def _write(output: Path, text: str) -> None:
     from admc.cli.output import write_out
     from admc.files import write_whole
-    from admc.terminal import visible
 
     changed = write_whole(output, text.encode("utf-8"))
     write_out(f"wrote `{visible(str(output))}`\n" if changed else f"`{visible(str(output))}` is up to date\n")

@@ -49,7 +49,7 @@ def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_a
                 from admc.program_tests.read import load_tests, program_of
 
                 program = load_program(program_of(Path(path)), include=include)
-                own["tests"] = len(load_tests(Path(path), program, folder))
+                own["tests"] = len(load_tests(Path(path), program, folder, include))
             else:
                 program = load_program(Path(path), include=include)
         except CommandError as error:

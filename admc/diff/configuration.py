@@ -16,7 +16,16 @@ from dsl.program import Side, callee
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from admc.plan.model import ArgumentRow, DecisionPlan, ExternalRow, Plan, PolicyRow, PortRow, ServiceRow
+    from admc.plan.model import (
+        ArgumentRow,
+        DecisionPlan,
+        ExternalRow,
+        Plan,
+        PolicyContent,
+        PolicyRow,
+        PortRow,
+        ServiceRow,
+    )
 
 
 class Hop(NamedTuple):
@@ -80,9 +89,15 @@ class _Parts:
         content = row.content
         if content is None:
             return row.name, row.kind
-        scope = (content.open, content.sources, content.excluded) if side is Side.INGRESS else ()
+        scope = self._scope(content) if side is Side.INGRESS else ()
         arguments = tuple((each.name, each.value, each.sha256, self._called(each)) for each in content.arguments)
         return row.name, row.kind, arguments, content.when, content.template_sha256, scope
+
+    def _scope(self, content: PolicyContent) -> object:
+        """Who is in scope, with the addresses of those outside the mesh."""
+        named = (*content.sources, *content.excluded)
+        outside = tuple(self._externals[name].cidrs for name in named if name in self._externals)
+        return content.open, content.sources, content.excluded, outside
 
     def _called(self, argument: ArgumentRow) -> object:
         """The ports and hosts of a service that the ADM itself calls."""

@@ -13,7 +13,7 @@ from admc.plan.reasons import quoted_list
 from admc.terminal import counted
 from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics
-from dsl.program import Kind, ParameterType, Verb
+from dsl.program import Kind, ParameterType, Verb, Weaker
 from dsl.syntax import tree
 from dsl.syntax.parser import parse
 from dsl.values.typed import describe
@@ -53,17 +53,17 @@ def explain_kind(kind: Kind) -> Explanation:
 
 
 def arguments(kind: Kind) -> list[Point]:
-    """Each parameter: its meaning, its possible values, and its default."""
+    """Each parameter: its meaning, its possible values, its default, and which change of it is weaker."""
     guide = guides().get(kind.name) if kind.prelude else None
-    types = {parameter.name: parameter.type for parameter in kind.parameters}
+    known = {parameter.name: parameter for parameter in kind.parameters}
     found = []
     for written in _statement(kind).parameters:
         name = written.name.text
-        if name not in types:
+        if name not in known:
             continue
-        values = _values(types[name], written.type)
+        values = _values(known[name].type, written.type)
         means = values if guide is None else f"{guide.parameters[name]} ({values})"
-        found.append(Point(f"`{name}`: {means}{_default(written)}"))
+        found.append(Point(f"`{name}`: {means}{_default(written)}{_weaker(known[name].weaker)}"))
     return found
 
 
@@ -90,6 +90,12 @@ def _default(written: tree.Parameter) -> str:
     if written.default is not None:
         return f"; `{written.default.span.text}` unless given"
     return "; may be left out" if written.type.optional else ""
+
+
+def _weaker(direction: Weaker | None) -> str:
+    if direction is None:
+        return ""
+    return f"; {direction} is weaker" if direction in (Weaker.MORE, Weaker.LESS) else f"; an item {direction} is weaker"
 
 
 def _sides(kind: Kind) -> list[Point]:

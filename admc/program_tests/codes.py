@@ -17,7 +17,8 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "What a test does not say about its request may be anything. Here a policy reads something that the test does "
         "not give, and the test would hold for some requests and fail for others. The hint says what to add. Of a "
         "token, the answer of an authorization service, or a chance, a test can only assume that the policy accepts "
-        "the request: `passes POLICY`.",
+        "the request: `passes POLICY`. Who the caller is may be open, too: an ADM at ingress and a NetworkPolicy know "
+        "callers by their addresses, and the address of a node, or of two externals, is not that of one party.",
         "test members = web -> cart meets member_quota",
         'test members = web -> cart { header("x-member") "1" } meets member_quota',
     ),
@@ -25,7 +26,9 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "no request is like that",
         "A path begins with `/`; over gRPC it is `/package.Service/Method`, and the method is `POST`. A `tcp` call has "
         "no request, so nothing can be said about it. Each of `path` and `method` is given once; a header may have "
-        "several lines, but cannot be absent as well.",
+        "several lines, but cannot be absent as well. What no HTTP client can send is refused: blanks and letters "
+        "beyond ASCII in a path, blanks around the value of a header, a request without `host`, a `CONNECT` with a "
+        "path. So is an `upgrade` that ADMs do not pass on, since no policy sees it.",
         'test reads = web -> db { path "/carts" } is admitted',
         "test reads = web -> db is admitted",
     ),

@@ -1,20 +1,22 @@
 """What one request meets: the policies on its call in declared order, until one ends it.
 
-Where a policy is enforced changes nothing of this (docs/rules.md, R6), but for one thing: a NetworkPolicy refuses
-undeclared callers of a destination that the placement closes (R7).
+Where a policy is enforced changes nothing of this (docs/rules.md, R6), but for undeclared callers: a NetworkPolicy
+refuses them at a destination that the placement closes (R7), before they meet a policy at its ingress.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
+from admc.program_tests.callers import alike, at_unknown_address, past_closing, policies_on
 from admc.program_tests.facts import Way
 from admc.program_tests.kinds import End, Place, Redirect, decided, step
+from admc.program_tests.mesh import Applying, Mesh, Target
 from admc.program_tests.model import CallInTest
 from admc.program_tests.request import Lines, RequestState, compare
 from dsl.match import And, Comparison, Match, Not, Or
-from dsl.program import Policy, Port, Program, Protocol, callee
+from dsl.program import Policy, callee
+from emitters.envoy.held_headers import HELD
 
 
 class Passage(NamedTuple):
@@ -24,26 +26,38 @@ class Passage(NamedTuple):
     """None: the request reaches a service."""
 
 
-class Target(NamedTuple):
-    destination: str
-    port: Port
-    declared: bool
+def follow(
+    mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way, ignored: frozenset[str] = frozenset()
+) -> Passage:
+    """The way of a request past the policies that apply to its call; `way` decides what is open.
+
+    `ignored` are policies that change nothing: they are left out.
+    """
+    target = Target(call.destination, call.port, call.declared)
+    if call.declared or call.destination not in mesh.closing:
+        return _past(mesh, applying, call, way, ignored)
+    behind = tuple(each for each in applying if mesh.at_ingress(each.policy, target))
+    passing = past_closing(mesh, call.source, target)
+    if passing is not None and way.holds(passing):
+        return _past(mesh, behind, call, way, ignored)
+    # A policy at ingress that refuses the request as well does so wherever the others are enforced.
+    also = _past(mesh, behind, call, way, ignored).end
+    by = (*mesh.closing[call.destination], *(() if also is None or also.answered else also.by))
+    return Passage((), End(tuple(dict.fromkeys(by)), f"the NetworkPolicy of `{call.destination}` refuses it"))
 
 
-Closing = Mapping[str, tuple[str, ...]]
-"""Closed destination -> the policies that need its NetworkPolicy."""
-
-
-def follow(program: Program, closing: Closing, policies: tuple[Policy, ...], call: CallInTest, way: Way) -> Passage:
-    """The way of a request past the policies on its call; `way` decides what is open."""
-    if not call.declared and call.destination in closing:
-        return Passage((), End(closing[call.destination], f"the NetworkPolicy of `{call.destination}` refuses it"))
-    place = Place(program, call.source, call.passes, way)
+def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way, ignored: frozenset[str]) -> Passage:
+    target = Target(call.destination, call.port, call.declared)
+    unknown = at_unknown_address(mesh, call.source, target)
+    place = Place(mesh.program, call.source, call.passes, way, unknown, alike(mesh, call.source))
     state = _sent(call)
     met: list[str] = []
-    waiting = list(policies[::-1])
+    waiting = list(applying[::-1])
     while waiting:
-        policy = waiting.pop()
+        candidate = waiting.pop()
+        policy = candidate.policy
+        if policy.name in ignored or not _applies(candidate, way):
+            continue
         if policy.match is not None and not _holds(policy.match, policy, place, state):
             continue
         met.append(policy.name)
@@ -51,53 +65,38 @@ def follow(program: Program, closing: Closing, policies: tuple[Policy, ...], cal
         if isinstance(result, End):
             return Passage(tuple(met), result)
         if isinstance(result, Redirect):
-            waiting = list(policies_on(program, call.source, _target(program, call.source, result.to))[::-1])
+            target = _target(mesh, call.source, result.to)
+            place = place._replace(unknown=at_unknown_address(mesh, call.source, target))
+            waiting = list(policies_on(mesh, call.source, target)[::-1])
             state = result.state
         else:
             state = result
     return Passage(tuple(met), None)
 
 
-def policies_on(program: Program, source: str, target: Target) -> tuple[Policy, ...]:
-    """The policies that apply to a call, in declared order.
-
-    To undeclared calls only guards apply, and policies whose sources include `*`; none apply where the destination is
-    an external, since nothing closes it.
-    """
-    protocol = target.port.protocol
-    inside = target.destination in program.services
-    return tuple(
-        policy
-        for policy in program.policies
-        if source in policy.sources
-        and (target.declared or (inside and (policy.open_sources or policy.kind.guard)))
-        and (policy.ports is None or target.port.number in policy.ports)
-        and protocol in policy.kind.protocols
-        and (policy.match is None or protocol is not Protocol.TCP)
-        and target.destination in policy.destinations
-    )
+def _applies(candidate: Applying, way: Way) -> bool:
+    opposite = any(way.holds(fact) for fact in candidate.doubts)
+    return candidate.surely is not opposite
 
 
-def is_declared(program: Program, source: str, destination: str, port: Port) -> bool:
-    return any(
-        call.source == source and call.destination == destination and call.port.number == port.number
-        for call in program.calls
-    )
-
-
-def _target(program: Program, source: str, to: str) -> Target:
+def _target(mesh: Mesh, source: str, to: str) -> Target:
     name, number = callee(to)
-    party = program.services.get(name) or program.externals[name]
+    party = mesh.program.services.get(name) or mesh.program.externals[name]
     port = next(port for port in party.ports if number in (None, port.number))
-    return Target(name, port, is_declared(program, source, name, port))
+    return Target(name, port, (source, name, port.number) in mesh.declared)
 
 
 def _sent(call: CallInTest) -> RequestState:
     def lines(value: str | None) -> Lines:
         return Lines(open=True) if value is None else Lines((value,))
 
-    headers = {name: Lines(values) for name, values in (call.headers or {}).items()}
+    headers = {name: Lines(_seen(name, values)) for name, values in (call.headers or {}).items()}
     return RequestState(lines(call.path), lines(call.method), headers)
+
+
+def _seen(name: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines that policies see: an empty value of a header that is held back counts as none (docs/invisible.md)."""
+    return values if name not in HELD or any(values) else ()
 
 
 def _holds(match: Match, policy: Policy, place: Place, state: RequestState) -> bool:

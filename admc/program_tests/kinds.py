@@ -7,7 +7,6 @@ is not listed here is judged by its declared effects alone.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -44,6 +43,10 @@ class Place(NamedTuple):
     source: str
     passes: frozenset[str]
     way: Way
+    unknown: bool = False
+    """The caller may have an address that is no party's own, such as that of its node."""
+    alike: tuple[str, ...] = ()
+    """Externals with the same network."""
 
 
 Step = RequestState | Redirect | End
@@ -53,6 +56,11 @@ Handler = Callable[[Policy, Place, RequestState], Step]
 def step(policy: Policy, place: Place, state: RequestState) -> Step:
     """What becomes of a request that meets a policy."""
     return HANDLERS.get(policy.kind.name, _by_effects)(policy, place, state)
+
+
+def changes_nothing(policy: Policy) -> bool:
+    """Whether every request goes on from a policy as it came."""
+    return HANDLERS.get(policy.kind.name) is _passing
 
 
 def assumable(policy: Policy) -> bool:
@@ -69,33 +77,25 @@ def assumable(policy: Policy) -> bool:
 def _allow(policy: Policy, place: Place, state: RequestState) -> Step:
     callers = _words(policy, "callers")
     if place.source in callers:
+        what = f"whether `{place.source}` calls from an unknown address, such as its node's"
+        if place.unknown and place.way.holds(Fact(policy, what, "ask for another caller")):
+            return End((policy.name,), f"the address of `{place.source}` is unknown")
         return state
-    same = [name for name in callers if _may_be(place.program, place.source, name)]
+    same = [name for name in callers if _may_be(place, name)]
     if same:
         what = f"whether an address of `{place.source}` is also one of `{same[0]}`"
-        fact = Fact(policy, what, f"give both a `cidr`, or add `{place.source}` to the callers")
-        if place.way.holds(fact):
+        hint = f"give both a `cidr` that does not overlap the other, or add `{place.source}` to the callers"
+        if place.way.holds(Fact(policy, what, hint)):
             return state
     return End((policy.name,), f"`{place.source}` is not one of its callers")
 
 
-def _may_be(program: Program, caller: str, admitted: str) -> bool:
+def _may_be(place: Place, admitted: str) -> bool:
     """Whether a caller's address may be one of an admitted external, which is known by its addresses alone."""
-    external = program.externals.get(admitted)
+    external = place.program.externals.get(admitted)
     if external is None:
         return False
-    service = program.services.get(caller)
-    if service is not None:
-        return service.host_network and not external.cidrs
-    own = program.externals[caller].cidrs
-    if not external.cidrs or not own:
-        return True
-    networks = [ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs]
-    return any(
-        one.version == other.version and one.overlaps(other)
-        for one in (ipaddress.ip_network(cidr, strict=False) for cidr in own)
-        for other in networks
-    )
+    return admitted in place.alike or (place.unknown and not external.cidrs)
 
 
 def _deny(policy: Policy, _place: Place, _state: RequestState) -> Step:
@@ -104,7 +104,8 @@ def _deny(policy: Policy, _place: Place, _state: RequestState) -> Step:
 
 def _jwt(policy: Policy, place: Place, state: RequestState) -> Step:
     lines = state.header("authorization")
-    if not lines.open and (len(lines.values) != 1 or not lines.values[0].startswith(_BEARER)):
+    # Envoy looks for the word anywhere in the lines, joined by commas.
+    if not lines.open and _BEARER not in ",".join(lines.values):
         return End((policy.name,), "the request has no token")
     hint = f"say that it is good, with `passes {policy.name}`, or that there is none"
     hint += ', with `no header("authorization")`'
@@ -204,7 +205,7 @@ def _cors(policy: Policy, place: Place, state: RequestState) -> Step:
     origin, asked = state.header("origin"), state.header("access-control-request-method")
     if not origin.open and (not ",".join(origin.values) or not {"*", ",".join(origin.values)} & set(origins)):
         return state
-    if not asked.open and not asked.values:
+    if not asked.open and not any(asked.values):
         return state
     if not decided(method, policy, place.way, state):
         return state
@@ -283,6 +284,8 @@ def _what_to_add(field: Field) -> str:
     if field.header is None:
         return f'add `{{ {field.name} "..." }}` after the destination'
     header = f'header("{field.header}")'
+    if field.header == "host":
+        return f'add `{{ {header} "..." }}` after the destination'
     return f'add `{{ {header} "..." }}` after the destination, or `{{ no {header} }}` if the request does not have it'
 
 

@@ -84,4 +84,9 @@ def _satisfies(comparison: Comparison, value: str) -> bool:
         return value.startswith(comparison.value)
     import re2  # the engine of the language's `matches`; loaded only for programs with expressions
 
-    return re2.fullmatch(comparison.value, value) is not None
+    return re2.fullmatch(_bytes(comparison.value), _bytes(value)) is not None
+
+
+def _bytes(text: str) -> str:
+    """Text as Envoy has RE2 read it: each byte is a letter of its own."""
+    return text.encode().decode("latin-1")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from admc.program_tests.evaluate import is_declared
 from admc.program_tests.kinds import assumable
+from admc.program_tests.mesh import declared_calls
 from admc.program_tests.model import (
     AdmExpectation,
     Admitted,
@@ -35,6 +35,10 @@ MAX_TESTS: Final = 10_000
 MOST: Final = 10**9
 _METHOD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _GRPC_PATH: Final = re.compile(r"/[^/?#]+/[^/?#]+")
+_IN_PATHS: Final = re.compile(r'[!-"$-~]*')
+"""What an HTTP parser accepts in a path: printable ASCII without `#`, which begins a fragment."""
+_UPGRADES: Final = ("websocket", "spdy/3.1", "tcp")
+"""The protocols of upgrades that an ADM passes on (docs/invisible.md)."""
 
 
 def resolve_tests(module: tree.Module, program: Program, diagnostics: Diagnostics) -> tuple[ProgramTest, ...]:
@@ -83,6 +87,7 @@ class _Resolver:
         self.program = program
         self.diagnostics = diagnostics
         self.application = Application(program.services, program.externals, program.calls)
+        self.declared = declared_calls(program)
 
     def expectation(self, given: tree.ExpectedCall | tree.ExpectedAdm | tree.ExpectedNumber) -> Expectation | None:
         before = self.diagnostics.errors
@@ -144,7 +149,7 @@ class _Resolver:
                 hint="test a call from or to a service",
             )
         path, method, headers = self._request(given, port)
-        declared = is_declared(self.program, source, destination, port)
+        declared = (source, destination, port.number) in self.declared
         return CallExpectation(
             CallInTest(source, destination, port, declared, span, path, method, headers, passes), outcome
         )
@@ -199,6 +204,9 @@ class _Resolver:
             elif item.value is not None and self._fits(item, item.value.value, port):
                 single[item.word] = item.value.value
         method = "POST" if port.protocol is Protocol.GRPC else single.get("method")
+        if method == "CONNECT" and "path" in single:
+            item = next(each for each in given.items if each.word == "path")
+            self._wrong(item, "a `CONNECT` has no path", "remove the path, or give another method")
         return single.get("path"), method, headers
 
     def _header(self, item: tree.TestItem, headers: dict[str, tuple[str, ...]], absent: set[str]) -> None:
@@ -214,6 +222,13 @@ class _Resolver:
             self._wrong(item, f"`{written}` has no value", f'write `{written} "..."`, or `no {written}`')
         elif item.value is not None and not item.value.value.isprintable():
             self._wrong(item, "no request has such a value", "leave out line breaks and control characters")
+        elif item.value is not None and item.value.value != item.value.value.strip():
+            self._wrong(item, "no value of a header has blanks around it", "remove them, as every receiver does")
+        elif item.value is not None and name == "upgrade" and item.value.value.lower() not in _UPGRADES:
+            hint = f"an upgrade to {', '.join(f'`{each}`' for each in _UPGRADES)} arrives; leave out any other"
+            self._wrong(item, "an ADM removes such an upgrade before any policy sees it", hint)
+        elif item.absent and name == "host":
+            self._wrong(item, "every request has a `host`", "remove it, or give its value")
         elif name in absent or (item.absent and name in headers):
             self._wrong(item, f"the header `{name}` is both present and absent", "keep one of them")
         elif item.value is None:
@@ -233,10 +248,11 @@ class _Resolver:
             self._wrong(item, f"`{value[:40]}` is not a method", 'methods are words such as `"GET"`')
         elif item.word == "path" and grpc and not _GRPC_PATH.fullmatch(value):
             self._wrong(item, f"`{value[:60]}` is no method of gRPC", 'write `path "/package.Service/Method"`')
-        elif item.word == "path" and not value.startswith("/") and value != "*":
+        elif item.word == "path" and not value.startswith("/"):
             self._wrong(item, "a path starts with `/`", f'write `path "/{value[:60]}"`')
-        elif item.word == "path" and ("#" in value or not value.isprintable()):
-            self._wrong(item, "no request has such a path", "leave out the part from `#` on, and control characters")
+        elif item.word == "path" and not _IN_PATHS.fullmatch(value):
+            hint = "leave out the part from `#` on, and write blanks and letters beyond ASCII as in `%20`"
+            self._wrong(item, "no request has such a path", hint)
         else:
             return True
         return False

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from admc.program_tests.evaluate import Closing, Passage, Target, follow, policies_on
-from admc.program_tests.facts import MAX_WAYS, TooManyWaysError, deciding, every_way
+from admc.program_tests.callers import policies_on
+from admc.program_tests.evaluate import Passage, follow
+from admc.program_tests.facts import MAX_WAYS, TooManyWaysError, Way, deciding, every_way
+from admc.program_tests.kinds import changes_nothing
+from admc.program_tests.mesh import Mesh, Target, mesh
 from admc.program_tests.model import (
     AdmExpectation,
     CallExpectation,
@@ -49,15 +52,11 @@ class Subject:
 
     program: Program
     placement: Placement
-    closing: Closing
+    mesh: Mesh
 
 
 def subject(program: Program, placement: Placement) -> Subject:
-    closing: dict[str, tuple[str, ...]] = dict.fromkeys(placement.closed, ())
-    for decision in placement.decisions:
-        if decision.closes:
-            closing[decision.destination] = (*closing.get(decision.destination, ()), decision.policy)
-    return Subject(program, placement, closing)
+    return Subject(program, placement, mesh(program, placement))
 
 
 def judge(test: ProgramTest, about: Subject) -> Result:
@@ -84,16 +83,18 @@ def holds(outcome: Outcome, passage: Passage) -> bool:
 
 def _call(test: ProgramTest, expectation: CallExpectation, about: Subject) -> Result:
     call, outcome = expectation
-    policies = policies_on(about.program, call.source, Target(call.destination, call.port, call.declared))
+    applying = policies_on(about.mesh, call.source, Target(call.destination, call.port, call.declared))
+    ignored = _ignored(outcome, about.program)
     try:
-        found = list(every_way(lambda way: follow(about.program, about.closing, policies, call, way)))
+        found = list(every_way(lambda way: follow(about.mesh, applying, call, way, ignored)))
     except TooManyWaysError:
         return Undecided(_too_open(test))
     results = [(flips, holds(outcome, passage)) for flips, passage in found]
     if all(result for _, result in results):
         return Passed()
     if not any(result for _, result in results):
-        return Failed(_described(found[0][1]))
+        # In the first way nothing that is open holds.
+        return Failed(_described(follow(about.mesh, applying, call, Way())))
     fact = deciding(results)
     return Undecided(
         Diagnostic(
@@ -106,6 +107,14 @@ def _call(test: ProgramTest, expectation: CallExpectation, about: Subject) -> Re
             related=(Related(fact.policy.span, f"`{fact.policy.name}` is here"),),
         )
     )
+
+
+def _ignored(outcome: Outcome, program: Program) -> frozenset[str]:
+    """The policies that make no difference for an outcome, whatever they would read that is open."""
+    if isinstance(outcome, Meets) and outcome.only:
+        return frozenset()
+    asked = outcome.policies if isinstance(outcome, Meets) else ()
+    return frozenset(each.name for each in program.policies if changes_nothing(each) and each.name not in asked)
 
 
 def _too_open(test: ProgramTest) -> Diagnostic:

@@ -6,14 +6,14 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
     "ADM301": (
         "an annotation is unknown, or not allowed here",
         "Kinds take `@ingress`, `@egress`, `@both`, `@guard`, `@state`, `@per_replica`, `@exclusive`,"
-        " `@effect` and `@component`; policies take `@ingress` and `@egress`.",
+        " `@effect`, `@component` and `@weaker`; policies take `@ingress` and `@egress`.",
         'app shop\n\n@ingres\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@ingress\nkind own() for http template "own.yaml"\n',
     ),
     "ADM302": (
         "the parentheses of an annotation are wrong",
         "The sides take a stage (`filter`, `routing`, `upstream`, `cluster`), `@state` takes `destination`, "
-        "`@component` takes one name, and `@effect` takes effects.",
+        "`@component` takes one name, `@effect` takes effects, and `@weaker` takes parameters with a direction.",
         'app shop\n\n@ingress(filters)\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@ingress(filter)\nkind own() for http template "own.yaml"\n',
     ),
@@ -94,8 +94,9 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
         'app shop\n\n@ingress\nkind own(max: int) for http template "filter.yaml"\n',
     ),
     "ADM309": (
-        "an annotation or an effect is given twice",
-        "An annotation may occur once. Only `@effect` may occur several times; its effects add up.",
+        "an annotation, an effect or a direction is given twice",
+        "An annotation may occur once. Only `@effect` may occur several times; its effects add up. A parameter has at "
+        "most one direction in `@weaker`.",
         'app shop\n\n@ingress @ingress(filter)\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@ingress(filter)\nkind own() for http template "own.yaml"\n',
     ),
@@ -113,5 +114,13 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
         "kinds work in routing and in clusters.",
         'app shop\n\n@egress(routing)\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@egress\nkind own() for http template "own.yaml"\n',
+    ),
+    "ADM312": (
+        "a direction in `@weaker` is wrong",
+        "`@weaker` says which way a change of an argument makes a policy weaker: `more` or `less` for a number, a "
+        "duration, a size or a percentage, `added` or `removed` for the items of a list. A parameter of another type "
+        "has no direction, so each change of it is unclear.",
+        'app shop\n\n@ingress @weaker(max: added)\nkind own(max: int) for http template "own.yaml"\n',
+        'app shop\n\n@ingress @weaker(max: more)\nkind own(max: int) for http template "own.yaml"\n',
     ),
 }

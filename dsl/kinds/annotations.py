@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from dsl.text import Span
 
 STAGES = {stage.name.lower(): stage for stage in Stage}
-ANNOTATIONS = ("ingress", "egress", "both", "guard", "state", "per_replica", "exclusive", "effect", "component")
+ANNOTATIONS = (
+    "ingress",
+    "egress",
+    "both",
+    "guard",
+    "state",
+    "per_replica",
+    "exclusive",
+    "effect",
+    "component",
+    "weaker",
+)
 _VERBS = list(Verb)
 _ELEMENTS = list(Element)
 
@@ -30,6 +41,8 @@ class Annotations:
         self.both = self.guard = self.state = self.per_replica = self.exclusive = False
         self.effects: tuple[Effect, ...] | None = None
         self.component: str | None = None
+        self.directions: tuple[tree.AnnotationArgument, ...] = ()
+        """Of `@weaker`: each has the name of a parameter, and a word after `:`."""
         self.unknown = False
         seen: dict[str, tree.Annotation] = {}
         effects: list[tree.Annotation] = []
@@ -67,7 +80,7 @@ class Annotations:
 
     def _take(self, name: str, annotation: tree.Annotation) -> None:
         words = [argument.name.text for argument in annotation.arguments]
-        nested = any(argument.inner for argument in annotation.arguments)
+        nested = any(argument.inner or argument.after for argument in annotation.arguments)
         if name in ("ingress", "egress"):
             if nested or len(words) > 1 or (words and words[0] not in STAGES):
                 close = did_you_mean(words[0], STAGES)
@@ -86,6 +99,11 @@ class Annotations:
                 self._wrong(annotation, "write `@component(NAME)` with one name")
             else:
                 self.component = words[0]
+        elif name == "weaker":
+            if not words or not all(argument.after for argument in annotation.arguments):
+                self._wrong(annotation, "write parameters with a direction: `@weaker(requests: more, per: less)`")
+            else:
+                self.directions = annotation.arguments
         else:
             if words:
                 self._wrong(annotation, f"write `@{name}` alone")
@@ -100,7 +118,7 @@ class Annotations:
                 self._wrong(annotation, "write the effects in parentheses, or `@effect(none)` for a kind that has none")
             for argument in annotation.arguments:
                 count += 1
-                if argument.name.text == "none" and not argument.inner:
+                if argument.name.text == "none" and not argument.inner and not argument.after:
                     none = argument
                     continue
                 effect = self._effect(argument)
@@ -124,7 +142,7 @@ class Annotations:
             return None
         verb = Verb(name)
         if verb not in (Verb.READS, Verb.WRITES):
-            if argument.inner:
+            if argument.inner or argument.after:
                 self.diagnostics.error(
                     "ADM304", f"`{name}` takes nothing in parentheses", argument.span, hint=f"write `{name}`"
                 )

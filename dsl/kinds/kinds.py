@@ -10,6 +10,7 @@ from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
 from dsl.files.reading import TEMPLATE, Reader
 from dsl.kinds.annotations import Annotations
 from dsl.kinds.built_in import TRAITS
+from dsl.kinds.directions import with_directions
 from dsl.program import NO_TRAITS, Kind, Parameter, ParameterType, Protocol, Side, Stage, Template, Value
 from dsl.syntax import hints, tree
 from dsl.values.contents import FORMATS
@@ -71,6 +72,7 @@ def resolve_kind(
     parameters, defaults = _parameters(statement.parameters, Context(diagnostics, reader))
     protocols = _protocols(statement.protocols, diagnostics)
     annotations = Annotations(statement, diagnostics)
+    parameters = with_directions(parameters, statement, annotations.directions, diagnostics)
     template = _template(statement, parameters, reader, diagnostics)
     if not prelude:
         _check_own(statement, annotations, protocols, diagnostics)

@@ -149,6 +149,10 @@ class Builder(Transformer[SpannedToken, Any]):
         inner = tuple(word(child) for child in given[1:-1])
         return tree.AnnotationArgument(word(given[0]), inner, _to(given[0].span, given[-1].span))
 
+    def annotation_pair(self, children: Children) -> tree.AnnotationArgument:
+        name, after = children
+        return tree.AnnotationArgument(word(name), (), _to(name.span, after.span), word(after))
+
     def kind(self, children: Children) -> tree.Kind:
         annotations, name, parameters, protocols, template = children
         return tree.Kind(annotations or (), word(name), parameters or (), protocols, _string(template), self._nowhere)

@@ -237,11 +237,13 @@ class Request(NamedTuple):
 
 
 class AnnotationArgument(NamedTuple):
-    """`counts` or `reads(header)`."""
+    """`counts`, `reads(header)` or `requests: more`."""
 
     name: Word
     inner: tuple[Word, ...]
     span: Span
+    after: Word | None = None
+    """The word after `:`."""
 
 
 class Annotation(NamedTuple):

@@ -132,10 +132,11 @@ def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
     assert declared[0] == "@ingress @egress"
     assert declared[-2].startswith("kind rate_limit(requests: int")
     assert said(found, "its arguments") == [
-        "`requests`: the number of requests that are admitted in each period (a whole number, from 1 to 1000000000)",
-        "`per`: the period (a duration such as `250ms`, in `us`, `ms`, `s`, `m`, `h`, `d`)",
+        "`requests`: the number of requests that are admitted in each period (a whole number, from 1 to 1000000000); "
+        "more is weaker",
+        "`per`: the period (a duration such as `250ms`, in `us`, `ms`, `s`, `m`, `h`, `d`); less is weaker",
         "`burst`: the largest number that is admitted at once (a whole number, from 1 to 1000000000); "
-        "`requests` unless given",
+        "`requests` unless given; more is weaker",
     ]
     assert said(found, "in other meshes")[0] == "Envoy: the HTTP filter `local_ratelimit`"
 
@@ -169,7 +170,11 @@ def test_every_built_in_kind_says_what_each_argument_takes(capfd: pytest.Capture
         for parameter, text in zip(parameters, listed, strict=True):
             assert text.startswith(f"`{parameter.name}`: ")
             optional = parameter.name in declared.defaults
-            assert optional == text.endswith(("unless given", "; may be left out")), text
+            direction = f"{'' if parameter.type.element is None else 'an item '}{parameter.weaker} is weaker"
+            said_last = text.rpartition("; ")[2]
+            assert (said_last == direction) == (parameter.weaker is not None), text
+            before = text if parameter.weaker is None else text.removesuffix(f"; {direction}")
+            assert optional == before.endswith(("unless given", "; may be left out")), text
 
 
 def test_all_kinds(capfd: pytest.CaptureFixture[str]) -> None:

@@ -118,7 +118,7 @@ def programs(draw: st.DrawFn) -> tuple[list[str], list[str]]:
         lines.append(draw(st.sampled_from(["profile meshinsight", 'profile "node.json"'])))
     if draw(st.booleans()):
         lines.append(
-            "@ingress @effect(reads(header), counts) "
+            "@ingress @effect(reads(header), counts) @weaker(a: less, b: added) "
             'kind own(a: int(1..5)? = 3, b: [string] = ["x"]) for http template "own.yaml"'
         )
     lines.extend(f"pin p{index} at ingress" for index in range(len(rules)) if draw(st.booleans()))

@@ -327,7 +327,7 @@ def cors(run: Run, policy: Policy, place: Place, message: Message, inner: Inner)
         given.append(("access-control-allow-credentials", "true"))
     if words(policy, "expose"):
         given.append(("access-control-expose-headers", ",".join(words(policy, "expose"))))
-    if message.method == "OPTIONS" and message.values("access-control-request-method"):
+    if message.method == "OPTIONS" and any(message.values("access-control-request-method")):
         for name, argument in (("methods", "methods"), ("headers", "headers")):
             if words(policy, argument):
                 given.append((f"access-control-allow-{name}", ",".join(words(policy, argument))))

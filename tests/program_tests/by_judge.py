@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,12 +26,25 @@ class Answered(NamedTuple):
     """The policy that refused or answered the request; None: a service answered."""
 
 
-def answers(program: Program, sent: Sent, *, declared: bool) -> set[Answered]:
-    """Every answer that is right."""
-    if not declared:
+def answers(program: Program, sent: Sent, *, declared: bool, known: Collection[str] = ()) -> set[Answered]:
+    """Every answer that is right. `known` are policies at the ingress of the destination, whose ADM knows the addresses
+    of all their sources: also of those that do not declare the call."""
+    if declared:
+        return _answers(program, sent)
+    found = set()
+    # A service that calls itself may have the address of its node.
+    sources = {sent.source, "node"} if sent.source == sent.destination else {sent.source}
+    for more in (frozenset[str](), frozenset(known)):
         # Undeclared calls meet guards and policies for every caller (docs/language.md).
-        applying = tuple(policy for policy in program.policies if policy.kind.guard or policy.open_sources)
-        program = replace(program, policies=applying)
+        applying = tuple(
+            policy for policy in program.policies if policy.kind.guard or policy.open_sources or policy.name in more
+        )
+        for source in sources:
+            found |= _answers(replace(program, policies=applying), sent._replace(source=source))
+    return found
+
+
+def _answers(program: Program, sent: Sent) -> set[Answered]:
     watch = _Watch()
     judge = Judge(program, _serve, {name: watch(each) for name, each in HANDLERS.items()})
     found = set()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from admc.program_tests.resolve import resolve_tests
 from admc.program_tests.verdict import Passed, Result, Subject, Undecided, judge, subject
 from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
-from dsl.program import Element, Program, Protocol, Verb
+from dsl.program import Element, Program, Protocol, Side, Verb
 from dsl.syntax.parser import parse
 from dsl.text import SourceText
 from solver.place import place
@@ -153,12 +153,17 @@ def result(about: Subject, trial: Trial, given: Sequence[str], outcome: str) -> 
 
 
 def expected(case: Case, about: Subject, trial: Trial) -> set[Answered] | None:
-    """By the judge; None where a NetworkPolicy refuses the request, which the judge does not know of."""
+    """By the judge; None where a NetworkPolicy decides, of which the judge does not know."""
     declared = (trial.source, trial.destination) in case.calls
     if not declared and trial.destination in about.placement.closed:
         return None
     sent = Sent(trial.source, trial.destination, 9000, trial.method, trial.path, trial.headers)
-    return answers(about.program, sent, declared=declared)
+    known = {
+        each.policy
+        for each in about.placement.decisions
+        if each.destination == trial.destination and Side.INGRESS in each.sides and each.calls
+    }
+    return answers(about.program, sent, declared=declared, known=known)
 
 
 def outcomes(about: Subject, found: set[Answered]) -> dict[str, set[bool]]:
@@ -214,7 +219,9 @@ def agree(case: Case, about: Subject, asked: list[Trial]) -> None:
         given = items(case, trial, about.program)
         if found is None:
             event("refused by a NetworkPolicy")
-            assert isinstance(result(about, trial, given, "is refused"), Passed)
+            # No NetworkPolicy refuses what a pod sends to itself.
+            refused = Undecided if trial.source == trial.destination else Passed
+            assert isinstance(result(about, trial, given, "is refused"), refused)
             continue
         given += accepting(about, found)
         # No test can say that a token is bad, or that an authorization service refuses.

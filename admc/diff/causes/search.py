@@ -42,7 +42,8 @@ def _smaller(given: tuple[T, ...], has_effect: Callable[[tuple[T, ...]], bool]) 
     while len(given) > 1:
         size = -(-len(given) // parts)
         chunks = [given[at : at + size] for at in range(0, len(given), size)]
-        rests = (tuple(each for each in given if each not in chunk) for chunk in chunks)
+        # Of several such sets, the one with the earliest changes: calls come before policies.
+        rests = (tuple(each for each in given if each not in chunk) for chunk in reversed(chunks))
         smaller = next((rest for rest in rests if has_effect(rest)), None)
         if smaller is not None:
             given = smaller

@@ -13,7 +13,8 @@ from admc.exits import CommandError, wrong_usage
 from admc.files import is_folder, present, read_bounded, system_message
 from admc.plan.read import MAX_BYTES, named_plan
 from admc.terminal import visible
-from dsl.files.folders import FileTooLargeError
+from dsl.files.folders import FileTooLargeError, folder_reader
+from dsl.loader import load_statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from admc.diff.sides.place import Place
     from admc.diff.sides.tree import CommitTree
     from admc.plan.model import Plan
+    from dsl.files.folders import Read
+    from dsl.loader import Statements
     from dsl.program import Program
 
 _PULL: Final = "keep plans and programs out of LFS: `*.plan.json !filter !diff !merge` in `.gitattributes`"
@@ -47,16 +50,25 @@ class Files:
 
     def program(self) -> Program:
         """Raises `CommandError`."""
-        tree = self._place.tree
-        if tree is None:
+        if self._place.tree is None:
             return load_program(self.path, include=self._include)
-        folder = posixpath.dirname(self.path.as_posix())
         self.content(self.path, "the program")
-        included = [in_repository(tree.repository, each) for each in self._include]
         try:
-            return load_program(self.path, tree.reader(folder, included), include=self._include)
+            return load_program(self.path, self.reader(), include=self._include)
         except CommandError as error:
             raise CommandError(error.exit_code, error.diagnostics, self.folder) from error
+
+    def statements(self) -> Statements:
+        """Of a program that was read without errors."""
+        return load_statements(self.path, self.reader(), self._include)
+
+    def reader(self) -> Read:
+        """Reads files by their paths from the folder of `path`."""
+        tree = self._place.tree
+        if tree is None:
+            return folder_reader(self.path.parent, self._include)
+        included = [in_repository(tree.repository, each) for each in self._include]
+        return tree.reader(posixpath.dirname(self.path.as_posix()), included)
 
     def readable(self) -> bool:
         """Whether there is a file. What has errors then is its content."""

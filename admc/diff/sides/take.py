@@ -10,22 +10,23 @@ decisions as the earlier ones, so that a placement moves only for a reason.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.codes.differences import CODES
 from admc.compile.pipeline import folder_of, overhead_of, place_program
 from admc.compile.reviewed_plan import checked, same_contents
-from admc.diff.model import How, Taken
+from admc.diff.identity import renames
+from admc.diff.model import How, Rename, Taken
 from admc.diff.sides.files import Files
 from admc.diff.sides.place import places
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.beside import default_plan_path
 from admc.plan.build import build
-from admc.plan.read import previous_sides
+from admc.plan.contents import call_rows, external_rows, policy_rows, service_rows
+from admc.plan.previous import previous_of
 from dsl.collector import no_collection
-from dsl.program import Side as End
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,11 +37,10 @@ if TYPE_CHECKING:
     from admc.plan.model import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
-    from solver.placement import Placement
+    from solver.placement import Placement, Previous
 
 _PLAN: Final = ".json"
 """The ending of a plan; any other name is a program's."""
-Previous = Mapping[tuple[str, str], tuple[End, ...]] | None
 _NO_PLAN_BESIDE: Final = "no plan stands beside it"
 
 
@@ -53,6 +53,7 @@ class Side(NamedTuple):
     program: Program | None
     """None where only a plan is known."""
     placement: Placement | None
+    files: Files
 
     @property
     def known(self) -> Plan:
@@ -75,16 +76,28 @@ def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -
     """Both sides, as the command line names them. Raises `CommandError`: exit 1, or 3 for an infeasible HEAD."""
     places_ = places(base, head, merge_base=merge_base)
     before = _Taker(places_[0], options).base(places_[1])
-    previous = None if before.plan is None else previous_sides(before.plan)
-    after = _Taker(places_[1], options).side(previous)
-    if before.plan is not None and after.plan is not None and before.plan.app != after.plan.app:
+    taker = _Taker(places_[1], options)
+    after = taker.side(before.plan)
+    if before.plan is not None:
+        renamed = renames(before.plan, after.known)
+        if renamed and after.taken.how is How.COMPILED and after.program is not None:
+            # The earlier decisions of a renamed policy are known by its new name only now.
+            after = taker.compiled(after.program, before.plan, after.taken.why, renamed)
+    _same_app(before, after)
+    return before, after
+
+
+def _same_app(before: Side, after: Side) -> None:
+    """Raises `CommandError` for a plan of another application. A program may rename its own."""
+    if before.plan is None or after.plan is None or before.plan.app == after.plan.app:
+        return
+    if before.program is None or after.program is None:
         raise wrong_usage(
             "ADM838",
             f"BASE is of the app `{before.plan.app}`, and HEAD of `{after.plan.app}`",
-            cause="policies of two applications have nothing to compare but their names",
-            hint="name two revisions or plans of one application",
+            cause="policies of two applications have nothing in common but names",
+            hint="name two plans of one application",
         )
-    return before, after
 
 
 class _Taker:
@@ -97,7 +110,7 @@ class _Taker:
     def base(self, head: Place) -> Side:
         """BASE may lack the program, or have a broken one."""
         if self._files.missing() and (self._place.implied or self._place.path == head.path):
-            return Side(self._taken(How.NOTHING, None), None, None, None)
+            return Side(self._taken(How.NOTHING, None), None, None, None, self._files)
         if self._is_plan or not self._files.readable():
             return self.side(None)
         try:
@@ -106,18 +119,18 @@ class _Taker:
             first = error.diagnostics[0]
             if error.exit_code not in (Exit.INPUT, Exit.NO_PLACEMENT) or first.code in CODES:
                 raise
-            return Side(self._taken(How.BROKEN, _why_broken(first)), None, None, None)
+            return Side(self._taken(How.BROKEN, _why_broken(first)), None, None, None, self._files)
 
-    def side(self, previous: Previous) -> Side:
+    def side(self, previous: Plan | None) -> Side:
         if self._is_plan:
             plan = self._files.plan(self.path)
-            return Side(self._taken(How.PLAN, None, plan), plan, None, None)
+            return Side(self._taken(How.PLAN, None, plan), plan, None, None, self._files)
         program = self._files.program()
         try:
             plan, placement = self._beside(program)
         except CommandError as error:
-            return self._compiled(program, previous, _why_compiled(error))
-        return Side(self._taken(How.BESIDE, None, plan), plan, program, placement)
+            return self.compiled(program, previous, _why_compiled(error))
+        return Side(self._taken(How.BESIDE, None, plan), plan, program, placement, self._files)
 
     @property
     def path(self) -> Path:
@@ -134,23 +147,21 @@ class _Taker:
         same_contents(path, plan, anew)
         if _costs(plan) != _costs(anew):
             raise wrong_usage("ADM838", "this admc estimates other costs than the plan beside it has")
-        if plan.services is None and anew.services is not None:
-            # A plan before version 3 lacks what its program has.
-            plan = replace(
-                plan, services=anew.services, externals=anew.externals, calls=anew.calls, policies=anew.policies
-            )
-        return plan, placement
+        return _completed(plan, program), placement
 
-    def _compiled(self, program: Program, previous: Previous, why: str) -> Side:
+    def compiled(
+        self, program: Program, previous: Plan | None, why: str | None, renamed: Iterable[Rename] = ()
+    ) -> Side:
         options = self._options
+        earlier = None if previous is None else _renamed(previous_of(previous, program), renamed)
         try:
             placement, _seconds = place_program(
-                program, folder_of(self.path), previous=previous, effort=options.effort, progress=options.progress
+                program, folder_of(self.path), previous=earlier, effort=options.effort, progress=options.progress
             )
         except CommandError as error:
             raise CommandError(error.exit_code, error.diagnostics, self._files.folder) from error
         plan = build(program, placement, overhead_of(program, placement, folder_of(self.path)))
-        return Side(self._taken(How.COMPILED, why, plan), plan, program, placement)
+        return Side(self._taken(How.COMPILED, why, plan), plan, program, placement, self._files)
 
     def _taken(self, how: How, why: str | None, plan: Plan | None = None) -> Taken:
         tree = self._place.tree
@@ -163,6 +174,26 @@ class _Taker:
             None if plan is None else plan.schema_version,
             None if plan is None else _inputs_digest(plan),
         )
+
+
+def _renamed(previous: Previous, renamed: Iterable[Rename]) -> Previous:
+    new = {rename.base: rename.head for rename in renamed}
+    return previous._replace(
+        sides={(new.get(policy, policy), destination): sides for (policy, destination), sides in previous.sides.items()}
+    )
+
+
+def _completed(plan: Plan, program: Program) -> Plan:
+    """A plan before version 3 lacks what its program has."""
+    if plan.services is not None:
+        return plan
+    return replace(
+        plan,
+        services=service_rows(program),
+        externals=external_rows(program),
+        calls=call_rows(program),
+        policies=policy_rows(program),
+    )
 
 
 def _costs(plan: Plan) -> tuple[object, ...]:

@@ -1,0 +1,80 @@
+"""The text of a comment, and the marks in it by which a later run finds it and knows its age.
+
+    differences as Markdown, mark -> [body]
+
+The first line of a body is a hidden tag, compared as a whole: the tag `prod` is not `non-prod`. The second line has the
+run that wrote the comment and a digest of the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final, NamedTuple
+
+MAX_BYTES: Final = 65_000
+"""GitHub accepts 65,536 characters."""
+TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
+_MARK: Final = re.compile(r"<!-- admc run (\d{1,19})\.(\d{1,9}) ([0-9a-f]{64}) -->")
+
+
+class Run(NamedTuple):
+    """A run of a workflow. A larger one is newer: GitHub numbers runs of a repository in their order."""
+
+    run: int
+    attempt: int
+
+
+class Written(NamedTuple):
+    """What a comment says of itself."""
+
+    run: Run
+    digest: str
+    """Of the content: equal for a later run with the same result."""
+
+
+def first_line(tag: str) -> str:
+    return f"<!-- admc diff: {tag} -->"
+
+
+def body(tag: str, run: Run, content: str) -> str:
+    return f"{first_line(tag)}\n<!-- admc run {run.run}.{run.attempt} {digest(content)} -->\n{content}"
+
+
+def digest(content: str) -> str:
+    return hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
+
+
+def has_tag(text: str, tag: str) -> bool:
+    return _lines(text)[0] == first_line(tag)
+
+
+def written(text: str) -> Written | None:
+    """The run that wrote a comment; None where the line is missing or was edited."""
+    lines = _lines(text)
+    found = _MARK.fullmatch(lines[1]) if len(lines) > 1 else None
+    return None if found is None else Written(Run(int(found[1]), int(found[2])), found[3])
+
+
+def joined(parts: list[str], head: str) -> str:
+    """The parts one after another below a line about the change. Whole parts give way where they are too long, and
+    the last line says how many."""
+    kept: list[str] = []
+    size = len(head.encode()) + _RESERVED
+    for number, part in enumerate(parts):
+        size += len(part.encode()) + 2
+        if size > MAX_BYTES:
+            left = len(parts) - number
+            kept.append(f"_{left} more {'program' if left == 1 else 'programs'}: see the summary of the run._")
+            break
+        kept.append(part.rstrip("\n"))
+    return "\n\n".join([*([head] if head else []), *kept]) + "\n"
+
+
+_RESERVED: Final = 500
+"""Bytes for the hidden lines, and for the one that says what was left out."""
+
+
+def _lines(text: str) -> list[str]:
+    # GitHub gives a body back with the line ends with which it came, and browsers send CR LF.
+    return [line.rstrip("\r") for line in text.split("\n", 2)[:2]] or [""]

@@ -1,0 +1,79 @@
+"""The comparison of two sides with all that needs more than their plans: steps, causes, and the gates of BASE.
+
+Side, Side -> Diff
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from admc.diff.build import difference
+from admc.diff.model import How, Verdict
+from admc.exits import CommandError
+from admc.terminal import visible
+
+if TYPE_CHECKING:
+    from admc.diff.model import Diff
+    from admc.diff.sides.take import Side
+    from admc.gates.model import Gate
+
+
+def compared(base: Side, head: Side, accepted: Mapping[str, str], *, causes: bool, effort: float | None) -> Diff:
+    """`accepted`: gate -> the reason for which its breach is accepted. Raises `CommandError`."""
+    diff = difference(base.plan, head.known, base.taken, head.taken)
+    diff = _with_steps(diff, base, head)
+    if causes:
+        diff = _with_causes(diff, base, head, effort)
+    notes = list(diff.notes)
+    if base.plan is not None and base.plan.app != diff.app:
+        notes.append(f"the app was renamed: `{base.plan.app}` -> `{diff.app}`")
+    gates, why = _gates(base)
+    from admc.diff.gates import judge
+
+    if why is not None:
+        notes.append(why)
+    return replace(diff, gates=judge(gates, diff, accepted), notes=tuple(notes))
+
+
+def fails(diff: Diff) -> bool:
+    """Whether a gate fails: it is breached, and the breach is not accepted."""
+    return any(gate.fails and gate.verdict is Verdict.BREACHED for gate in diff.gates)
+
+
+def _with_steps(diff: Diff, base: Side, head: Side) -> Diff:
+    if base.program is None or base.placement is None or head.program is None or head.placement is None:
+        return diff
+    from admc.diff.steps import steps_of
+    from admc.rollout.model import Placed
+
+    found = steps_of(Placed(base.program, base.placement), Placed(head.program, head.placement))
+    return replace(diff, rollout=diff.rollout._replace(steps=found))
+
+
+def _with_causes(diff: Diff, base: Side, head: Side, effort: float | None) -> Diff:
+    if base.plan is None or not diff.moves:
+        return diff
+    from admc.diff.causes.explain import Sources, with_causes
+
+    sources = None
+    if base.program is not None and head.program is not None:
+        sources = Sources(base.files.statements(), head.files.statements(), head.files.folder)
+    if effort is None:
+        return with_causes(diff, base.plan, head.known, sources)
+    return with_causes(diff, base.plan, head.known, sources, effort)
+
+
+def _gates(base: Side) -> tuple[tuple[Gate, ...], str | None]:
+    """The gates of BASE; none, and why, if they have errors: the change that mends them must not fail by them."""
+    if base.taken.how is How.NOTHING:
+        return (), None
+    from admc.gates.read import gates_beside
+
+    name = base.files.path.name if base.plan is None else base.plan.inputs[0].path
+    try:
+        return gates_beside(name, base.files.reader(), base.files.folder), None
+    except CommandError as error:
+        first = error.diagnostics[0]
+        return (), f"no gate is judged, since the gates of BASE have errors: {visible(first.message)} ({first.code})"

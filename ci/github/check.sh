@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Checks each program of a change: is its committed plan up to date, what changes, do its tests pass.
+# Reads BASE, PROGRAMS and ACCEPT (a line each), RUNNER_TEMP, GITHUB_OUTPUT and GITHUB_STEP_SUMMARY.
+# Ends with the worst exit code of admc: 1 and 3 before 4, and 4 before all others.
+set -uo pipefail
+
+admc="${ADMC_COMMAND:-$RUNNER_TEMP/admc/bin/admc}"
+folder="$RUNNER_TEMP/admc-differences"
+worst=0
+mkdir -p "$folder" || exit 1
+printf 'folder=%s\n' "$folder" >> "$GITHUB_OUTPUT" || exit 1
+
+rank() {
+  case $1 in
+    70) echo 5 ;; 1) echo 4 ;; 3) echo 3 ;; 4) echo 2 ;; 0) echo 0 ;; *) echo 1 ;;
+  esac
+}
+
+# Keeps the worst exit code, and goes on: one run shows all findings.
+run() {
+  "$@"
+  local code=$?
+  if [ "$(rank "$code")" -gt "$(rank "$worst")" ]; then worst=$code; fi
+  return "$code"
+}
+
+accept=()
+while IFS= read -r line; do
+  if [ -n "$line" ]; then accept+=("--accept=$line"); fi
+done <<< "$ACCEPT"
+
+# GitHub takes a summary of 1 MiB for each step.
+programs=$(grep -c . <<< "$PROGRAMS")
+room=$((1000000 / (programs > 0 ? programs : 1)))
+if [ "$room" -lt 4000 ]; then room=4000; fi
+links="${GITHUB_SERVER_URL:-https://github.com}/${GITHUB_REPOSITORY:-}/blob"
+
+number=0
+while IFS= read -r program; do
+  if [ -z "$program" ]; then continue; fi
+  number=$((number + 1))
+  difference="$folder/$number.json"
+  printf '::group::%s\n' "$(printf %s "$program" | tr -d '\r')"
+  run "$admc" compile --check --format github -- "$program"
+  run "$admc" diff --format json -o "$difference" ${accept[@]+"${accept[@]}"} -- "$BASE" "$program"
+  if [ -s "$difference" ]; then
+    "$admc" diff --format text -- "$difference"
+    "$admc" diff --format markdown --links "$links" --max-bytes "$room" -- "$difference" >> "$GITHUB_STEP_SUMMARY"
+  fi
+  if [ -f "${program%.adm}.test.adm" ]; then
+    run "$admc" test --format junit -- "$program" > "$folder/$number.tests.xml" || run "$admc" test -- "$program"
+  fi
+  echo '::endgroup::'
+  # Annotations outside of the group: a runner shows the first ten of a step, and the worst come first.
+  if [ -s "$difference" ]; then "$admc" diff --format github -- "$difference"; fi
+done <<< "$PROGRAMS"
+
+if [ "$number" -eq 0 ]; then
+  echo '::error::no program is named: give `programs`, a path on each line'
+  exit 1
+fi
+exit "$worst"

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Computes the differences of a pull request from git's objects, without any file of it in the working tree.
+# Reads COMMIT (its newest commit), PROGRAMS (a path on each line), GITHUB_OUTPUT, RUNNER_TEMP, and TOKEN for a private
+# repository. Writes `found=false` where no pull request has this commit as its newest one.
+set -euo pipefail
+
+admc="${ADMC_COMMAND:-$RUNNER_TEMP/admc/bin/admc}"
+folder="$RUNNER_TEMP/admc-differences"
+mkdir -p "$folder"
+if ! [[ $COMMIT =~ ^[0-9a-f]{40}$ ]]; then
+  echo '::error::COMMIT is not the full id of a commit'
+  exit 1
+fi
+if [ -n "${TOKEN:-}" ]; then
+  # In the environment: arguments of a process can be read by others of the machine.
+  GIT_CONFIG_VALUE_0="Authorization: Basic $(printf 'x-access-token:%s' "$TOKEN" | base64 -w0)"
+  export GIT_CONFIG_VALUE_0 GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=http.extraheader
+fi
+
+nothing() {
+  echo "$1"
+  echo 'found=false' >> "$GITHUB_OUTPUT"
+  exit 0
+}
+
+# The host keeps the newest commit of each pull request as a reference, those from forks included.
+heads=$(git ls-remote origin 'refs/pull/*/head')
+numbers=$(awk -v commit="$COMMIT" '$1 == commit { split($2, part, "/"); print part[3] }' <<< "$heads" | sort -rn)
+merge=''
+for number in $numbers; do
+  # The merge of BASE and of the pull request, as the other workflow has it. It is read, and never checked out. A pull
+  # request with conflicts, or one that is closed, may have none.
+  if git fetch --quiet --no-tags --depth=2 origin "+refs/pull/$number/merge:refs/admc/merge" \
+    && [ "$(git rev-parse --verify --quiet 'refs/admc/merge^2')" = "$COMMIT" ]; then
+    merge=$(git rev-parse 'refs/admc/merge^{commit}')
+    break
+  fi
+done
+if [ -z "$merge" ]; then nothing "no pull request that can be merged has $COMMIT as its newest commit"; fi
+
+at=0
+while IFS= read -r program; do
+  if [ -z "$program" ]; then continue; fi
+  at=$((at + 1))
+  # A breached gate is another exit code with a difference, and errors of HEAD have none: the other workflow shows both.
+  if ! "$admc" diff --format json -o "$folder/$at.json" -- "$merge^1:$program" "$merge:$program"; then
+    echo "$program: the exit code is not 0"
+  fi
+done <<< "$PROGRAMS"
+if [ -z "$(ls "$folder")" ]; then nothing 'there is no difference to comment on'; fi
+printf 'found=true\nfolder=%s\n' "$folder" >> "$GITHUB_OUTPUT"
