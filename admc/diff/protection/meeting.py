@@ -77,8 +77,7 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
     """Calls that meet `policy` in the plan `one`, and not its `partner` in `other`."""
     for call in one.met[policy] - (other.met[partner] if partner is not None else set()):
         if not other.applies(partner, call):
-            left = not other.declares(call) and not _shrank_for(one, policy, other, partner, call)
-            yield Missing(call, left)
+            yield Missing(call, _left(one, policy, other, partner, call))
     there = frozenset() if partner is None else other.open(partner)
     if partner is not None and one.content(policy) is None:
         there |= other.guarded(partner)  # whether the policy means every caller is not recorded
@@ -89,6 +88,19 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
     for call in one.met_undeclared(other).get(policy, ()):
         if not other.applies(partner, call):
             yield Missing(call, left=False)
+
+
+def _left(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
+    """Whether a call is not declared any more, also not under another name of its caller, and the policy still selects
+    the caller, where it would meet the call without its declaration."""
+    if other.declares(call):
+        return False
+    if _shrank_for(one, policy, other, partner, call):
+        return False
+    service = one.services.get(call.source)
+    heir = None if service is None else one.heir(service, other)
+    same = None if heir is None else call._replace(source=heir)
+    return same is None or other.calls is None or same not in other.calls or other.applies(partner, same)
 
 
 def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
@@ -103,7 +115,7 @@ def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | No
     return (
         _selects(content, call.source)
         and not _selects(others, call.source)
-        and other.is_party(call.source)
+        and not _went(one, other, others, call.source)
         and other.has_port(call.destination, call.port)
     )
 

@@ -379,6 +379,31 @@ EXAMPLES: Final = (
         shop(DENY.format("c"), F_LABELS, ("service f {", "service g {")),
     ),
     Example(
+        "an external goes with its call, and a guard named it",
+        shop(DENY.format("{c, office}"), ("call a, c -> b", "call a, c, office -> b")),
+        shop(DENY.format("c"), (OFFICE, "")),
+    ),
+    Example(
+        "a caller gets another name, and keeps its pods",
+        shop(COUNTS.format("{a, f}", "b"), F_LABELS, NEW_CALL),
+        shop(
+            COUNTS.format("a", "b"),
+            F_LABELS,
+            ("service f {", "service g {"),
+            ("call a, c -> b", "call a, c, g -> b"),
+        ),
+    ),
+    Example(
+        "a caller gets another name, and its policy follows",
+        shop(COUNTS.format("{a, f}", "b"), F_LABELS, NEW_CALL),
+        shop(
+            COUNTS.format("{a, g}", "b"),
+            F_LABELS,
+            ("service f {", "service g {"),
+            ("call a, c -> b", "call a, c, g -> b"),
+        ),
+    ),
+    Example(
         "a script after a policy with a match",
         shop(GOLD),
         shop(GOLD + '@ingress\npolicy own = lua(script: "filter.lua") on * -> b\n'),

@@ -70,9 +70,9 @@ class Side:
             (call.source, call.destination, call.port.number) == sent[:3] for call in self.compiled.program.calls
         )
 
-    def treats(self, sent: Sent, times: int, pause: float) -> Treated:
+    def treats(self, sent: Sent, times: int, pause: float, *, declared: bool) -> Treated:
         program = self.program
-        if not self.declares(sent):
+        if not declared:
             if sent.destination in self.compiled.placement.closed:
                 return Treated(0, {})
             # Undeclared calls meet guards and policies for every caller (docs/language.md).
@@ -97,10 +97,12 @@ def breaches(base: Compiled, head: Compiled, renamed: Mapping[str, str]) -> Iter
     quotas = any(policy.kind.state for side in (one, other) for policy in side.program.policies)
     waves = ((TIMES, 0.001), (TIMES, 70.0)) if quotas else ((1, 0.0),)
     for sent in _requests(one, other):
-        if one.declares(sent) and not other.declares(sent):
-            continue  # gone with its call
+        after_declared = other.declares(sent)
+        # What a call met by its declaration alone is gone with it. What it met anyway, it still has to meet.
+        before_declared = after_declared and one.declares(sent)
         for times, pause in waves:
-            before, after = one.treats(sent, times, pause), other.treats(sent, times, pause)
+            before = one.treats(sent, times, pause, declared=before_declared)
+            after = other.treats(sent, times, pause, declared=after_declared)
             if after.through > before.through:
                 yield Breach(sent, f"{before.through} of {times} were let through, now {after.through}")
             elif after.through:
