@@ -20,7 +20,7 @@ from admc.render.console import console_on
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
 from admc.render.diff_words import TEXT
 from admc.render.overhead_line import amount_text
-from admc.terminal import visible
+from admc.terminal import cells, visible
 
 ROWS: Final = 25
 """Rows of a section; the others are counted."""
@@ -146,11 +146,13 @@ def _columns(console: Console, rows: Sequence[tuple[Text, str, str, str]]) -> No
         grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold", max_width=_CALLS)
     grid.add_column(overflow="fold")
-    grid.add_column(overflow="fold", style="dim", max_width=_CALLS)
+    # A place is broken only if it takes half of the line: terminals open what is whole.
+    places = min(max(cells(row[3]) for row in rows), console.width // 2)
+    grid.add_column(overflow="fold", style="dim", min_width=places, max_width=places)
     for word, about, said, at in rows:
         # One more blank sets the place off from the sentence.
-        cells = (Text(about), Padding(Text(said), (0, 1, 0, 0)), Text(at))
-        grid.add_row(*((word, *cells) if any(row[0].plain for row in rows) else cells))
+        shown = (Text(about), Padding(Text(said), (0, 1, 0, 0)), Text(at))
+        grid.add_row(*((word, *shown) if any(row[0].plain for row in rows) else shown))
     console.print(Padding(grid, (0, 0, 0, 2)))
 
 
