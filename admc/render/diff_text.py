@@ -20,7 +20,7 @@ from admc.render.console import console_on
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
 from admc.render.diff_words import TEXT
 from admc.render.overhead_line import amount_text
-from admc.terminal import cells, visible
+from admc.terminal import visible
 
 ROWS: Final = 25
 """Rows of a section; the others are counted."""
@@ -110,7 +110,7 @@ def _gates(console: Console, diff: Diff) -> None:
     rows = []
     for gate in shown[:ROWS]:
         word = words.gate_word(gate)
-        at = words.base_place(diff, gate.line).text
+        at = words.base_place(diff, gate.line).in_column
         said = f"{'fail' if gate.fails else 'warn'} when {visible(gate.condition)}: {words.gate_text(gate, TEXT)}"
         rows.append((Text(word, _VERDICTS[word]), visible(gate.name), said, visible(at)))
     _columns(console, rows)
@@ -127,7 +127,7 @@ def _findings(console: Console, diff: Diff, title: str, findings: Sequence[Findi
         at = words.place(diff, finding)
         calls = visible(words.call_names(finding.calls)) if finding.calls else "-"
         word = Text(finding.word.value, _TONES.get(finding.word, "yellow" if title == "weaker" else ""))
-        rows.append((word, calls, visible(finding.text), visible(at.text) if at else ""))
+        rows.append((word, calls, visible(finding.text), visible(at.in_column) if at else ""))
     _columns(console, [row if title in ("weaker", "stricter") else (Text(""), *row[1:]) for row in rows])
     _rest(console, len(findings))
 
@@ -146,13 +146,11 @@ def _columns(console: Console, rows: Sequence[tuple[Text, str, str, str]]) -> No
         grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold", max_width=_CALLS)
     grid.add_column(overflow="fold")
-    # A place is broken only if it takes half of the line: terminals open what is whole.
-    places = min(max(cells(row[3]) for row in rows), console.width // 2)
-    grid.add_column(overflow="fold", style="dim", min_width=places, max_width=places)
+    grid.add_column(overflow="fold", style="dim", max_width=_CALLS)
     for word, about, said, at in rows:
         # One more blank sets the place off from the sentence.
-        shown = (Text(about), Padding(Text(said), (0, 1, 0, 0)), Text(at))
-        grid.add_row(*((word, *shown) if any(row[0].plain for row in rows) else shown))
+        cells = (Text(about), Padding(Text(said), (0, 1, 0, 0)), Text(at))
+        grid.add_row(*((word, *cells) if any(row[0].plain for row in rows) else cells))
     console.print(Padding(grid, (0, 0, 0, 2)))
 
 
@@ -229,7 +227,7 @@ def _program(console: Console, diff: Diff) -> None:
     for each in diff.program[:ROWS]:
         at = words.named_place(diff, each)
         about = visible(f"{each.kind} {each.name}")
-        rows.append((Text(visible(each.change)), about, visible(each.text or ""), visible(at.text) if at else ""))
+        rows.append((Text(visible(each.change)), about, visible(each.text or ""), visible(at.in_column) if at else ""))
     _columns(console, rows)
     _rest(console, len(diff.program))
 
