@@ -6,7 +6,7 @@ that its namespace and labels select; an external is known by its address ranges
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 from typing import NamedTuple
@@ -22,6 +22,8 @@ from dsl.program import Side
 _NAMED = 3
 """Services that a sentence names; it counts the others."""
 _Network = IPv4Network | IPv6Network
+_Owners = Mapping[_Network, list[str]]
+"""Externals of both plans by their networks in HEAD, without those that stand for all unknown addresses."""
 
 
 def replicas(comparison: Comparison) -> Iterator[Note]:
@@ -168,6 +170,7 @@ def _address_changes(comparison: Comparison) -> Iterator[_Moved]:
     base, head = comparison.base, comparison.head
     if base.plan.externals is None or head.plan.externals is None:
         return
+    owners = _owners(comparison)
     for name in sorted(base.externals.keys() | head.externals.keys()):
         before, after = base.externals.get(name), head.externals.get(name)
         if before is not None and after is not None and (before.cidrs, before.hosts) == (after.cidrs, after.hosts):
@@ -179,7 +182,7 @@ def _address_changes(comparison: Comparison) -> Iterator[_Moved]:
         else:
             more, fewer = after is not None and bool(after.cidrs), before is not None and bool(before.cidrs)
         if more is not False or fewer is not False:
-            yield from _taken(comparison, name, fewer, more, change)
+            yield from _taken(comparison, owners, name, fewer, more, change)
     yield from _network_changes(comparison)
 
 
@@ -194,17 +197,29 @@ def _network_changes(comparison: Comparison) -> Iterator[_Moved]:
 
 
 def _taken(
-    comparison: Comparison, name: str, more: bool | None, fewer: bool | None, change: Change
+    comparison: Comparison, owners: _Owners, name: str, more: bool | None, fewer: bool | None, change: Change
 ) -> Iterator[_Moved]:
     """What an address of one external that comes or goes means for the others: the most specific network has it."""
     yield from _of_unknown(comparison, name, more, fewer, change)
+    changed = _networks_of(comparison.base.externals.get(name)) + _networks_of(comparison.head.externals.get(name))
+    found = {other for inner in changed for outer in _around(inner) for other in owners.get(outer, ())}
+    for other in sorted(found - {name}):
+        knows = f"knows `{other}` by its addresses, and those of `{name}` among them changed"
+        yield _Moved(other, knows, more, fewer, change)
+
+
+def _owners(comparison: Comparison) -> _Owners:
     base, head = comparison.base, comparison.head
-    changed = _networks_of(base.externals.get(name)) + _networks_of(head.externals.get(name))
-    for other in sorted((base.externals.keys() & head.externals.keys()) - base.unknown - head.unknown - {name}):
-        around = _networks_of(head.externals[other])
-        if any(_within(inner, outer) for inner in changed for outer in around):
-            knows = f"knows `{other}` by its addresses, and those of `{name}` among them changed"
-            yield _Moved(other, knows, more, fewer, change)
+    found: dict[_Network, list[str]] = {}
+    for name in (base.externals.keys() & head.externals.keys()) - base.unknown - head.unknown:
+        for network in _networks_of(head.externals[name]):
+            found.setdefault(network, []).append(name)
+    return found
+
+
+def _around(network: _Network) -> Iterator[_Network]:
+    """A network, and all that contain it."""
+    yield from (network.supernet(new_prefix=length) for length in range(network.prefixlen + 1))
 
 
 def _networks_of(external: ExternalRow | None) -> list[_Network]:
