@@ -92,12 +92,15 @@ def diff(
 
     if head is None:
         found = _saved(base, merge_base or bool(include or accepted) or effort is not None)
+        inputs: tuple[Path, ...] = (Path(base),)
     else:
-        found = _compared(base, head, tuple(include or ()), effort, accepted, merge_base=merge_base, causes=causes)
+        found, inputs = _compared(
+            base, head, tuple(include or ()), effort, accepted, merge_base=merge_base, causes=causes
+        )
     if output is None:
         write_out(_rendered(found, shown, terminal=True))
     else:
-        _write(output, _rendered(found, shown, terminal=False))
+        _write(output, _rendered(found, shown, terminal=False), inputs)
     if fails(found):
         return Exit.GATE
     return Exit.CHANGES if detailed_exitcode and changes_anything(found) else Exit.DONE
@@ -112,7 +115,8 @@ def _compared(
     *,
     merge_base: bool,
     causes: bool,
-) -> Diff:
+) -> tuple[Diff, tuple[Path, ...]]:
+    """The difference, and the files on disk that were read for it."""
     from admc.cli.output import Progress
     from admc.diff.compare import compared
     from admc.diff.sides.take import Options, sides
@@ -121,7 +125,8 @@ def _compared(
     try:
         before, after = sides(base, head, Options(include, effort, progress), merge_base=merge_base)
         progress("comparing")
-        return compared(before, after, accepted, causes=causes, effort=effort)
+        found = compared(before, after, accepted, causes=causes, effort=effort)
+        return found, (*before.on_disk(), *after.on_disk())
     finally:
         progress.clear()
 
@@ -192,9 +197,9 @@ def _text(found: Diff, *, terminal: bool) -> str:
     return diff_text.render(found, colour=takes_colour(sys.stdout), width=width(sys.stdout))
 
 
-def _write(output: Path, text: str) -> None:
+def _write(output: Path, text: str, inputs: tuple[Path, ...]) -> None:
     from admc.cli.output import write_out
     from admc.files import write_whole
 
-    changed = write_whole(output, text.encode("utf-8"))
+    changed = write_whole(output, text.encode("utf-8"), inputs=inputs)
     write_out(f"wrote `{visible(str(output))}`\n" if changed else f"`{visible(str(output))}` is up to date\n")

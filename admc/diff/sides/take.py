@@ -62,6 +62,10 @@ class Side(NamedTuple):
             raise RuntimeError("a side without a plan is BASE")
         return self.plan
 
+    def on_disk(self) -> tuple[Path, ...]:
+        """The files on disk that the side was read from."""
+        return self.files.on_disk(self.program)
+
 
 class Options(NamedTuple):
     """How programs are read and compiled."""

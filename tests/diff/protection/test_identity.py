@@ -18,6 +18,7 @@ from tests.diff.protection.examples import SERVICES
 from tests.diff.protection.plans import plan_of
 from tests.diff.protection.random_pairs import program
 from tests.diff.protection.test_soundness import compiled_or_none
+from tests.fidelity.order import commute
 from tests.fidelity.samples import FILES, JWT, KINDS
 
 if TYPE_CHECKING:
@@ -132,6 +133,27 @@ def test_a_random_program_does_not_differ_from_itself() -> None:
         found = compiled_or_none(program(Random(seed)))  # noqa: S311
         if found is not None:
             assert compared(found.plan, plan_of(found.program.source.text)) == NOTHING
+
+
+def test_renames_and_swaps_that_commute_are_no_difference_in_random_programs() -> None:
+    """What commutes is what `tests.fidelity.order` reads in the documents; it shares no code with the rules."""
+    swapped = 0
+    for seed in range(100, 200):
+        random = Random(seed)  # noqa: S311
+        spec = program(random)
+        base = compiled_or_none(spec)
+        if base is None or len({policy._replace(name="") for policy in spec.policies}) < len(spec.policies):
+            continue  # two that are equal have no unique partner
+        policies = [policy._replace(name=f"q{index}") for index, policy in enumerate(spec.policies)]
+        placed = list(base.program.policies)
+        for at in range(len(policies) - 1):
+            if commute(*placed[at : at + 2]):
+                policies[at : at + 2] = reversed(policies[at : at + 2])
+                placed[at : at + 2] = reversed(placed[at : at + 2])
+                swapped += 1
+        head = plan_of(replace(spec, policies=tuple(policies), calls=spec.calls[::-1]).text())
+        assert compared(base.plan, head) == NOTHING, f"seed {seed}"
+    assert swapped > 20
 
 
 # ---- older plans ----
