@@ -90,6 +90,13 @@ def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -
     return before, after
 
 
+@no_collection()
+def side(name: str, options: Options) -> Side:
+    """One side alone, taken as HEAD is. Raises `CommandError`: exit 1, or 3 if there is no correct placement."""
+    _base, place = places(name, name, merge_base=False)
+    return _Taker(place, options).side(None)
+
+
 def _same_app(before: Side, after: Side) -> None:
     """Raises `CommandError` for a plan of another application. A program may rename its own."""
     if before.plan is None or after.plan is None or before.plan.app == after.plan.app:
