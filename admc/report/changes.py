@@ -153,20 +153,29 @@ def _rows(effects: Sequence[Effect]) -> tuple[tuple[Cell, ...], ...]:
 
 def _node(changes: Changes, name: str, nodes: Mapping[str, int]) -> Drawn:
     adm = changes.adms.get(name)
+    state = "same"
+    if adm is not None:
+        state = "came" if is_new(adm) else "gone" if is_gone(adm) else "changed"
+    elif name in changes.diff.rollout.configuration_only:
+        state = "changed"
     policies = set() if adm is None else {changes.index[each] for each in (*adm.base_policies, *adm.head_policies)}
     return Drawn(
         name,
         "callers" if name == ANY else "service",
-        adm is not None,
-        SIGN if adm is not None else 0.0,
-        state="same" if adm is None else "came" if is_new(adm) else "gone" if is_gone(adm) else "changed",
+        state != "same",
+        SIGN if state != "same" else 0.0,
+        state=state,
         policies=tuple(sorted(policies)),
         panel=_panel(changes, name, nodes),
     )
 
 
 def _panel(changes: Changes, name: str, nodes: Mapping[str, int]) -> tuple[Section, ...]:
-    parts = [_adm(changes.adms.get(name)), _moves(changes, name), _rollout(changes.diff, name)]
+    parts = [
+        _adm(changes.adms.get(name), name in changes.diff.rollout.configuration_only),
+        _moves(changes, name),
+        _rollout(changes.diff, name),
+    ]
     for title, end in (("Calls to it", 1), ("Calls from it", 0)):
         rows = []
         for pair, effects in changes.effects.items():
@@ -177,9 +186,10 @@ def _panel(changes: Changes, name: str, nodes: Mapping[str, int]) -> tuple[Secti
     return tuple(part for part in parts if part.rows or part.note)
 
 
-def _adm(adm: AdmChange | None) -> Section:
+def _adm(adm: AdmChange | None, configured: bool) -> Section:
     if adm is None:
-        return Section("ADM", "No change of an ADM here.")
+        said = "Its ADM gets another configuration." if configured else "No change of an ADM here."
+        return Section("ADM", said)
     said = "An ADM comes." if is_new(adm) else "Its ADM goes." if is_gone(adm) else "Its ADM changes."
     rows = [row("sidecars", f"{adm.base_replicas} → {adm.head_replicas}")] if not is_new(adm) else []
     came = [policy for policy in adm.head_policies if policy not in adm.base_policies]

@@ -43,7 +43,10 @@ def breakdown(mesh: Mesh, nodes: Mapping[str, int]) -> list[Section]:
         Group("by part, of sidecars and hops", _by_part(mesh)),
     )
     note = "Components, parts and sidecars without requests add up to the CPU of the plan."
-    return [Section("CPU in cores", note, groups=tuple(group for group in groups if group.bars)), *_lacks(overhead)]
+    return [
+        Section("CPU of the plan, in cores", note, groups=tuple(group for group in groups if group.bars)),
+        *_lacks(overhead),
+    ]
 
 
 def _priced(totals: AllTotals) -> Section:
@@ -57,9 +60,9 @@ def _priced(totals: AllTotals) -> Section:
         "Estimated by the profile. A full mesh enforces each policy where the plan does.",
         groups=(
             Group("sidecars", counts([(label, each.sidecars, look) for label, each, look in all_of])),
-            group("CPU", "cpu", CORES),
-            group("memory", "memory", MEMORY),
-            group("latency of all requests", "latency_per_second", LATENCY),
+            group("CPU, cores", "cpu", CORES),
+            group("memory, MB", "memory", MEMORY),
+            group("added latency, ms in a second", "latency_per_second", LATENCY),
         ),
     )
 

@@ -156,7 +156,7 @@ def _figures(diff: Diff) -> Section:
 def _cost(line: CostLine) -> Group:
     title, unit = _METRICS.get(line.metric, (visible(line.metric), Unit("", 1)))
     sides: tuple[tuple[str, AmountRow, str], ...] = (("before", line.base, "none"), ("after", line.head, "plan"))
-    return Group(f"{title}: {words.change_text(line)} {unit.name}", bars([Measured(*each) for each in sides], unit))
+    return Group(f"{title}, {unit.name}: {words.change_text(line)}", bars([Measured(*each) for each in sides], unit))
 
 
 def _program(diff: Diff) -> Section:

@@ -39,7 +39,7 @@ def amount_text(amount: AmountRow | None, unit: Unit) -> str:
     """`0.114 cores [0.1 to 0.13]`, `at least 0.114 cores`. A lower bound of zero is no figure."""
     if amount is None or (amount.at_least and not amount.value):
         return "no figure"
-    text = f"{_number(amount.value, unit)} {unit.name}"
+    text = f"{_number(amount.value, unit)} {unit.name}".strip()
     if amount.at_least:
         return f"at least {text}"
     if amount.interval is None or amount.interval[0] == amount.interval[1]:
@@ -49,9 +49,9 @@ def amount_text(amount: AmountRow | None, unit: Unit) -> str:
 
 
 def bars(measured: Sequence[Measured], unit: Unit) -> tuple[Bar, ...]:
-    """One bar each, to one scale."""
+    """One bar each, to one scale. Their title has the unit."""
     longest = max((_end(each.amount) for each in measured), default=0)
-    return tuple(_bar(each, unit, longest) for each in measured)
+    return tuple(_bar(each, Unit("", unit.size), longest) for each in measured)
 
 
 def counts(measured: Sequence[tuple[str, int, str]]) -> tuple[Bar, ...]:

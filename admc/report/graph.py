@@ -6,25 +6,27 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Final, NamedTuple
 
+from admc.report.blocks import in_blocks
 from admc.report.model import Edge, Node, Section
 from admc.terminal import visible
 from emitters.pictures.drawing import shortened, text_width
-from emitters.pictures.layout import Box, Spacing, layered
+from emitters.pictures.layout import Box, Point, Spacing, layered
 
 SIZE: Final = 12.0
 """Of the letters, in pixels."""
 WIDEST: Final = 220.0
 """Of a label; a longer name is cut there, and is whole in the panel."""
 MOST_NODES: Final = 1000
-LARGE: Final = 80
-"""From this many boxes on they stand closer together."""
+LARGE: Final = 60
+"""From this many boxes on they stand in blocks."""
 SMALLEST_SIGN: Final = 14.0
 LARGEST_SIGN: Final = 56.0
 _PADDING: Final = 18.0
 _LINE: Final = 15.0
 _SIGN_GAP: Final = 6.0
-_WIDE: Final = Spacing(between_layers=90, between_boxes=16, between_arrows=8)
-_CLOSE: Final = Spacing(between_layers=120, between_boxes=8, between_arrows=2)
+_BOLD: Final = 1.15
+"""How much wider the bold letters of an ADM's name are."""
+_SPACING: Final = Spacing(between_layers=64, between_boxes=16, between_arrows=8)
 
 
 class Drawn(NamedTuple):
@@ -71,7 +73,7 @@ def graph(drawn: Sequence[Drawn], lines: Sequence[Line]) -> Graph:
     boxes = [_box(each, label) for each, label in zip(drawn, labels, strict=True)]
     index = {each.name: at for at, each in enumerate(drawn)}
     arrows = [(index[line.source], index[line.target]) for line in lines]
-    layout = layered(boxes, arrows, _WIDE if len(drawn) < LARGE else _CLOSE)
+    middles, routes = _places(boxes, arrows)
     nodes = tuple(
         Node(
             visible(each.name),
@@ -81,15 +83,15 @@ def graph(drawn: Sequence[Drawn], lines: Sequence[Line]) -> Graph:
             each.state,
             each.closed,
             each.hosts,
-            round(corner.x + box.width / 2, 1),
-            round(corner.y + box.height / 2, 1),
+            round(middle.x, 1),
+            round(middle.y, 1),
             box.width,
             box.height,
             each.sign,
             each.policies,
             each.panel,
         )
-        for each, label, box, corner in zip(drawn, labels, boxes, layout.corners, strict=True)
+        for each, label, box, middle in zip(drawn, labels, boxes, middles, strict=True)
     )
     edges = tuple(
         Edge(
@@ -100,9 +102,23 @@ def graph(drawn: Sequence[Drawn], lines: Sequence[Line]) -> Graph:
             line.policies,
             line.panel,
         )
-        for line, ends, route in zip(lines, arrows, layout.routes, strict=True)
+        for line, ends, route in zip(lines, arrows, routes, strict=True)
     )
     return Graph(nodes, edges)
+
+
+def _places(
+    boxes: Sequence[Box], arrows: Sequence[tuple[int, int]]
+) -> tuple[tuple[Point, ...], tuple[tuple[Point, ...], ...]]:
+    """The middle of each box, and the way of each arrow; an empty way is a straight line."""
+    if len(boxes) >= LARGE:
+        return in_blocks(boxes, arrows), ((),) * len(arrows)
+    layout = layered(boxes, arrows, _SPACING)
+    middles = (
+        Point(corner.x + box.width / 2, corner.y + box.height / 2)
+        for corner, box in zip(layout.corners, boxes, strict=True)
+    )
+    return tuple(middles), layout.routes
 
 
 def most_important(names: Sequence[str], adms: Mapping[str, int], pairs: Sequence[tuple[str, str]]) -> frozenset[str]:
@@ -131,7 +147,7 @@ def _label(each: Drawn) -> str:
 
 def _box(each: Drawn, label: str) -> Box:
     lines = label.split("\n")
-    text = max(text_width(line, SIZE) for line in lines)
+    text = max(text_width(line, SIZE) for line in lines) * (_BOLD if each.adm else 1.0)
     sign = each.sign + _SIGN_GAP if each.sign else 0.0
     width = round(max(48.0, text + _PADDING + sign), 1)
     return Box(width, round(max(_LINE * len(lines) + 11, each.sign + 8), 1))

@@ -22,7 +22,7 @@ LEGEND: Final = (
     Key("closed", "closed to callers that are not declared"),
     Key("ingress", "enforced at ingress"),
     Key("egress", "enforced at egress"),
-    Key("both", "enforced at both ends"),
+    Key("both", "enforced at both"),
     Key("plain", "a call without a policy"),
 )
 

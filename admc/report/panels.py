@@ -114,7 +114,7 @@ class Panels:
             row("memory", amount_text(cost.memory, MEMORY)),
         ]
         rows += [
-            row(visible(hop.hop), f"{amount_text(hop.latency, LATENCY_OF_CALL)} on each request") for hop in cost.hops
+            row(visible(hop.hop), f"adds {amount_text(hop.latency, LATENCY_OF_CALL)} to a request") for hop in cost.hops
         ]
         note = "Saturated: it gets more requests than it can take." if cost.saturated else ""
         return (Section("Cost", note, rows=tuple(rows)), self._bars(cost))
@@ -124,7 +124,7 @@ class Panels:
         for hop in cost.hops:
             measured.append(Measured(visible(hop.hop), hop.cpu, "plan"))
             measured += [Measured(f"of it {visible(each.policy)}", each.cpu) for each in hop.components]
-        return Section("CPU by hop and policy", bars=bars(measured, CORES))
+        return Section("CPU by hop and policy, in cores", bars=bars(measured, CORES))
 
     def _closed(self, name: str) -> Section:
         closed = self._mesh.closed.get(name)

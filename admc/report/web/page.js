@@ -4,6 +4,7 @@
   const page = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const LABELS = 5; // pixels: smaller letters are not drawn
+  const CROWDED = 200; // edges: from here on they are pale, and a choice shows its own alone
   const READABLE = 0.55; // the zoom from which labels can be read
 
   function make(tag, look, text) {
@@ -97,7 +98,7 @@
   // ---- the graph ----
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-  const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif";
+  const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, Helvetica, Arial, sans-serif';
 
   // Where an edge bends, as Cytoscape wants it: along and beside the line between its ends.
   function bends(points) {
@@ -141,19 +142,19 @@
     const edge = (name, tone, more) => ({ selector: "edge." + name, style: Object.assign({ "line-color": colour(tone), "target-arrow-color": colour(tone), width: 2.2, "z-index": 5 }, more) });
     const state = (name, card, tone, more) => ({ selector: "node.a-" + name, style: Object.assign({ "background-color": colour(card), "border-color": colour(tone), "border-width": 2 }, more) });
     return [
-      { selector: "node", style: {
+      { selector: "node[label]", style: {
         shape: "round-rectangle", width: "data(width)", height: "data(height)", label: "data(label)", "font-family": FONT,
         "font-size": 12, "text-valign": "center", "text-wrap": "wrap", "text-max-width": 1000, "text-margin-x": "data(shift)",
         color: colour("ink"), "background-color": colour("card"), "border-color": colour("edge"), "border-width": 1.2, "min-zoomed-font-size": LABELS } },
       { selector: "node.nohost", style: { "border-style": "dashed" } },
       { selector: "node.database", style: { shape: "barrel", "background-color": colour("store"), "border-color": colour("ingress") } },
-      { selector: "node.external, node.callers", style: { shape: "ellipse", "background-color": colour("sheet"), "border-style": "dotted", "border-color": colour("muted"), "border-width": 2 } },
+      { selector: "node.external, node.callers", style: { "corner-radius": 13, "background-color": colour("sheet"), "border-style": "dotted", "border-color": colour("muted"), "border-width": 2 } },
       { selector: "node.adm", style: { "background-color": colour("adm-card"), "border-color": colour("adm"), "border-width": 2, color: colour("adm-ink"), "font-weight": 600 } },
       { selector: "node.closed", style: { "border-style": "double", "border-width": 4, "border-color": colour("egress") } },
       state("same", "card", "edge", { "border-width": 1.2 }), state("came", "came-card", "good"), state("changed", "changed-card", "changed"),
       state("gone", "gone-card", "bad", { "border-style": "dashed" }),
       { selector: "node.a-came, node.a-gone, node.a-changed", style: { color: colour("ink") } },
-      { selector: "node.sign", style: { shape: "hexagon", width: "data(size)", height: "data(size)", label: "", "background-color": colour("adm"), "border-width": 0, events: "no" } },
+      { selector: "node.sign", style: { shape: "hexagon", width: "data(size)", height: "data(size)", "background-color": colour("adm"), "border-width": 0, events: "no" } },
       { selector: "node.sign.a-came", style: { "background-color": colour("good") } },
       { selector: "node.sign.a-gone", style: { "background-color": colour("bad") } },
       { selector: "node.sign.a-changed", style: { "background-color": colour("changed") } },
@@ -165,7 +166,11 @@
       edge("refused", "refused", { "line-style": "dashed" }), edge("came", "good"), edge("gone", "muted", { "line-style": "dotted" }), edge("stricter", "stricter"),
       { selector: ".other-side", style: { display: "none" } },
       { selector: "node.bare", style: { "background-color": colour("card"), "border-color": colour("edge"), "border-style": "solid", "border-width": 1.2, "font-weight": 400 } },
+      ...(page.edges.length < CROWDED ? [] : [{ selector: "edge", style: { opacity: 0.35 } }, { selector: "edge.near, edge.chosen", style: { opacity: 1 } }]),
       { selector: ".dim", style: { opacity: 0.12 } },
+      { selector: "edge.dim", style: { opacity: 0.05 } },
+      { selector: "node.aside", style: { opacity: 0.3 } },
+      { selector: "edge.aside", style: { opacity: 0.04 } },
       { selector: "node.found", style: { "border-color": colour("found"), "border-width": 4 } },
       { selector: "node.chosen", style: { "border-color": colour("focus"), "border-width": 4 } },
       { selector: "edge.chosen", style: { width: 4, "z-index": 9 } },
@@ -174,22 +179,15 @@
   }
 
   const box = byId("graph");
+  // No higher than the graph needs in this width.
+  const right = Math.max(1, ...page.nodes.map((node) => node.x + node.width / 2)), foot = Math.max(0, ...page.nodes.map((node) => node.y + node.height / 2));
+  byId("view").style.setProperty("--height", Math.ceil(Math.min(1.4, box.clientWidth / right) * foot) + 60 + "px");
   const cy = cytoscape({
     container: box, elements: elements(), style: styles(), layout: { name: "preset", fit: false },
-    autoungrabify: true, boxSelectionEnabled: false, minZoom: 0.05, maxZoom: 4,
+    autoungrabify: true, boxSelectionEnabled: false, hideEdgesOnViewport: page.edges.length > 4 * CROWDED, minZoom: 0.05, maxZoom: 4,
   });
 
   function showAll() { cy.fit(undefined, 16); if (cy.zoom() > 1.4) { cy.zoom(1.4); cy.center(); } }
-
-  // A large mesh begins where it can be read; "Show all" has the whole.
-  function begin() {
-    showAll();
-    if (cy.zoom() >= READABLE || page.nodes.length < 60) return;
-    const adms = cy.nodes(".adm");
-    const first = adms.length ? adms.max((node) => page.nodes[node.data("at")].sign * 1000 + node.degree()).ele : cy.nodes()[0];
-    cy.zoom(READABLE);
-    cy.center(first);
-  }
 
   function zoom(factor) {
     cy.zoom({ level: cy.zoom() * factor, renderedPosition: { x: cy.width() / 2, y: cy.height() / 2 } });
@@ -198,12 +196,16 @@
   // ---- choosing ----
 
   function select(target, move) {
-    cy.elements().removeClass("chosen near");
+    cy.elements().removeClass("chosen near aside");
     const panel = byId("panel");
     panel.replaceChildren();
     if (!target || target.empty()) { hint(panel); return; }
     target.addClass("chosen");
     target.connectedEdges().addClass("near");
+    if (page.edges.length >= CROWDED) {
+      const kept = target.isNode() ? target.closedNeighborhood() : target.union(target.connectedNodes());
+      cy.batch(() => cy.elements().not(kept).addClass("aside"));
+    }
     const shown = target.isNode() ? page.nodes[target.data("at")] : page.edges[target.data("at")];
     const title = make("h2");
     title.textContent = target.isNode() ? shown.name : shown.title;
@@ -333,6 +335,6 @@
     redraw(); cy.resize(); showAll(); cy.forceRender();
   });
   window.addEventListener("afterprint", () => { redraw(); cy.resize(); });
-  cy.ready(() => { begin(); select(null); document.documentElement.dataset.ready = "yes"; });
+  cy.ready(() => { showAll(); select(null); document.documentElement.dataset.ready = "yes"; });
   window.admcReport = { cy, page, select }; // for tests and for a reader's console
 })();
