@@ -75,6 +75,8 @@ def _order(blocks: list[list[int]], count: int, arrows: Sequence[tuple[int, int]
     for source, target in arrows:
         near[source].append(target)
         near[target].append(source)
+    for each in near:
+        each.sort()  # sums of floats depend on their order
     height = [0.0] * count
     for block in blocks:
         _spread(block, height)

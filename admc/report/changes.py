@@ -131,7 +131,9 @@ def lines(changes: Changes, nodes: Mapping[str, int]) -> list[Line]:
         ends = (Cell(_shown(source), nodes[source]), Cell(_shown(destination), nodes[destination]))
         panel = (Section("Call", rows=(ends,)), Section("What changes on it", rows=_rows(effects)))
         title = f"{_shown(source)} → {_shown(destination)}"
-        found.append(Line(source, destination, effects[0].look, title, tuple(sorted(policies)), panel))
+        looks = {effect.look for effect in effects}
+        only = "head" if "came" in looks else "base" if "gone" in looks else ""
+        found.append(Line(source, destination, effects[0].look, title, tuple(sorted(policies)), panel, only))
     return found
 
 

@@ -53,6 +53,7 @@ class Line(NamedTuple):
     title: str
     policies: tuple[int, ...] = ()
     panel: tuple[Section, ...] = ()
+    only: str = ""
 
 
 class Graph(NamedTuple):
@@ -101,6 +102,7 @@ def graph(drawn: Sequence[Drawn], lines: Sequence[Line]) -> Graph:
             tuple(round(number, 1) for point in route for number in (point.x, point.y)),
             line.policies,
             line.panel,
+            line.only,
         )
         for line, ends, route in zip(lines, arrows, routes, strict=True)
     )

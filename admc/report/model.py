@@ -87,9 +87,11 @@ class Edge(NamedTuple):
     """`plain`, `ingress`, `egress` or `both`; in a difference `weaker`, `refused`, `came`, `gone` or `stricter`."""
     title: str
     points: tuple[float, ...]
-    """x and y of each point to pass, its ends included; empty for a straight line, and for a call of a node to itself."""
+    """x and y of each point to pass, its ends included; empty for a straight line, and for a call to itself."""
     policies: tuple[int, ...]
     panel: tuple[Section, ...]
+    only: str = ""
+    """`base` or `head`, if one side of a difference alone has the call."""
 
 
 class Key(NamedTuple):

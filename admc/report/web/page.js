@@ -204,7 +204,8 @@
     target.connectedEdges().addClass("near");
     if (page.edges.length >= CROWDED) {
       const kept = target.isNode() ? target.closedNeighborhood() : target.union(target.connectedNodes());
-      cy.batch(() => cy.elements().not(kept).addClass("aside"));
+      const signs = kept.nodes().map((node) => cy.getElementById("s" + node.data("at")));
+      cy.batch(() => { cy.elements().not(kept).addClass("aside"); signs.forEach((sign) => sign.removeClass("aside")); });
     }
     const shown = target.isNode() ? page.nodes[target.data("at")] : page.edges[target.data("at")];
     const title = make("h2");
@@ -268,7 +269,7 @@
     cy.batch(() => {
       cy.elements().removeClass("other-side bare");
       if (!absent) return;
-      cy.edges("." + absent).addClass("other-side");
+      cy.edges().filter((edge) => ![side, ""].includes(page.edges[edge.data("at")].only)).addClass("other-side");
       cy.nodes(".a-" + absent).addClass("bare").filter(".sign").addClass("other-side");
     });
   }
