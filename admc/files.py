@@ -62,7 +62,9 @@ def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) ->
         raise wrong_usage(
             "ADM802",
             f"{what} `{path}` is too large",
-            cause=f"it has more than {limit // 1_000_000} MB",
+            cause=f"it has more than {limit // 1_000_000} MB"
+            if limit >= 1_000_000
+            else f"it has more than {limit:,} bytes",
         )
     return content
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from math import ulp
 from typing import NamedTuple
 
 LARGEST = 2**53
@@ -178,6 +179,11 @@ def exact_rate(text: str) -> Fraction | BadNumber:
     """The same, not rounded."""
     parts = _rate(text)
     return parts if isinstance(parts, BadNumber) else Fraction(parts[0]) / parts[1]
+
+
+def nearest_rate(exact: Fraction) -> float:
+    """The nearest float, but never zero: a call with a rate has requests, however few."""
+    return float(exact) or ulp(0.0)
 
 
 def _rate(text: str) -> tuple[Fraction | int, int] | BadNumber:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dsl.program import Program, Side
 from solver.objective import Levels, Shared, Vector, add, hosts
 from solver.placement import Costs, Decision, Placement
-from solver.rules.options import DecisionPoint, decision_points
+from solver.rules.options import DecisionPoint
 from solver.rules.order import EGRESS, INGRESS
 
 
@@ -23,11 +24,11 @@ class Difference(NamedTuple):
 class Alternatives:
     """The placement of a program with one decision changed."""
 
-    def __init__(self, program: Program, placement: Placement, costs: Costs) -> None:
+    def __init__(self, program: Program, points: Sequence[DecisionPoint], placement: Placement, costs: Costs) -> None:
         self.program = program
         self.levels = Levels(program, costs, None)
         names = [policy.name for policy in program.policies]
-        self._points = {(names[point.policy], point.destination): point for point in decision_points(program)}
+        self._points = {(names[point.policy], point.destination): point for point in points}
         self._hosts: Counter[str] = Counter()
         """How many decisions need each host, and each hop or closed destination."""
         self._shared: Counter[Shared] = Counter()

@@ -1,7 +1,8 @@
 """The levels of the lexicographic objective, in whole numbers.
 
 Each level is a sum over hosts, hops, closed destinations and decisions, so the value of a placement is the sum of the
-vectors of its parts.
+vectors of its parts. With an earlier plan, two levels follow those of the plan, and no plan shows them: sidecars that
+come or go, less those of that plan (so that a host which stays has a negative amount), and decisions that move.
 """
 
 from __future__ import annotations
@@ -11,17 +12,15 @@ from functools import cached_property
 
 from dsl.program import Metric, Program, Side
 from solver.hops import Hops
-from solver.placement import NANO, Cost, Costs
+from solver.placement import NANO, Cost, Costs, Previous
 from solver.rules.options import DecisionPoint, senders
 from solver.rules.order import sides_of
 
 Vector = tuple[int, ...]
 Shared = int | str
 """A hop by its number, or a destination that is closed to undeclared callers by its name. Decisions share them."""
-Previous = Mapping[tuple[str, str], tuple[Side, ...]]
 
 _FREE = Cost()
-CHANGES = "changes"
 
 
 class Levels:
@@ -34,8 +33,9 @@ class Levels:
         self.hops = Hops(program)
         self.hop_costs = self.hops.numbered(costs.hop)
         self.metrics = minimized(program.objective, measured=costs.given)
-        self.names = tuple(metric.value for metric in self.metrics) + ((CHANGES,) if previous is not None else ())
-        self.zero: Vector = (0,) * len(self.names)
+        self.names = tuple(metric.value for metric in self.metrics)
+        """Of the levels that a plan shows."""
+        self.zero: Vector = (0,) * (len(self.metrics) + (0 if previous is None else 2))
         at = {metric: level for level, metric in enumerate(self.metrics)}
         self._cpu = [at[metric] for metric in (Metric.CPU, Metric.OVERHEAD) if metric in at]
         self._latency = at.get(Metric.LATENCY)
@@ -44,10 +44,12 @@ class Levels:
         self._closed = at[Metric.CLOSED]
         self.by_choice = bool(costs.enforcement) or previous is not None
         """Whether decisions add something besides their hosts, hops and closed destinations."""
+        self.rewards_hosts = bool(previous and previous.hosts) and self._adms is None and self._sidecars is None
+        """Whether an ADM may make a placement better only by being there, as in the earlier plan."""
 
     def _priced(self, cost: Cost) -> list[int]:
         """A cost as an amount of each level."""
-        vector = [0] * len(self.names)
+        vector = [0] * len(self.zero)
         for level in self._cpu:
             vector[level] = cost.cpu
         if self._latency is not None:
@@ -61,6 +63,9 @@ class Levels:
             vector[self._adms] = 1
         if self._sidecars is not None:
             vector[self._sidecars] = self.program.services[name].replicas
+        if self.previous is not None:
+            replicas = self.program.services[name].replicas
+            vector[-2] = -replicas if name in self.previous.hosts else replicas
         return tuple(vector)
 
     def shared(self, point: DecisionPoint, side: Side) -> list[Shared]:
@@ -93,7 +98,7 @@ class Levels:
         loads = [cost for _, cost in self.loads(point, choice)]
         vector = self._priced(Cost(sum(load.cpu for load in loads), sum(load.latency for load in loads)))
         if self.previous is not None:
-            before = self.previous.get((self.program.policies[point.policy].name, point.destination))
+            before = self.previous.sides.get((self.program.policies[point.policy].name, point.destination))
             vector[-1] = int(before is not None and set(before) != set(sides_of(choice)))
         return tuple(vector)
 

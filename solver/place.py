@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
+from typing import NamedTuple
 
 from dsl.program import Program, Side
 from solver.conflict.explain import explain
@@ -19,11 +20,11 @@ from solver.cover.problem import CoverProblem, gaps
 from solver.cover.vertex_cover import Part
 from solver.cpsat.engine import DEFAULT_EFFORT, Effort
 from solver.cpsat.model import Model, OverloadError
-from solver.objective import Levels, Previous, Vector, add
-from solver.placement import Costs, ObjectiveValue, Placement
+from solver.objective import Levels, Vector, add
+from solver.placement import Costs, ObjectiveValue, Placement, Previous
 from solver.result import Solution, placement
 from solver.rules.options import DecisionPoint, decision_points
-from solver.rules.order import EGRESS, INGRESS, clashes, propagate
+from solver.rules.order import EGRESS, INGRESS, Clash, clashes, holds, propagate, sides_of
 
 
 class Stages:
@@ -44,15 +45,15 @@ def place(
     costs: Costs | None = None,
     *,
     points: Sequence[DecisionPoint] | None = None,
-    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    previous: Previous | None = None,
     effort: float | None = None,
     reductions: bool = True,
 ) -> Placement:
     """The best correct placement of `program`, proven optimal unless `effort` (deterministic time) runs out.
 
-    `points` are the program's decision points, if the caller has them already. `previous` is (policy, destination) ->
-    sides of an earlier plan. `reductions` is for tests: without them CP-SAT solves everything. Raises `PlacementError`
-    where no correct placement exists.
+    `points` are the program's decision points, if the caller has them already. `previous` is an earlier plan: of
+    equally good placements, the one is taken that changes the least of it. `reductions` is for tests: without them
+    CP-SAT solves everything. Raises `PlacementError` where no correct placement exists.
     """
     stages = Stages()
     costs = costs or Costs()
@@ -64,29 +65,119 @@ def place(
     if dead:
         sizes = Counter(point.destination for point in found)
         raise explain(program, costs, [min(dead, key=lambda name: (sizes[name], name))], [])
+    most = DEFAULT_EFFORT if effort is None else effort
+    search = Search(program, costs, found, domains, clashing, reductions=reductions)
     levels = Levels(program, costs, previous)
-    left = Effort(DEFAULT_EFFORT if effort is None else effort)
-    problem = CoverProblem(program, found, domains, clashing, levels)
-    parts = problem.solve(left) if reductions else []
-    choices = problem.choices(parts) if reductions else None
-    stages.end("cover")
-    gap = gaps(parts, levels)
-    if levels.limits or choices is None:
-        try:
-            model = Model(program, found, domains, clashing, levels)
-            choices, gap = _by_model(model, problem, parts, choices, left)
-        except OverloadError as overloaded:
-            destinations = [found[index].destination for index in overloaded.points]
-            raise explain(program, costs, destinations, overloaded.hosts) from None
-        stages.end("model")
-    solution = Solution(program, found, choices, clashing, levels)
-    objectives = tuple(
-        ObjectiveValue(name, value, value - open_)
-        for name, value, open_ in zip(levels.names, solution.worth(), gap, strict=True)
-    )
-    result = placement(solution, objectives)
+    best = search.best(levels, Effort(most), stages)
+    if previous is not None:
+        best = _as_little_changed(search, levels, best, previous, Effort(most), stages)
+    solution = search.solution(best.choices, levels)
+    pairs = zip(levels.names, solution.worth(), best.bound, strict=False)
+    result = placement(solution, tuple(ObjectiveValue(*level) for level in pairs))
     stages.end("result")
     return replace(result, stage_seconds=stages.seconds)
+
+
+class Found(NamedTuple):
+    """Choices for every decision, and proven lower bounds on the levels that a plan shows."""
+
+    choices: Sequence[int]
+    bound: Vector
+
+
+class Search:
+    """The decisions of one program with what each may be, which are searched for the best choices."""
+
+    def __init__(
+        self,
+        program: Program,
+        costs: Costs,
+        points: Sequence[DecisionPoint],
+        domains: Sequence[int],
+        clashing: Mapping[str, Sequence[Clash]],
+        *,
+        reductions: bool,
+    ) -> None:
+        self.program = program
+        self.costs = costs
+        self.points = points
+        self.domains = domains
+        self.clashing = clashing
+        self.reductions = reductions
+
+    def solution(self, choices: Sequence[int], levels: Levels) -> Solution:
+        return Solution(self.program, self.points, choices, self.clashing, levels)
+
+    def best(self, levels: Levels, left: Effort, stages: Stages) -> Found:
+        """The best choices by these levels, as far as the effort goes."""
+        problem = CoverProblem(self.program, self.points, self.domains, self.clashing, levels)
+        covers = self.reductions and not levels.rewards_hosts
+        parts = problem.solve(left) if covers else []
+        choices = problem.choices(parts) if covers else None
+        stages.end("cover")
+        gap = gaps(parts, levels)
+        if levels.limits or choices is None:
+            try:
+                model = Model(self.program, self.points, self.domains, self.clashing, levels)
+                choices, gap = _by_model(model, problem, parts, choices, left)
+            except OverloadError as overloaded:
+                destinations = [self.points[index].destination for index in overloaded.points]
+                raise explain(self.program, self.costs, destinations, overloaded.hosts) from None
+            stages.end("model")
+        pairs = zip(self.solution(choices, levels).worth(), gap, levels.names, strict=False)
+        return Found(choices, tuple(value - open_ for value, open_, _ in pairs))
+
+    def kept(self, previous: Previous, others: Sequence[int], levels: Levels) -> list[int] | None:
+        """The choices of an earlier plan, and `others` for decisions that it does not have; None if they break a
+        rule."""
+        choices = _as_before(previous, self.program, self.points, range(len(self.points)), others)
+        for index, left in enumerate(self.domains):
+            choices[index] = choices[index] if left == INGRESS | EGRESS else left
+        for clash in (clash for members in self.clashing.values() for clash in members):
+            if not holds(self.program, self.points, clash, choices[clash.first], choices[clash.second]):
+                return None
+        load = self.solution(choices, levels).load if levels.limits else {}
+        return choices if all(load.get(host, 0) <= limit for host, limit in levels.limits.items()) else None
+
+
+def _as_little_changed(
+    search: Search,
+    levels: Levels,
+    best: Found,
+    previous: Previous,
+    effort: Effort,
+    stages: Stages,
+) -> Found:
+    """The better of what was found and the earlier plan itself.
+
+    A search that also looks at an earlier plan may prove less. So if it proves no optimum, a search without one
+    follows, and what either proves holds. If the result is the placement of the earlier plan again, the bounds of that
+    plan are kept, unless they claim more than is proven.
+    """
+    kept = search.kept(previous, best.choices, levels)
+    if kept is not None and search.solution(kept, levels).worth() < search.solution(best.choices, levels).worth():
+        best = best._replace(choices=kept)
+    worth = search.solution(best.choices, levels).worth()
+    if best.bound != worth[: len(best.bound)]:
+        plain = search.best(Levels(search.program, search.costs, None), effort, stages)
+        if search.solution(plain.choices, levels).worth() < worth:
+            best = best._replace(choices=plain.choices)
+        best = best._replace(bound=tuple(map(max, best.bound, plain.bound)))
+    claimed = _claimed(search, levels, best, previous)
+    if claimed is None or any(own < other for own, other in zip(best.bound, claimed, strict=True)):
+        return best
+    return best._replace(bound=claimed)
+
+
+def _claimed(search: Search, levels: Levels, best: Found, previous: Previous) -> Vector | None:
+    """The bounds of the earlier plan, if it is of this program and has this placement with these values."""
+    points = zip(search.points, best.choices, strict=True)
+    policies = search.program.policies
+    taken = {(policies[point.policy].name, point.destination): sides_of(choice) for point, choice in points}
+    worth = search.solution(best.choices, levels).worth()
+    values = tuple(ObjectiveValue(name, value, 0) for name, value in zip(levels.names, worth, strict=False))
+    same = tuple(level._replace(bound=0) for level in previous.objectives) == values
+    return tuple(level.bound for level in previous.objectives) if same and taken == previous.sides else None
 
 
 def _by_model(
@@ -126,7 +217,7 @@ def _as_before(
     """The choices of an earlier plan; where it has none, those of the cover, or else ingress."""
     choices: list[int] = []
     for index in group:
-        before = previous.get((program.policies[found[index].policy].name, found[index].destination))
+        before = previous.sides.get((program.policies[found[index].policy].name, found[index].destination))
         known = before is not None and len(before) == 1
         choices.append(
             (EGRESS if before == (Side.EGRESS,) else INGRESS)

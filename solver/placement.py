@@ -146,6 +146,17 @@ class ConflictPart(NamedTuple):
     remedy: str
 
 
+class Previous(NamedTuple):
+    """An earlier plan: of equally good placements, the one is taken that changes the least of it."""
+
+    sides: Mapping[tuple[str, str], tuple[Side, ...]]
+    """(policy, destination) -> sides."""
+    hosts: frozenset[str]
+    """Services that have an ADM."""
+    objectives: tuple[ObjectiveValue, ...] = ()
+    """Its levels if it is a plan of the very same program, else empty."""
+
+
 class PlacementError(Exception):
     """No correct placement exists. `parts` is irreducible: without any one of them a placement exists."""
 

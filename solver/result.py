@@ -6,6 +6,7 @@ all other decisions fixed. It gets no reason if the objective alone excludes it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -61,9 +62,9 @@ class Solution:
         return load
 
     @cached_property
-    def shared(self) -> set[Shared]:
-        """Hops that are in use, and destinations that are closed."""
-        found: set[Shared] = set()
+    def shared(self) -> Counter[Shared]:
+        """Hops that are in use, and destinations that are closed, with the number of decisions that need each."""
+        found: Counter[Shared] = Counter()
         for point, choice in zip(self.points, self.choices, strict=True):
             for side in sides_of(choice):
                 found.update(self.levels.shared(point, side))
@@ -103,23 +104,31 @@ class Solution:
         return None
 
     def _too_much(self, index: int, choice: int) -> Reason | None:
-        added: dict[str, int] = {}
-        for host, cost in self.levels.loads(self.points[index], choice):
-            added[host] = added.get(host, 0) + cost.cpu
+        more = self._added_load(index, choice)
         (side,) = sides_of(choice)
-        needed = self.levels.shared(self.points[index], side)
-        for host, cpu in self.levels.hop_loads(item for item in needed if item not in self.shared):
-            added[host] = added.get(host, 0) + cpu
         for host in hosts(self.points[index], side, self.program):
             limit = self.levels.limits.get(host)
             if limit is None:
                 continue
             base = self.levels.costs.adm.get(host)
             load = self.load.get(host, 0 if base is None else base.cpu)
-            if load + added.get(host, 0) > limit:
+            if load + more[host] > limit:
                 message = f"the ADM of `{host}` would be loaded beyond its capacity"
                 return Reason(Rule.CAPACITY, message, (self.program.services[host].span,))
         return None
+
+    def _added_load(self, index: int, choice: int) -> Counter[str]:
+        """Nano-cores by which another choice changes the load of each host. A service that calls itself is a host at
+        either side, so what the present choice takes there counts, too."""
+        found: Counter[str] = Counter()
+        for taken, sign, others in ((choice, 1, 0), (self.choices[index], -1, 1)):
+            (side,) = sides_of(taken)
+            for host, cost in self.levels.loads(self.points[index], taken):
+                found[host] += sign * cost.cpu
+            needed = self.levels.shared(self.points[index], side)
+            for host, cpu in self.levels.hop_loads(item for item in needed if self.shared[item] == others):
+                found[host] += sign * cpu
+        return found
 
 
 def placement(solution: Solution, objectives: tuple[ObjectiveValue, ...]) -> Placement:

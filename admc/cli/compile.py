@@ -10,7 +10,7 @@ import typer
 
 from admc.cli.options import AdmMode, EffortOption, FormatOption, IncludeOption, ProgramArgument, WarningsOption
 from admc.cli.xds_options import XdsOptions, server_of
-from admc.exits import CommandError, Exit, wrong_usage
+from admc.exits import Exit, wrong_usage
 from admc.plan.beside import default_plan_path
 from admc.render.report import Format
 from admc.terminal import counted
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from admc.emit.folder import Emitted
     from admc.plan.model import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
-    from dsl.program import Side
     from emitters.envoy.bootstrap.xds_server import Server
 
 
@@ -99,6 +98,9 @@ def compile_(
         Path | None,
         typer.Option("--previous", metavar="PLAN", help="Among equally good plans, choose the one nearest to this."),
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 unless the plan is the one that would be written.")
+    ] = False,
     effort: EffortOption = None,
     require_optimal: Annotated[
         bool, typer.Option("--require-optimal", help="Exit 5 and write nothing unless the optimum is proven.")
@@ -110,8 +112,15 @@ def compile_(
     _check_options(json, format_, emit, endpoints, mode, effort, force=force)
     _check_output(program, output, json)
     server = server_of(emit, XdsOptions(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token, xds_files))
+    if check:
+        _check_alone(json=json, emit=emit, previous=previous)
+        from admc.cli.compile_check import Checked, check_plan
+
+        return check_plan(Checked(program, output, include, effort, require_optimal, warnings_as_errors), format_)
     from admc.cli.output import Progress
     from admc.compile.pipeline import compile_program, folder_of, input_files, refuse_warnings
+    from admc.compile.proof import earlier_plan
+    from admc.compile.proof import require_optimal as prove
     from admc.plan.to_json import to_json
 
     progress = Progress()
@@ -120,13 +129,13 @@ def compile_(
         compiled = compile_program(
             program,
             include=include,
-            previous=None if earlier is None else _sides(earlier),
+            previous=earlier_plan(earlier, must_be_optimal=require_optimal),
             effort=effort,
             progress=progress,
             warnings_as_errors=warnings_as_errors,
         )
         if require_optimal:
-            _require_optimal(compiled, folder_of(program))
+            prove(compiled, folder_of(program))
         files = None if emit is None else _configuration(compiled, folder_of(program), endpoints, mode, server)
         inputs = input_files(program, compiled.program)
         if warnings_as_errors:
@@ -202,39 +211,21 @@ def _check_options(
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
 
 
+def _check_alone(*, json: bool, emit: Path | None, previous: Path | None) -> None:
+    for option, given in (("--json", json), ("--emit", emit is not None), ("--previous", previous is not None)):
+        if given:
+            raise wrong_usage(
+                "ADM801",
+                f"`--check` and `{option}` exclude each other",
+                cause="it writes nothing, and compares with the plan beside the program",
+                hint="name another plan with `-o FILE`",
+            )
+
+
 def _previous(path: Path) -> Plan:
     from admc.plan.read import read_plan
 
     return read_plan(path)
-
-
-def _sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
-    from admc.plan.read import previous_sides
-
-    return previous_sides(plan)
-
-
-def _require_optimal(compiled: Compiled, folder: str) -> None:
-    from admc.plan.summary import summarize
-    from dsl.diagnostics.diagnostic import Diagnostic, Severity
-    from solver.placement import Status
-
-    if compiled.placement.status is Status.OPTIMAL:
-        return
-    raise CommandError(
-        Exit.NOT_PROVEN,
-        [
-            Diagnostic(
-                "ADM809",
-                Severity.ERROR,
-                "the optimum is not proven, and `--require-optimal` asks for it",
-                None,
-                cause=summarize(compiled.program, compiled.plan).proof,
-                hint="give the solver more time with `--effort`; nothing was written",
-            )
-        ],
-        folder,
-    )
 
 
 def _configuration(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -23,6 +23,17 @@ class DiffFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
     MARKDOWN = "markdown"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+
+
+class _Shown(NamedTuple):
+    """How the difference is shown; `links` and `max_bytes` are of Markdown."""
+
+    format: DiffFormat
+    links: str | None
+    max_bytes: int
 
 
 def diff(
@@ -55,23 +66,41 @@ def diff(
     ] = None,
     detailed_exitcode: Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if anything changes.")] = False,
     format_: Annotated[DiffFormat, typer.Option("--format", help="The format of the difference.")] = DiffFormat.TEXT,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            "--links",
+            metavar="URL",
+            help="Where a code host shows files, for links in Markdown: https://github.com/OWNER/REPO/blob.",
+        ),
+    ] = None,
+    max_bytes: Annotated[
+        int,
+        typer.Option("--max-bytes", min=4_000, help="Whole sections of Markdown give way where it would be longer."),
+    ] = 65_000,
 ) -> int:
     """Show what changes from BASE to HEAD: protection, placement, rollout and cost."""
     accepted = _accepted(accept or ())
     if effort is not None and not 0 < effort < float("inf"):
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
+    if links is not None and not links.startswith(("https://", "http://")):
+        raise wrong_usage("ADM801", f"`--links {visible(links)}` is no address", hint="it begins with `https://`")
+    shown = _Shown(format_, links, max_bytes)
     from admc.cli.output import write_out
     from admc.diff.build import changes_anything
     from admc.diff.compare import fails
 
     if head is None:
         found = _saved(base, merge_base or bool(include or accepted) or effort is not None)
+        inputs: tuple[Path, ...] = (Path(base),)
     else:
-        found = _compared(base, head, tuple(include or ()), effort, accepted, merge_base=merge_base, causes=causes)
+        found, inputs = _compared(
+            base, head, tuple(include or ()), effort, accepted, merge_base=merge_base, causes=causes
+        )
     if output is None:
-        write_out(_rendered(found, format_, terminal=True))
+        write_out(_rendered(found, shown, terminal=True))
     else:
-        _write(output, _rendered(found, format_, terminal=False))
+        _write(output, _rendered(found, shown, terminal=False), inputs)
     if fails(found):
         return Exit.GATE
     return Exit.CHANGES if detailed_exitcode and changes_anything(found) else Exit.DONE
@@ -86,7 +115,8 @@ def _compared(
     *,
     merge_base: bool,
     causes: bool,
-) -> Diff:
+) -> tuple[Diff, tuple[Path, ...]]:
+    """The difference, and the files on disk that were read for it."""
     from admc.cli.output import Progress
     from admc.diff.compare import compared
     from admc.diff.sides.take import Options, sides
@@ -95,7 +125,8 @@ def _compared(
     try:
         before, after = sides(base, head, Options(include, effort, progress), merge_base=merge_base)
         progress("comparing")
-        return compared(before, after, accepted, causes=causes, effort=effort)
+        found = compared(before, after, accepted, causes=causes, effort=effort)
+        return found, (*before.on_disk(), *after.on_disk())
     finally:
         progress.clear()
 
@@ -130,15 +161,32 @@ def _accepted(given: list[str] | tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _rendered(found: Diff, format_: DiffFormat, *, terminal: bool) -> str:
-    if format_ is DiffFormat.JSON:
+def _rendered(found: Diff, shown: _Shown, *, terminal: bool) -> str:
+    """A renderer is imported only when it is needed."""
+    if shown.format is DiffFormat.JSON:
         from admc.render import diff_json
 
         return diff_json.render(found)
-    if format_ is DiffFormat.MARKDOWN:
+    if shown.format is DiffFormat.MARKDOWN:
         from admc.render import diff_markdown
 
-        return diff_markdown.render(found)
+        return diff_markdown.render(found, blob=shown.links, limit=shown.max_bytes)
+    if shown.format is DiffFormat.SARIF:
+        from admc.render import diff_sarif
+
+        return diff_sarif.render(found)
+    if shown.format is DiffFormat.JUNIT:
+        from admc.render import diff_junit
+
+        return diff_junit.render(found)
+    if shown.format is DiffFormat.GITHUB:
+        from admc.render import diff_github
+
+        return diff_github.render(found)
+    return _text(found, terminal=terminal)
+
+
+def _text(found: Diff, *, terminal: bool) -> str:
     import sys
 
     from admc.render import diff_text
@@ -149,9 +197,9 @@ def _rendered(found: Diff, format_: DiffFormat, *, terminal: bool) -> str:
     return diff_text.render(found, colour=takes_colour(sys.stdout), width=width(sys.stdout))
 
 
-def _write(output: Path, text: str) -> None:
+def _write(output: Path, text: str, inputs: tuple[Path, ...]) -> None:
     from admc.cli.output import write_out
     from admc.files import write_whole
 
-    changed = write_whole(output, text.encode("utf-8"))
+    changed = write_whole(output, text.encode("utf-8"), inputs=inputs)
     write_out(f"wrote `{visible(str(output))}`\n" if changed else f"`{visible(str(output))}` is up to date\n")

@@ -163,8 +163,9 @@ def _cost_of_other(program: Program, placement: Placement, folder: str) -> CostO
     from solver.alternatives import Alternatives
     from solver.rules.options import decision_points
 
-    costs = costs_of(program, decision_points(program), folder)
-    return partial(cost_of_choice, Alternatives(program, placement, costs))
+    points = decision_points(program)
+    costs = costs_of(program, folder, points)
+    return partial(cost_of_choice, Alternatives(program, points, placement, costs))
 
 
 def _solve(folder: str, program: Program) -> Placement:

@@ -158,7 +158,10 @@ def measure(
     ] = None,
     output: OutputOption = None,
     budget: Annotated[
-        float | None, typer.Option("--budget", metavar="MINUTES", help="Most minutes that it takes: 30 unless given.")
+        float | None,
+        typer.Option(
+            "--budget", metavar="MINUTES", help="When it ends: after 30 minutes unless given, and a first whole turn."
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer sizes and rates, for one program, in under two minutes.")

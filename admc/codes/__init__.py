@@ -240,6 +240,14 @@ _USAGE = {
         "written. Notes are no warnings.",
         good="admc check policies.adm --warnings-as-errors",
     ),
+    "ADM815": Code(
+        "the plan is not the one of its program",
+        "`admc compile --check` compiles the program with the plan beside it as the earlier one, and compares. The "
+        "plan is missing, was edited, or was made from another program or by another release of admc. The hint has the "
+        "command that writes it anew. The plan is committed beside its program, since it is what a review shows and "
+        "what `admc serve` runs.",
+        good="admc compile policies.adm --check\nadmc compile policies.adm --previous policies.plan.json",
+    ),
     "ADM816": Code(
         "`--emit` would overwrite files of the user",
         "`.admc-manifest.json` in the folder says which files admc wrote, with their digests. A file that is not in "

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 from admc.exits import CommandError, Exit, refused_warnings, wrong_usage
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
-from dsl.program import Program, Side
+from dsl.program import Program
 from dsl.syntax.tokens import BESIDE, TEST
 
 if TYPE_CHECKING:
     from admc.overhead.report import Report
     from admc.plan.model import Plan
-    from solver.placement import Costs, Placement, Violation
+    from solver.placement import Costs, Placement, Previous, Violation
     from solver.rules.options import DecisionPoint
 
 SHOWN_VIOLATIONS = 20
@@ -129,7 +129,7 @@ def solve(
     program: Program,
     folder: str = "",
     *,
-    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    previous: Previous | None = None,
     effort: float | None = None,
 ) -> tuple[Placement, Costs]:
     """The best placement by the costs of the program's profile, and these costs. Nothing has verified it yet.
@@ -140,28 +140,31 @@ def solve(
     from solver.rules.options import decision_points
 
     points = None if program.profile is None else decision_points(program)
-    costs = costs_of(program, points or (), folder)
+    costs = costs_of(program, folder, points)
     return place(program, costs, points=points, previous=previous, effort=effort), costs
 
 
-def costs_of(program: Program, points: Sequence[DecisionPoint], folder: str = "") -> Costs:
-    """What the program's profile says of these decisions; no costs without a profile. Raises `CommandError`."""
+def costs_of(program: Program, folder: str = "", points: Sequence[DecisionPoint] | None = None) -> Costs:
+    """What the program's profile says of all its decisions, `points` if the caller has them already; no costs without
+    a profile. Raises `CommandError`."""
     from solver.placement import Costs
 
     if program.profile is None:
         return Costs()
     from admc.overhead.model.coefficients import coefficients
     from admc.overhead.profiles.source import profile_of
+    from solver.rules.options import decision_points
 
     named = profile_of(program, folder)
-    return Costs() if named is None else coefficients(program, points, named.profile)
+    found = decision_points(program) if points is None else points
+    return Costs() if named is None else coefficients(program, found, named.profile)
 
 
 def place_program(
     program: Program,
     folder: str = "",
     *,
-    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    previous: Previous | None = None,
     effort: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[Placement, dict[str, float]]:
@@ -199,15 +202,15 @@ def compile_program(
     path: Path,
     *,
     include: Sequence[Path] | None = None,
-    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    previous: Plan | None = None,
     effort: float | None = None,
     progress: Progress | None = None,
     warnings_as_errors: bool = False,
 ) -> Compiled:
     """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
 
-    `previous` is (policy, destination) -> sides of an earlier plan, for the least change; `effort` is the solver's
-    deterministic time; `progress` receives the name of each stage as it begins. Raises `CommandError`.
+    Among equally good plans, the one nearest to `previous` is taken, and it has no other trace of that; `effort` is the
+    solver's deterministic time; `progress` receives the name of each stage as it begins. Raises `CommandError`.
     """
     report_stage = progress or _silent
     started = time.perf_counter()
@@ -216,7 +219,10 @@ def compile_program(
     if warnings_as_errors:
         refuse_warnings(program.warnings, folder_of(path))
     read = time.perf_counter()
-    placement, seconds = place_program(program, folder_of(path), previous=previous, effort=effort, progress=progress)
+    from admc.plan.previous import previous_of
+
+    earlier = None if previous is None else previous_of(previous, program)
+    placement, seconds = place_program(program, folder_of(path), previous=earlier, effort=effort, progress=progress)
     verified = time.perf_counter()
     report_stage("explaining")
     from admc.plan.build import build

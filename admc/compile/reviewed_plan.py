@@ -14,7 +14,8 @@ from admc.compile.pipeline import costs_of, expressible, folder_of
 from admc.exits import CommandError, wrong_usage
 from admc.plan.agreement import disagreement
 from admc.plan.model import FIRST_WITH_CONTENTS
-from solver.placement import Adm, Decision, ObjectiveValue, Placement
+from admc.plan.previous import levels_of
+from solver.placement import Adm, Decision, Placement, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +31,9 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
     _same_files(path, plan, program)
     _same_profile(path, plan, program)
     placement = _placement(path, plan, program)
-    from solver.rules.options import decision_points
     from solver.verify.verifier import verify
 
-    costs = costs_of(program, decision_points(program) if program.profile else (), folder_of(path))
+    costs = costs_of(program, folder_of(path))
     violations = verify(program, placement, costs, older_levels=plan.schema_version == 1)
     if violations:
         messages = "; ".join(violation.message for violation in violations[:SHOWN])
@@ -121,8 +121,12 @@ def _placement(path: Path, plan: Plan, program: Program) -> Placement:
         )
         for adm in plan.adms
     )
-    levels = tuple(ObjectiveValue(level.metric, level.value or 0, level.bound or 0) for level in plan.solver.objectives)
-    return Placement(decisions, adms, tuple(item.destination for item in plan.closed), plan.solver.status, levels)
+    levels = levels_of(plan)
+    status = plan.solver.status
+    if len(levels) < len(plan.solver.objectives):
+        # The status of an older plan also covers the level that is left out.
+        status = Status.OPTIMAL if all(level.value == level.bound for level in levels) else Status.FEASIBLE
+    return Placement(decisions, adms, tuple(item.destination for item in plan.closed), status, levels)
 
 
 def unfit(path: Path, cause: str, hint: str, *, code: str = "ADM852") -> CommandError:

@@ -1,18 +1,26 @@
-"""Runs the tests of programs: each program is compiled once, as `admc compile` does, and all its tests are judged."""
+"""Runs the tests of programs: each program is placed once, by the plan beside it or by the solver."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from admc.compile.pipeline import folder_of, load_program, place_program
+from admc.compile.pipeline import folder_of, load_program, overhead_of, place_program
 from admc.compile.programs import ProgramFiles
+from admc.compile.reviewed_plan import checked, same_contents
 from admc.exits import CommandError, Exit, worst, wrong_usage
 from admc.paths import shown_path
+from admc.plan.beside import default_plan_path
+from admc.plan.build import build
+from admc.plan.read import read_plan
 from admc.program_tests.read import load_tests, program_of
 from admc.program_tests.results import FileResults, RunResults
 from admc.program_tests.verdict import Failed, Passed, Result, Undecided, judge, subject
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
+from dsl.program import Program
+from solver.placement import Placement
 
 
 def run_all(
@@ -37,13 +45,30 @@ def _run(
         if not os.path.lexists(path):
             raise _no_tests(path)
         tests = load_tests(path, program, folder, include)
-        placement, _seconds = place_program(program, folder, effort=effort, progress=progress)
+        placement, unfit = _beside(program_of(path), program, folder)
+        if placement is None:
+            placement, _seconds = place_program(program, folder, effort=effort, progress=progress)
     except CommandError as error:
         return FileResults(shown, error.folder, app, (), error.diagnostics, error.exit_code)
     about = subject(program, placement)
     results = tuple((test, judge(test, about)) for test in tests)
     errors = tuple(result.error for _, result in results if isinstance(result, Undecided))
-    return FileResults(shown, folder, app, results, errors, worst(_codes(result for _, result in results)))
+    return FileResults(shown, folder, app, results, (*unfit, *errors), worst(_codes(result for _, result in results)))
+
+
+def _beside(path: Path, program: Program, folder: str) -> tuple[Placement | None, tuple[Diagnostic, ...]]:
+    """The placement of the plan beside a program, which the server would serve, and a warning if it does not fit."""
+    beside = default_plan_path(path)
+    if not os.path.lexists(beside):
+        return None, ()
+    try:
+        plan = read_plan(beside)
+        placement = checked(beside, plan, program)
+        same_contents(beside, plan, build(program, placement, overhead_of(program, placement, folder)))
+    except CommandError as error:
+        hint = "the tests judge a new placement; `admc compile --check` says how to renew the plan"
+        return None, (replace(error.diagnostics[0], severity=Severity.WARNING, hint=hint),)
+    return placement, ()
 
 
 def _codes(results: Iterable[Result]) -> Iterable[Exit]:

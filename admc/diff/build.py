@@ -17,6 +17,7 @@ from admc.diff.model import Diff, How, Taken
 from admc.diff.names import Names
 from admc.diff.protection import findings
 from admc.diff.rollout import NOTHING_TO_DO, rollout
+from dsl.collector import no_collection
 
 if TYPE_CHECKING:
     from admc.plan.model import Plan
@@ -25,6 +26,7 @@ NEW: Final = "BASE has no such program: all of it is new"
 NOT_COMPARED: Final = "BASE has no plan to compare with, so what gets weaker is not known"
 
 
+@no_collection()
 def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Taken) -> Diff:
     """What changes from BASE to HEAD. `base` is None where there is no plan of BASE: `base_taken.how` says why."""
     if base is None:

@@ -16,7 +16,16 @@ from dsl.program import Side, callee
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from admc.plan.model import ArgumentRow, DecisionPlan, ExternalRow, Plan, PolicyRow, PortRow, ServiceRow
+    from admc.plan.model import (
+        ArgumentRow,
+        DecisionPlan,
+        ExternalRow,
+        Plan,
+        PolicyContent,
+        PolicyRow,
+        PortRow,
+        ServiceRow,
+    )
 
 
 class Hop(NamedTuple):
@@ -67,22 +76,36 @@ class _Parts:
 
     def of(self, service: str, hop: Hop, names: Collection[str]) -> object:
         ordered = sorted(names, key=lambda name: self._position[name])
-        policies = tuple(self._policy(name, hop.side) for name in ordered)
+        policies = tuple(self._policy(name, hop.side, service) for name in ordered)
         return policies, self._port(hop), self._replicas(service, hop, ordered), self._outside(hop)
 
-    def _policy(self, name: str, side: Side) -> object:
+    def _policy(self, name: str, side: Side, service: str) -> object:
+        row = self._policies[name]
+        if side is Side.EGRESS and row.content is not None and row.content.judges_caller_alone:
+            return self._judged(row, row.content, service)
         made = self._made.get((name, side))
         if made is None:
-            made = self._made[name, side] = self._content(self._policies[name], side)
+            made = self._made[name, side] = self._content(row, side)
         return made
+
+    def _judged(self, row: PolicyRow, content: PolicyContent, service: str) -> object:
+        """At egress the caller is the sender, so of the callers only the sender counts."""
+        named = [service in each.value for each in content.arguments if isinstance(each.value, tuple)]
+        return row.name, row.kind, named, content.when, content.template_sha256
 
     def _content(self, row: PolicyRow, side: Side) -> object:
         content = row.content
         if content is None:
             return row.name, row.kind
-        scope = (content.open, content.sources, content.excluded) if side is Side.INGRESS else ()
+        scope = self._scope(content) if side is Side.INGRESS else ()
         arguments = tuple((each.name, each.value, each.sha256, self._called(each)) for each in content.arguments)
         return row.name, row.kind, arguments, content.when, content.template_sha256, scope
+
+    def _scope(self, content: PolicyContent) -> object:
+        """Who is in scope, with the addresses of those outside the mesh."""
+        named = (*content.sources, *content.excluded)
+        outside = tuple(self._externals[name].cidrs for name in named if name in self._externals)
+        return content.open, content.sources, content.excluded, outside
 
     def _called(self, argument: ArgumentRow) -> object:
         """The ports and hosts of a service that the ADM itself calls."""

@@ -136,9 +136,13 @@ class Cause(NamedTuple):
     """Why a decision moved."""
 
     text: str
+    """It continues a sentence that begins with `since`."""
     lines: tuple[SourceLine, ...]
+    """In HEAD: what came or changed."""
     complete: bool
     """False: the effort ended the search, and the cause is one of these, or several."""
+    base_lines: tuple[SourceLine, ...] = ()
+    """In BASE: lines that HEAD lacks."""
 
 
 class Move(NamedTuple):

@@ -17,6 +17,3 @@ class Names:
 
     def in_head(self, base: str) -> str:
         return self._head.get(base, base)
-
-    def all_in_head(self, base: Iterable[str]) -> tuple[str, ...]:
-        return tuple(self.in_head(name) for name in base)

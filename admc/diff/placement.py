@@ -33,7 +33,7 @@ def adm_changes(base: Plan, head: Plan, names: Names) -> tuple[AdmChange, ...]:
     found = []
     for service in sorted(before.keys() | after.keys()):
         old, new = before.get(service), after.get(service)
-        if old is not None and new is not None and _work(new) == (old.replicas, names.all_in_head(_policies(old))):
+        if old is not None and new is not None and _is_same(old, new, names):
             continue
         found.append(
             AdmChange(
@@ -47,8 +47,8 @@ def adm_changes(base: Plan, head: Plan, names: Names) -> tuple[AdmChange, ...]:
     return tuple(found)
 
 
-def _work(adm: AdmPlan) -> tuple[int, tuple[str, ...]]:
-    return adm.replicas, _policies(adm)
+def _is_same(old: AdmPlan, new: AdmPlan, names: Names) -> bool:
+    return old.replicas == new.replicas and sorted(map(names.in_head, _policies(old))) == list(_policies(new))
 
 
 def _policies(adm: AdmPlan) -> tuple[str, ...]:

@@ -17,13 +17,25 @@ from dsl.text import quoted
 
 if TYPE_CHECKING:
     from admc.diff.names import Names
-    from admc.plan.model import CallRow, ExternalRow, LabelRow, Plan, PolicyRow, PortRow, ServiceRow, SourceLine
+    from admc.plan.model import (
+        ArgumentRow,
+        CallRow,
+        ExternalRow,
+        LabelRow,
+        Plan,
+        PolicyRow,
+        PortRow,
+        ServiceRow,
+        SourceLine,
+    )
 
 CAME: Final = "came"
 WENT: Final = "went"
 CHANGED: Final = "changed"
 _NOTHING: Final = "nothing"
 _Row = TypeVar("_Row")
+_DIGEST: Final = 12
+"""Characters of a digest that tell two contents apart for a reader."""
 _SHOWN: Final = 5
 """Names of a set that came or went: a scope may have thousands."""
 _Facts = Mapping[str, str | frozenset[str] | None]
@@ -150,7 +162,7 @@ def _policy(row: PolicyRow) -> _Facts:
         return _kind(row)
     return {
         "kind": row.kind,
-        **{argument.name: argument_text(argument) for argument in content.arguments},
+        **{argument.name: _argument(argument) for argument in content.arguments},
         "sources": "*" if content.open else frozenset(content.sources),
         "except": frozenset(content.excluded),
         "destinations": frozenset(content.destinations),
@@ -159,6 +171,16 @@ def _policy(row: PolicyRow) -> _Facts:
         "sides": " and ".join(side.value for side in content.sides),
         "template": content.template_sha256,
     }
+
+
+def _argument(argument: ArgumentRow) -> str | frozenset[str] | None:
+    """Of a file its content counts, not its path; the order of callers means nothing."""
+    if argument.sha256 is not None:
+        return f"sha256 {argument.sha256[:_DIGEST]}"
+    value: object = argument.value
+    if argument.type == "[caller]" and isinstance(value, tuple):
+        return frozenset(map(str, value))
+    return argument_text(argument)
 
 
 def _files(base: Plan, head: Plan) -> Iterator[Named]:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = ("string", "header", "path", "file")
 _UNITS: Final = ("duration", "size", "percent")
+_MOST_ITEMS: Final = 20
+_MOST_CHARACTERS: Final = 200
+"""More of a value is counted, or cut: a list of callers may have thousands."""
 _DIGEST: Final = 12
 """Characters of a digest that tell two contents apart for a reader."""
 
@@ -29,12 +32,17 @@ def argument_text(row: ArgumentRow) -> str | None:
 def value_text(type_: str, value: object) -> str:
     if isinstance(value, tuple):
         inner = type_.removeprefix("[").removesuffix("]")
-        return f"[{', '.join(value_text(inner, item) for item in value)}]"
+        items = [value_text(inner, item) for item in value[:_MOST_ITEMS]]
+        if len(value) > _MOST_ITEMS:
+            items.append(f"{len(value) - _MOST_ITEMS} more")
+        return f"[{', '.join(items)}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return written(type_, value) if type_ in _UNITS else number_text(value)
-    return quoted(str(value)) if type_ in _TEXTS else str(value)
+    text = str(value)
+    text = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+    return quoted(text) if type_ in _TEXTS else text
 
 
 def number_text(value: float) -> str:

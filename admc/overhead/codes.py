@@ -34,12 +34,14 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "A profile has exactly the fields of its schema, `admc/profile.schema.json`, and docs/profiles.md describes "
         "them. A figure that the source does not give is `null`; it is not left out.",
         "",
-        "admc profile show meshinsight --json",
+        "admc profile show meshinsight --format json",
     ),
     "ADM862": (
         "a figure of a profile cannot be used",
         "A figure is not negative, below 10^19, has at most 18 digits after the point, and lies in its own interval. "
-        "Rates are more than zero and ascend. CPU is given as cores at a rate, so its rate is never missing.",
+        "Rates are more than zero and ascend, and all parts of a hop have at most 100 together. CPU is given as cores "
+        "at a rate, so its rate is never missing. An argument of a component has a value that its parameter can have. "
+        "For `admc overhead --traces`, what ADMs add to one call is at most 10,000 seconds.",
     ),
     "ADM863": (
         "a profile has figures in other units",
@@ -81,7 +83,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "`admc profile fit` reads a CSV file with a line for each run; docs/profiles.md lists its columns. Each turn "
         "needs the arms that are compared.",
         "",
-        "admc profile fit runs.csv --name node -o node.json",
+        "admc profile fit runs.csv --name node --machine MACHINE --system SYSTEM --proxy 'envoy 1.40' -o node.json",
     ),
     "ADM870": (
         "a profile has two figures for one thing",

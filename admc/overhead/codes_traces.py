@@ -76,8 +76,9 @@ CODES: Mapping[str, tuple[str, ...]] = {
     ),
     "ADM893": (
         "rows or spans cannot be used",
-        "They lack a trace, an id or a time, or these cannot be read. They are skipped and counted; if a call is "
-        "missing then, its trace is dropped for another reason.",
+        "They lack a trace, an id or a time, or these cannot be read. They are skipped and counted, and their traces "
+        "are dropped: a call may be missing, and figures of the remainder would come out too low. A row or span "
+        "without a trace is skipped alone.",
     ),
     "ADM894": (
         "rows or spans stand twice",

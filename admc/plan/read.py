@@ -15,7 +15,6 @@ from admc.plan.contents_check import check_contents
 from admc.plan.model import FIRST_WITH_CONTENTS, SCHEMA_VERSION, Plan
 from admc.typed_json import JsonTypeError, parse
 from dsl.collector import no_collection
-from dsl.program import Side
 
 MAX_BYTES = 256_000_000
 
@@ -44,11 +43,6 @@ def named_plan(content: bytes, name: str) -> Plan:
         else:
             hint, message = "compile again to write a new one", f"`{name}` is not a plan that admc can read"
         raise wrong_usage(error.code, message, cause=str(error), hint=hint) from error
-
-
-def previous_sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
-    """The sides of an earlier plan, for the solver: (policy, destination) -> sides."""
-    return {(decision.policy, decision.destination): decision.sides for decision in plan.decisions}
 
 
 @no_collection()

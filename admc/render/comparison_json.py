@@ -30,6 +30,7 @@ def render(programs: tuple[Program, Program], comparison: Comparison, bills: tup
                 "adms": [_adm(adm) for adm in comparison.adms],
                 "requests": [_request(request) for request in comparison.requests],
             },
+            "over_capacity": list(comparison.over_capacity),
             "unused": [change.text for change in comparison.unused],
             "cautions": list(comparison.cautions),
         }

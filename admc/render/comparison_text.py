@@ -46,7 +46,7 @@ def render(program: Program, comparison: Comparison, bills: tuple[Bill, Bill] | 
         lines.append(f"... and {len(comparison.requests) - ROWS} more requests; `--format json` has them all")
     if not comparison.adms:
         lines += ["", "no ADM differs"]
-    found = list(_notes(comparison))
+    found = list(_notes(program, comparison))
     return "".join(f"{line}\n" for line in (*lines, *([""] if found else []), *found))
 
 
@@ -159,10 +159,14 @@ def _row(name: str, before: str, after: str, difference: str = "", percent: str 
 # ---- notes ----
 
 
-def _notes(comparison: Comparison) -> Iterator[str]:
+def _notes(program: Program, comparison: Comparison) -> Iterator[str]:
     yield MESH
     for change in comparison.unused:
         yield f"`{visible(change.text)}` changes nothing in the plan: no hop of it has `{visible(change.name)}`"
+    for service in comparison.over_capacity:
+        limit = f"{program.services[service].capacity:g}"
+        again = "" if comparison.scenario.replan else "; `--replan` solves again"
+        yield f"after, a sidecar of `{service}` takes more than its capacity of {limit} cores{again}"
     if any(pair.differs and pair.difference is None for pair in _pairs(comparison)):
         yield "no difference is given where before and after lack different figures"
     if any(pair.difference is not None and _at_least(pair) for pair in _pairs(comparison)):

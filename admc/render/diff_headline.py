@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from admc.diff.build import NEW, NOT_COMPARED
 from admc.diff.model import AdmChange, Cost, CostLine, Diff, GateResult, How, Verdict, Word
 from admc.render.diff_words import TEXT, Style, change_text, is_unpriced, listed
 from admc.terminal import counted, visible
 
+_FIELDS: Final = 12
+"""Fields that plans lack, by name; more are counted."""
 _REASONS: Final = {"not recorded": "cost not recorded", "two profiles": "cost not compared (two profiles)"}
 _ADMS: Final = 6
 """ADMs that come and go by name in the first line; more are counted."""
@@ -68,9 +71,17 @@ def doubts(diff: Diff, style: Style) -> list[str]:
             if side.schema_version is not None and side.schema_version < 3
         ]
         why = f" ({', '.join(old)})" if old else ""
-        listed = ", ".join(style.sentence(each) for each in diff.not_recorded)
-        said.append(f"not compared, since a plan is too old to have it{why}: {listed}")
+        lacking = ", ".join(style.sentence(each) for each in diff.not_recorded[:_FIELDS])
+        more = len(diff.not_recorded) - _FIELDS
+        said.append(
+            f"not compared, since a plan is too old to have it{why}: {lacking}{f' and {more} more' if more > 0 else ''}"
+        )
     return said
+
+
+def notes(diff: Diff) -> list[str]:
+    """Those that `doubts` does not have."""
+    return [note for note in diff.notes if not note.startswith((NEW, NOT_COMPARED))]
 
 
 def nothing_found(diff: Diff) -> str:
@@ -98,9 +109,9 @@ def headline(diff: Diff, style: Style) -> Headline:
     failing = tuple(gate for gate in diff.gates if gate.verdict is Verdict.BREACHED and gate.fails)
     gates = f"; {_failing(failing, style)}" if failing else ""
     if is_quiet(diff):
-        costs = (cost_phrase(diff.cost),) if any(line.base != line.head for line in diff.cost.lines) else ()
+        costs = (cost_phrase(diff.cost, style),) if any(line.base != line.head for line in diff.cost.lines) else ()
         return Headline(_quiet_verdict(diff) + gates, costs)
-    return Headline(_verdict(diff) + gates, (_placement(diff, style), cost_phrase(diff.cost)))
+    return Headline(_verdict(diff) + gates, (_placement(diff, style), cost_phrase(diff.cost, style)))
 
 
 def _quiet_verdict(diff: Diff) -> str:
@@ -180,10 +191,10 @@ def is_gone(adm: AdmChange) -> bool:
 # ---- costs ----
 
 
-def cost_phrase(cost: Cost) -> str:
+def cost_phrase(cost: Cost, style: Style) -> str:
     """The cost in a few words: the cores if the profile has them, or why there is no figure."""
     if cost.reason is not None:
-        return _REASONS.get(cost.reason, visible(cost.reason))
+        return _REASONS.get(cost.reason) or style.sentence(cost.reason)
     for line in cost.lines:
         if line.metric == "cpu":
             return "cores unpriced" if is_unpriced(line) else _cores(line)

@@ -7,6 +7,7 @@ comment that is too long, so whole sections give way, the ones first that the ch
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Final, NamedTuple
 
 from admc.diff.model import Diff, How, Verdict
@@ -19,6 +20,10 @@ LIMIT: Final = 65_000
 LINES: Final = 25
 """Lines before the first folded section."""
 _GATES: Final = 4
+_NOTES: Final = 4
+_ROW: Final = 1_200
+"""Bytes of the limit for each row that a folded table may have, so that several tables fit."""
+_ROWS: Final = 5
 _RESERVED: Final = 400
 """Bytes for the line that says what was left out."""
 
@@ -39,14 +44,17 @@ def render(diff: Diff, *, blob: str | None = None, limit: int = LIMIT) -> str:
     if first_line.is_equal(diff):
         return "\n".join(head.lines) + "\n"
     foot = _foot(diff)
+    if _size([*head.lines, *foot]) > limit - _RESERVED:
+        # Names of the greatest length, and little room: one sentence always has it.
+        head, foot = _Head([_sentence(diff)], 0), []
     room = limit - _RESERVED - _size([*head.lines, *foot])
-    found = sections(diff, blob, all_weaker=head.shown < len(diff.weaker))
+    found = sections(diff, blob, all_weaker=head.shown < len(diff.weaker), rows=max(_ROWS, limit // _ROW))
     kept = _fitting(found, room)
     lines = [*head.lines]
     for section in found:
         if section.name in kept:
             lines += ["", *folded(section)]
-    lines += ["", *foot]
+    lines += ["", *foot] if foot else []
     left_out = ", ".join(section.name for section in found if section.name not in kept)
     if left_out:
         lines += ["", f"Left out, to stay under {limit:,} bytes: {left_out}. `admc diff --format json` has them."]
@@ -55,7 +63,7 @@ def render(diff: Diff, *, blob: str | None = None, limit: int = LIMIT) -> str:
 
 def folded(section: Section) -> list[str]:
     # An empty line ends the HTML, so that Markdown has its effect again.
-    return ["<details>", f"<summary>{section.title}</summary>", "", *section.lines, "", "</details>"]
+    return ["<details>", f"<summary>{escape(section.title)}</summary>", "", *section.lines, "", "</details>"]
 
 
 def _size(lines: Sequence[str]) -> int:
@@ -83,11 +91,12 @@ def _head(diff: Diff, blob: str | None, limit: int) -> _Head:
         lines += ["", *(f"- **Attention**: {doubt}" for doubt in doubts)]
     gates = _gates(diff, blob)
     if gates:
-        lines += ["", *gates]
+        # One list, if there are doubts as well.
+        lines += [*([] if doubts else [""]), *gates]
     if not diff.weaker or diff.base.how is How.BROKEN:
         return _Head(lines, 0)
-    # An empty line, the two lines of a table's head, and two for the rest.
-    rows = finding_rows(diff, diff.weaker[: LINES - len(lines) - 5], blob)
+    # The two lines of a table's head, one for the rest, and an empty line before each and at the end.
+    rows = finding_rows(diff, diff.weaker[: LINES - len(lines) - 6], blob)
     while rows and _size([*lines, *rows]) > limit // 2:
         rows.pop()
     lines += ["", "| weaker | call | what changes | line |", "|---|---|---|---|", *rows]
@@ -125,9 +134,7 @@ def _gates(diff: Diff, blob: str | None) -> list[str]:
 
 def _foot(diff: Diff) -> list[str]:
     base, head = words.side_taken(diff.base, MARKDOWN), words.side_taken(diff.head, MARKDOWN)
-    return [f"Compared: BASE {base}, HEAD {head}.", *(["", *_notes(diff)] if diff.notes else [])]
-
-
-def _notes(diff: Diff) -> list[str]:
-    shown = [f"- {MARKDOWN.sentence(note)}" for note in diff.notes[:_GATES]]
-    return [*shown, f"- and {len(diff.notes) - _GATES:,} more notes"] if len(diff.notes) > _GATES else shown
+    notes = first_line.notes(diff)
+    lines = [f"- {MARKDOWN.sentence(note)}" for note in notes[:_NOTES]]
+    lines += [f"- and {len(notes) - _NOTES:,} more notes"] if len(notes) > _NOTES else []
+    return [f"Compared: BASE {base}, HEAD {head}.", *(["", *lines] if lines else [])]

@@ -13,13 +13,11 @@ from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
 from admc.render.diff_mermaid import mermaid
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
-from admc.render.diff_words import Place, Style
+from admc.render.diff_words import TEXT, Place, Style
 from admc.render.markdown import cell, code, prose
 from admc.render.overhead_line import amount_text
 from admc.terminal import counted, visible
 
-ROWS: Final = 100
-"""Rows of a table or list; the others are counted."""
 _NAME: Final = 120
 _SENTENCE: Final = 300
 _LONGEST_LINK: Final = 500
@@ -31,7 +29,13 @@ def _cut(text: str, most: int) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
-MARKDOWN: Final = Style(lambda name: code(_cut(name, _NAME)), lambda text: prose(_cut(text, _SENTENCE)))
+def _name(name: str) -> str:
+    """Code; a code span without anything in it would be a part of the next one."""
+    return code(_cut(name, _NAME)) if name.strip() else "(empty)"
+
+
+# Blanks at the start of a line would make a block of code.
+MARKDOWN: Final = Style(_name, lambda text: prose(_cut(text.strip(), _SENTENCE)))
 
 
 class Section(NamedTuple):
@@ -43,18 +47,18 @@ class Section(NamedTuple):
     lines: Sequence[str]
 
 
-def sections(diff: Diff, blob: str | None, *, all_weaker: bool) -> list[Section]:
-    """In the order of the page; `all_weaker` if the lines before them have not all of it."""
-    weaker = _findings(diff, diff.weaker, blob) if all_weaker else []
+def sections(diff: Diff, blob: str | None, *, all_weaker: bool, rows: int) -> list[Section]:
+    """In the order of the page, with at most `rows` in a table; `all_weaker` if the lines before them lack some."""
+    weaker = _findings(diff, diff.weaker, blob, rows) if all_weaker else []
     found = [
         Section("weaker", 0, f"all {counted(len(diff.weaker), 'thing')} that get weaker", weaker),
-        Section("stricter", 1, _stricter_title(diff), _findings(diff, diff.stricter, blob)),
-        Section("gone", 7, f"gone with its call: {len(diff.gone):,}", _findings(diff, diff.gone, blob)),
-        Section("moved", 3, f"moved: {counted(len(diff.moves), 'decision')}", _moves(diff, blob)),
-        Section("rollout", 2, _rollout_title(diff), _rollout(diff)),
-        Section("cost", 4, f"cost: {first_line.cost_phrase(diff.cost)}", _cost(diff)),
-        Section("placement", 6, "ADMs and the objective", [*_adms(diff), *_levels(diff)]),
-        Section("program", 8, _program_title(diff), _program(diff, blob)),
+        Section("stricter", 1, _stricter_title(diff), _findings(diff, diff.stricter, blob, rows)),
+        Section("gone", 7, f"gone with its call: {len(diff.gone):,}", _findings(diff, diff.gone, blob, rows)),
+        Section("moved", 3, f"moved: {counted(len(diff.moves), 'decision')}", _moves(diff, blob, rows)),
+        Section("rollout", 2, _rollout_title(diff), _rollout(diff, rows)),
+        Section("cost", 4, f"cost: {first_line.cost_phrase(diff.cost, TEXT)}", _cost(diff)),
+        Section("placement", 6, "ADMs and the objective", [*_adms(diff, rows), *_levels(diff)]),
+        Section("program", 8, _program_title(diff), _program(diff, blob, rows)),
         Section("graph", 5, "graph of what changed", _graph(diff)),
     ]
     if diff.base.how is How.BROKEN:
@@ -96,8 +100,8 @@ def _table(head: Sequence[str], rows: Sequence[str], number: int) -> list[str]:
     return [_row(*head), "|" + "---|" * len(head), *rows, *more]
 
 
-def _findings(diff: Diff, findings: Sequence[Finding], blob: str | None) -> list[str]:
-    return _table(("", "call", "what changes", "line"), finding_rows(diff, findings[:ROWS], blob), len(findings))
+def _findings(diff: Diff, findings: Sequence[Finding], blob: str | None, rows: int) -> list[str]:
+    return _table(("", "call", "what changes", "line"), finding_rows(diff, findings[:rows], blob), len(findings))
 
 
 def _stricter_title(diff: Diff) -> str:
@@ -106,14 +110,14 @@ def _stricter_title(diff: Diff) -> str:
     return f"stricter: {counted(len(diff.stricter), 'thing')}{said}"
 
 
-def _moves(diff: Diff, blob: str | None) -> list[str]:
+def _moves(diff: Diff, blob: str | None, most: int) -> list[str]:
     rows = []
-    for move in diff.moves[:ROWS]:
+    for move in diff.moves[:most]:
         before = words.side_phrase(move, move.base_sides, move.base_hosts, MARKDOWN)
         after = words.side_phrase(move, move.head_sides, move.head_hosts, MARKDOWN)
         cause = ""
         if move.cause is not None:
-            cause = words.cause_phrase(move.cause, MARKDOWN, lambda line: link(words.head_place(diff, line), blob))
+            cause = words.cause_phrase(diff, move.cause, MARKDOWN, lambda place: link(place, blob))
         rows.append(_row(MARKDOWN.name(move.policy), before, after, cause))
     lines = _table(("policy", "before", "after", "why"), rows, len(diff.moves))
     return [*lines, "", words.NO_CAUSES] if lines and words.lacks_causes(diff) else lines
@@ -127,10 +131,10 @@ def _rollout_title(diff: Diff) -> str:
     return f"rollout: {', '.join(parts)}"
 
 
-def _rollout(diff: Diff) -> list[str]:
+def _rollout(diff: Diff, most: int) -> list[str]:
     order = [f"{at}. {said}" for at, said in enumerate(order_of_rollout(diff.rollout, MARKDOWN), start=1)]
     others = [*redirection(diff, MARKDOWN), *configuration_only(diff.rollout, MARKDOWN.name)]
-    others += [_senders(change) for change in diff.rollout.network_policies[:ROWS]]
+    others += [_senders(change) for change in diff.rollout.network_policies[:most]]
     if (order or others) and words.lacks_steps(diff):
         others.append(words.NO_STEPS)
     return [*order, *([""] if order and others else []), *(f"- {said}" for said in others)]
@@ -154,19 +158,19 @@ def _cost(diff: Diff) -> list[str]:
         unit, size = words.unit(line.metric)
         share = "" if line.base.at_least or line.head.at_least else percent(int(line.change), line.base.value)
         before, after = amount_text(line.base, size), amount_text(line.head, size)
-        rows.append(_row(visible(unit), before, after, words.change_text(line), share))
+        rows.append(_row(MARKDOWN.sentence(unit), before, after, words.change_text(line), share))
     named = "" if cost.profile is None else f"By the profile {MARKDOWN.name(cost.profile.named)}."
     return [*([named, ""] if named else []), *_table(("", "before", "after", "change", ""), rows, len(rows))]
 
 
-def _adms(diff: Diff) -> list[str]:
+def _adms(diff: Diff, most: int) -> list[str]:
     rows = [
         _row(
             MARKDOWN.name(adm.service),
             _side_of_adm(adm.base_replicas, adm.base_policies),
             _side_of_adm(adm.head_replicas, adm.head_policies),
         )
-        for adm in diff.adms[:ROWS]
+        for adm in diff.adms[:most]
     ]
     return _table(("ADM", "before", "after"), rows, len(diff.adms))
 
@@ -179,7 +183,7 @@ def _side_of_adm(replicas: int, policies: Sequence[str]) -> str:
 
 def _levels(diff: Diff) -> list[str]:
     changed = [level for level in diff.levels if level.base != level.head]
-    rows = [_row(*(visible(each) for each in words.level_row(level))) for level in changed[:ROWS]]
+    rows = [_row(MARKDOWN.sentence(what), *figures) for what, *figures in map(words.level_row, changed)]
     lines = _table(("objective", "before", "after", "change"), rows, len(changed))
     gaps = [
         words.gap_phrase(name, levels) for name, levels in (("BASE", diff.gap.base), ("HEAD", diff.gap.head)) if levels
@@ -196,17 +200,17 @@ def _program_title(diff: Diff) -> str:
     return f"program: {', '.join([*parts, *([renamed] if diff.renames else [])])}"
 
 
-def _program(diff: Diff, blob: str | None) -> list[str]:
+def _program(diff: Diff, blob: str | None, most: int) -> list[str]:
     rows = []
-    for named in diff.program[:ROWS]:
+    for named in diff.program[:most]:
         at = words.named_place(diff, named)
         said = MARKDOWN.sentence(named.text) if named.text else ""
         name = f"{MARKDOWN.sentence(named.kind)} {MARKDOWN.name(named.name)}"
         rows.append(_row(MARKDOWN.sentence(named.change), name, said, "" if at is None else link(at, blob)))
     lines = _table(("", "what", "", "line"), rows, len(diff.program))
-    renames = [f"{MARKDOWN.name(each.base)} -> {MARKDOWN.name(each.head)}" for each in diff.renames[:ROWS]]
+    renames = [f"{MARKDOWN.name(each.base)} -> {MARKDOWN.name(each.head)}" for each in diff.renames[:most]]
     if renames:
-        more = f" and {len(diff.renames) - ROWS:,} more" if len(diff.renames) > ROWS else ""
+        more = f" and {len(diff.renames) - most:,} more" if len(diff.renames) > most else ""
         lines += [*([""] if lines else []), f"Renamed: {', '.join(renames)}{more}"]
     return lines
 

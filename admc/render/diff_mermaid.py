@@ -14,11 +14,13 @@ from admc.render.diff_headline import is_gone, is_new
 from admc.terminal import counted, visible
 from emitters.pictures.mermaid import escaped
 
-NODES: Final = 40
-EDGES: Final = 60
+NODES: Final = 24
+EDGES: Final = 30
 _LABELS: Final = 3
 """Lines of a node or an arrow; the others are counted."""
 _LONGEST: Final = 48
+_ROW: Final = 4
+"""Services without an arrow in a row."""
 _STYLES: Final = {
     "came": "fill:#dcfce7,stroke:#15803d,stroke-width:2px,color:#14532d",
     "gone": "fill:#fee2e2,stroke:#b91c1c,stroke-width:2px,stroke-dasharray:5 3,color:#7f1d1d",
@@ -39,13 +41,6 @@ _LINES: Final = {
     "came": "stroke:#15803d,color:#15803d",
     "gone": "stroke:#64748b,color:#64748b",
     "stricter": "stroke:#1d4ed8,color:#1d4ed8",
-}
-_LINE_MEANINGS: Final = {
-    "weaker": "gets weaker",
-    "refused": "will be refused",
-    "came": "a new call",
-    "gone": "a call that is gone",
-    "stricter": "gets stricter",
 }
 
 
@@ -68,9 +63,11 @@ def mermaid(diff: Diff) -> str:
     for at, (source, destination) in enumerate(pairs):
         label = "<br/>".join(_few([arrow.label for arrow in arrows[source, destination]]))
         lines.append(f'  n{index[source]} {_ARROWS[looks[at]]}|"{label}"| n{index[destination]}')
+    linked = {name for pair in pairs for name in pair}
+    lines += _rows([index[name] for name in names if name not in linked])
     lines += _left_out(len(arrows) - len(pairs), len(adms.keys() - index.keys()))
     used = {_class(adms.get(name)) for name in names}
-    lines += _legend(used, set(looks.values()), len(pairs))
+    lines += _legend(used)
     lines += [f"  classDef {name} {style}" for name, style in _STYLES.items() if name in used]
     for kind, style in _LINES.items():
         numbers = [str(at) for at, look in looks.items() if look == kind]
@@ -156,22 +153,32 @@ def _few(labels: list[str]) -> list[str]:
     return labels if len(labels) <= _LABELS else [*labels[: _LABELS - 1], f"and {len(labels) - _LABELS + 1} more"]
 
 
+def _rows(numbers: list[int]) -> list[str]:
+    """Invisible links, which put nodes without arrows into rows; otherwise each would have a row of its own."""
+    rows = (numbers[at : at + _ROW] for at in range(0, len(numbers), _ROW))
+    return [f"  {' ~~~ '.join(f'n{number}' for number in row)}" for row in rows if len(row) > 1]
+
+
 def _left_out(calls: int, adms: int) -> list[str]:
     parts = [counted(number, what) for number, what in ((calls, "more call"), (adms, "more ADM")) if number]
     return [f'  more["not drawn: {", ".join(parts)}"]'] if parts else []
 
 
-def _legend(nodes: set[str], looks: set[str], first: int) -> list[str]:
-    """What the colours mean: those that occur. Its arrows follow the `first` ones of the graph."""
-    lines = ["  subgraph legend", "    direction LR"]
-    lines += [f'    l_{kind}["{meaning}"]:::{kind}' for kind, meaning in _MEANINGS.items() if kind in nodes]
-    for at, kind in enumerate(kind for kind in _ARROWS if kind in looks):
-        lines.append(f'    a{at}[" "] {_ARROWS[kind]}|"{_LINE_MEANINGS[kind]}"| b{at}[" "]')
-    lines.append("  end")
-    styles = [
-        f"  linkStyle {first + at} {_LINES[kind]}" for at, kind in enumerate(kind for kind in _ARROWS if kind in looks)
+def _legend(nodes: set[str]) -> list[str]:
+    """What the colours of services mean, in one row. Arrows say themselves what they are."""
+    used = [kind for kind in _MEANINGS if kind in nodes]
+    if used == ["plain"]:
+        return []
+    lines = [f'    l_{kind}["{_MEANINGS[kind]}"]:::{kind}' for kind in used]
+    row = [f"    {' ~~~ '.join(f'l_{kind}' for kind in used)}"] if len(used) > 1 else []
+    return [
+        "  subgraph legend",
+        "    direction LR",
+        *lines,
+        *row,
+        "  end",
+        "  style legend fill:none,stroke:#94a3b8,color:#64748b",
     ]
-    return [*lines, *styles]
 
 
 def _accessible(app: str) -> str:

@@ -41,7 +41,19 @@ def render(diff: Diff, *, colour: bool = False, width: int = 100) -> str:
     if not first_line.is_equal(diff):
         console.print()
         _body(console, diff)
-    return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())
+    return "".join(_inert(line.rstrip()) + "\n" for line in stream.getvalue().splitlines())
+
+
+def _inert(line: str) -> str:
+    """A line of a log that GitHub's runner does not take as a command: words of users may begin a line.
+
+    >>> _inert("  ::error::x"), _inert("a ##[group]x")
+    ('  \\\\x3a:error::x', 'a \\\\x23#[group]x')
+    """
+    text = line.lstrip()
+    if text.startswith("::"):
+        line = f"{line[: -len(text)]}\\x3a{text[1:]}"
+    return line.replace("##[", "\\x23#[")
 
 
 def _tone(diff: Diff) -> str:
@@ -157,7 +169,7 @@ def _moves(console: Console, diff: Diff) -> None:
         if move.cause is not None:
             _wrapped(
                 console,
-                Text(words.cause_phrase(move.cause, TEXT, lambda line: visible(words.head_place(diff, line).text))),
+                Text(words.cause_phrase(diff, move.cause, TEXT, lambda place: visible(place.text))),
                 4,
             )
     _rest(console, len(diff.moves))
@@ -193,7 +205,7 @@ def _costs(console: Console, diff: Diff) -> None:
         before, after = amount_text(line.base, size), amount_text(line.head, size)
         rows.append((unit, before, "->", after, words.change_text(line), share))
     for row in table(rows, right=(1, 3), indent="  "):
-        console.print(Text(row), soft_wrap=True)
+        _wrapped(console, Text(row), 0)
 
 
 def _gap(console: Console, diff: Diff) -> None:
@@ -223,5 +235,7 @@ def _program(console: Console, diff: Diff) -> None:
 def _compared(console: Console, diff: Diff) -> None:
     base, head = words.side_taken(diff.base, TEXT), words.side_taken(diff.head, TEXT)
     _wrapped(console, Text(f"compared: BASE {base}, HEAD {head}", "dim"), 0)
-    for note in diff.notes:
+    notes = first_line.notes(diff)
+    for note in notes[:ROWS]:
         _wrapped(console, Text(f"note: {visible(note)}"), 0)
+    _rest(console, len(notes))

@@ -62,9 +62,11 @@ def listed(names: Sequence[str], style: Style, most: int = NAMES) -> str:
 def call_names(calls: Sequence[CallName], most: int = NAMES) -> str:
     """Calls in a few words: `search, geo -> rate`. Ports are shown where these calls have several at one destination.
 
+    `*` means every caller, as in a program, where it stands beside declared ones.
+
     >>> call_names([CallName("a", "c", 1), CallName("b", "c", 1)])
     'a, b -> c'
-    >>> call_names([CallName("*", "c", 1), CallName("*", "c", 2)])
+    >>> call_names([CallName("*", "c", 1), CallName("*", "c", 2), CallName("a", "c", 1)])
     '* -> c:1, c:2'
     """
     ports: dict[str, set[int]] = {}
@@ -74,6 +76,8 @@ def call_names(calls: Sequence[CallName], most: int = NAMES) -> str:
         (call.source, f"{call.destination}:{call.port}" if len(ports[call.destination]) > 1 else call.destination)
         for call in calls
     ]
+    open_to_all = {end for source, end in ends if source == "*"}
+    ends = [(source, end) for source, end in ends if source == "*" or end not in open_to_all]
     sources, destinations = dict.fromkeys(end[0] for end in ends), dict.fromkeys(end[1] for end in ends)
     if len(sources) * len(destinations) == len(ends) and (len(sources) == 1 or len(destinations) == 1):
         return f"{_few(list(sources), most)} -> {_few(list(destinations), most)}"
@@ -183,10 +187,12 @@ def lacks_steps(diff: Diff) -> bool:
     return diff.rollout.steps is None
 
 
-def cause_phrase(cause: Cause, style: Style, at_line: Callable[[SourceLine], str]) -> str:
+def cause_phrase(diff: Diff, cause: Cause, style: Style, shown: Callable[[Place], str]) -> str:
     """`since call `geo -> rate` came (policies.adm:28)`."""
-    places = [at_line(line) for line in cause.lines[:NAMES]]
-    more = f" and {len(cause.lines) - NAMES} more" if len(cause.lines) > NAMES else ""
+    found = [head_place(diff, line) for line in cause.lines]
+    found += [base_place(diff, line) for line in cause.base_lines]
+    places = [shown(place) for place in found[:NAMES]]
+    more = f" and {len(found) - NAMES} more" if len(found) > NAMES else ""
     at = f" ({', '.join(places)}{more})" if places else ""
     return f"since {style.sentence(cause.text)}{at}"
 

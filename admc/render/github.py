@@ -6,6 +6,8 @@ end a command or one of its properties are escaped as the runner expects it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from admc.render.report import Report, place
 from admc.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
@@ -30,7 +32,6 @@ def _command(item: Diagnostic, folder: str) -> str:
         if where.end_line == where.line and where.end_column > where.column:
             properties |= {"endLine": str(where.end_line), "endColumn": str(where.end_column)}
     properties["title"] = f"admc {item.code}"
-    listed = ",".join(f"{key}={visible(value).translate(_PROPERTY)}" for key, value in properties.items())
     lines = [item.message]
     if item.cause:
         lines.append(f"because: {item.cause}")
@@ -39,5 +40,11 @@ def _command(item: Diagnostic, folder: str) -> str:
     for related in item.related:
         where = place(related.span, folder)
         lines.append(f"{where.path}:{where.line}:{where.column}: {related.message}")
+    return command(_COMMANDS[item.severity], properties, lines)
+
+
+def command(name: str, properties: Mapping[str, str], lines: Sequence[str]) -> str:
+    """One workflow command, without its line break: `error`, `warning` or `notice` with a message of several lines."""
+    listed = ",".join(f"{key}={visible(value).translate(_PROPERTY)}" for key, value in properties.items())
     message = "\n".join(visible(line) for line in lines)
-    return f"::{_COMMANDS[item.severity]} {listed}::{message.translate(_DATA)}"
+    return f"::{name} {listed}::{message.translate(_DATA)}"

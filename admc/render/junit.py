@@ -18,7 +18,7 @@ HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 class Case(NamedTuple):
-    """One test: passed, unless it has a `failure` or an `error` (a line, and all lines)."""
+    """One test: passed, unless it has a `failure` or an `error` (a line, and all lines), or was `skipped` (why)."""
 
     name: str
     suite: str
@@ -26,6 +26,7 @@ class Case(NamedTuple):
     line: int = 0
     failure: tuple[str, str] | None = None
     error: tuple[str, str] | None = None
+    skipped: str | None = None
 
 
 class Suite(NamedTuple):
@@ -79,7 +80,9 @@ def _suite(suite: Suite) -> str:
 def _counts(cases: Sequence[Case]) -> list[tuple[str, str]]:
     failures = sum(case.failure is not None for case in cases)
     errors = sum(case.error is not None for case in cases)
-    return [("tests", str(len(cases))), ("failures", str(failures)), ("errors", str(errors))]
+    skipped = sum(case.skipped is not None for case in cases)
+    counts = [("tests", str(len(cases))), ("failures", str(failures)), ("errors", str(errors))]
+    return [*counts, ("skipped", str(skipped))] if skipped else counts
 
 
 def _case(case: Case) -> str:
@@ -87,6 +90,8 @@ def _case(case: Case) -> str:
     given += [("file", case.file), ("line", str(case.line))] if case.file else []
     start = f"    <testcase{_attributes(given)}"
     inner = [("failure", case.failure)] if case.failure else [("error", case.error)] if case.error else []
+    if case.skipped is not None and not inner:
+        return f"{start}>\n      <skipped{_attributes([('message', case.skipped)])}/>\n    </testcase>\n"
     if not inner:
         return f"{start}/>\n"
     body = "".join(_inner(tag, text) for tag, text in inner if text is not None)

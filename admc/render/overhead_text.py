@@ -15,7 +15,7 @@ from admc.overhead.requests.estimate import RequestOverhead
 from admc.render import money
 from admc.render.columns import table
 from admc.render.overhead_notes import notes
-from admc.terminal import visible
+from admc.terminal import counted, visible
 from dsl.program import Program
 from emitters.hops import hop_name
 
@@ -38,7 +38,7 @@ def render(program: Program, report: Report, bill: Bill | None = None) -> str:
         *_adms(program, report.overhead.adms),
         *_requests(report.requests),
     ]
-    found = notes(report.overhead.missing, report.overhead.extrapolated)
+    found = [*notes(report.overhead.missing, report.overhead.extrapolated), *_of_mesh(program, report)]
     return "".join(f"{line}\n" for line in (*lines, *([""] if found else []), *found))
 
 
@@ -51,6 +51,31 @@ def _totals(report: Report) -> list[str]:
     ):
         rows.append((name, *_row(totals)))
     return [*table(rows, right=(1, 2, 3, 4, 5)), f"({MESH})"]
+
+
+def _of_mesh(program: Program, report: Report) -> list[str]:
+    """Why figures of the full mesh are lower bounds where those of the plan are not: it has every call."""
+    plan, mesh = report.overhead.totals, report.full_mesh.everywhere
+    saturated = counted(mesh.saturated, "sidecar")
+    lines = [f"{saturated} of the full mesh would be saturated, so the sum has no latency of them"] * bool(
+        mesh.saturated
+    )
+    cpu, memory, latency = (
+        one.at_least and not other.at_least
+        for one, other in ((mesh.cpu, plan.cpu), (mesh.memory, plan.memory), (mesh.latency, plan.latency))
+    )
+    if cpu or memory or (latency and not mesh.saturated):
+        lacking = [
+            f"{counted(number, 'call')} without a {what}"
+            for what, number in (
+                ("rate", sum(call.rate is None for call in program.calls)),
+                ("size", sum(call.size is None for call in program.calls)),
+            )
+            if number
+        ]
+        said = " and ".join(lacking) or "figures that the profile does not have"
+        lines.append(f"the full mesh has every call, so its figures are lower bounds where the plan's are not: {said}")
+    return lines
 
 
 def _row(totals: Totals) -> tuple[str, str, str, str, str]:

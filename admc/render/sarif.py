@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from admc import __version__
@@ -16,18 +17,26 @@ from dsl.text import Span
 def render(report: Report) -> str:
     codes = sorted({item.code for item in report.diagnostics})
     rules = [{"id": code, "shortDescription": {"text": title(code)}} for code in codes]
+    results = [_result(item, codes.index(item.code), report.folder) for item in report.diagnostics]
+    return document(rules, results, {"executionSuccessful": report.exit_code == 0, "exitCode": int(report.exit_code)})
+
+
+def document(
+    rules: Sequence[Mapping[str, object]], results: Sequence[Mapping[str, object]], invocation: Mapping[str, object]
+) -> str:
+    """A log of one run of admc."""
     run = {
         "tool": {"driver": {"name": "admc", "version": __version__, "rules": rules}},
         "columnKind": "unicodeCodePoints",
-        "invocations": [{"executionSuccessful": report.exit_code == 0, "exitCode": int(report.exit_code)}],
-        "results": [_result(item, codes.index(item.code), report.folder) for item in report.diagnostics],
+        "invocations": [invocation],
+        "results": results,
     }
-    document = {
+    log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [run],
     }
-    return json.dumps(document, indent=2) + "\n"
+    return json.dumps(log, indent=2) + "\n"
 
 
 def _result(item: Diagnostic, rule: int, folder: str) -> dict[str, object]:
@@ -56,5 +65,9 @@ def _location(span: Span, folder: str) -> dict[str, object]:
         "endLine": where.end_line,
         "endColumn": where.end_column,
     }
-    uri = quote(where.path, safe="/", errors="replace")
-    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
+    return {"physicalLocation": {"artifactLocation": {"uri": uri(where.path)}, "region": region}}
+
+
+def uri(path: str) -> str:
+    """A path as a relative reference. Lone surrogates have no bytes."""
+    return quote(path, safe="/", errors="replace")

@@ -48,7 +48,7 @@ def render(app: str, profile: str, report: TraceReport) -> str:
 
 def taken(found: Taken) -> str:
     rate = "" if found.rate is None else f", {significant(found.rate)} requests/s"
-    return f"{found.trees:,} requests with {found.calls:,} calls{rate}"
+    return f"{_counted(found.trees, 'request')} with {_counted(found.calls, 'call')}{rate}"
 
 
 def imported(found: Import, output: Path) -> str:
@@ -61,16 +61,24 @@ def dropped(found: Taken, known: Sequence[str]) -> Iterator[str]:
     for each in found.dropped:
         text = TEXTS[each.reason]
         first = "" if each.first is None else f"; the first: {visible(where(each))}"
-        yield f"dropped {each.trees:,} requests with {each.calls:,} calls ({text.code}): {text.message}{first}"
+        number = f"{_counted(each.trees, 'request')} with {_counted(each.calls, 'call')}"
+        yield f"dropped {number} ({text.code}): {text.message}{first}"
         names = names_of(each)
         yield f"  {visible(names)}: {suggestion(each, known)}" if names else f"  {suggestion(each, known)}"
     if found.duplicates:
-        yield f"taken once: {found.duplicates:,} rows or spans that stand twice (ADM894)"
+        stand = "stands" if found.duplicates == 1 else "stand"
+        yield f"taken once: {_counted(found.duplicates, 'row or span', 'rows or spans')} that {stand} twice (ADM894)"
     if found.malformed:
         yield (
-            f"skipped: {found.malformed:,} rows or spans without a usable trace, id or time (ADM893); "
+            f"skipped: {_counted(found.malformed, 'row or span', 'rows or spans')} without a usable trace, id or time "
+            "(ADM893); "
             f"the first: {visible(found.first_malformed)}"
         )
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    """`1 request`, `2,000 requests`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _figures(found: Distribution) -> tuple[str, ...]:

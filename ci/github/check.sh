@@ -29,6 +29,12 @@ while IFS= read -r line; do
   if [ -n "$line" ]; then accept+=("--accept=$line"); fi
 done <<< "$ACCEPT"
 
+# GitHub takes a summary of 1 MiB for each step.
+programs=$(grep -c . <<< "$PROGRAMS")
+room=$((1000000 / (programs > 0 ? programs : 1)))
+if [ "$room" -lt 4000 ]; then room=4000; fi
+links="${GITHUB_SERVER_URL:-https://github.com}/${GITHUB_REPOSITORY:-}/blob"
+
 number=0
 while IFS= read -r program; do
   if [ -z "$program" ]; then continue; fi
@@ -39,7 +45,7 @@ while IFS= read -r program; do
   run "$admc" diff --format json -o "$difference" ${accept[@]+"${accept[@]}"} -- "$BASE" "$program"
   if [ -s "$difference" ]; then
     "$admc" diff --format text -- "$difference"
-    "$admc" diff --format markdown -- "$difference" >> "$GITHUB_STEP_SUMMARY"
+    "$admc" diff --format markdown --links "$links" --max-bytes "$room" -- "$difference" >> "$GITHUB_STEP_SUMMARY"
   fi
   if [ -f "${program%.adm}.test.adm" ]; then
     run "$admc" test --format junit -- "$program" > "$folder/$number.tests.xml" || run "$admc" test -- "$program"

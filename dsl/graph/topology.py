@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NoReturn
 
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
-from dsl.json_type import Json, JsonObject
+from dsl.json_type import Json, JsonObject, described
 from dsl.program import Protocol
 from dsl.syntax import hints, tree
 from dsl.syntax.tokens import NAME
@@ -152,7 +152,7 @@ class _Topology:
     def _fields(self, data: Json, what: str, span: Span) -> JsonObject:
         article = "an" if what == "external" else "a"
         if not isinstance(data, dict):
-            shown = "" if what == "topology" else f", not {_shown(data)}"
+            shown = "" if what == "topology" else f", not {described(data)}"
             raise _WrongError(f"{article} {what} is an object `{{...}}`{shown}", span)
         if isinstance(data, _Repeated):
             raise _WrongError(f"`{data.key[:60]}` is given twice in one object", span)
@@ -166,13 +166,13 @@ class _Topology:
     def _array(self, data: JsonObject, key: str) -> Sequence[Json]:
         value = data.get(key, [])
         if not isinstance(value, list):
-            raise _WrongError(f"`{key}` is a list, not {_shown(value)}", _Places(self.source, key).array)
+            raise _WrongError(f"`{key}` is a list, not {described(value)}", _Places(self.source, key).array)
         return value
 
     def _name(self, data: JsonObject, key: str, places: _Places) -> tree.Word:
         value = data.get(key)
         if not isinstance(value, str):
-            shown = "is missing" if value is None else f"is {_shown(value)}, not a name"
+            shown = "is missing" if value is None else f"is {described(value)}, not a name"
             raise _WrongError(f"`{key}` {shown}", places.array)
         span = places.next(value)
         if not _NAME.fullmatch(value):
@@ -202,7 +202,7 @@ class _Topology:
         ):
             if key in data:
                 if not isinstance(data[key], bool):
-                    raise _WrongError(f"`{key}` is `true` or `false`, not {_shown(data[key])}", span)
+                    raise _WrongError(f"`{key}` is `true` or `false`, not {described(data[key])}", span)
                 if data[key] is when:
                     items.append(tree.Flag(flag, span))
         return tree.Service((word,), tuple(items), span)
@@ -214,7 +214,7 @@ class _Topology:
         for key in ("hosts", "cidrs"):
             for value in self._array(data, key):
                 if not isinstance(value, str):
-                    raise _WrongError(f"`{key}` lists strings, not {_shown(value)}", word.span)
+                    raise _WrongError(f"`{key}` lists strings, not {described(value)}", word.span)
                 items.append(tree.Attribute(key[:-1], tree.String(value, word.span), word.span))
         return tree.External((word,), tuple(items), word.span)
 
@@ -248,7 +248,7 @@ class _Topology:
         for key, value in data.items():
             if not isinstance(value, str):
                 hint = None if value is not None else "if the value is the name of the service, write that name"
-                raise _WrongError(f"label `{key[:60]}` is a string, not {_shown(value)}", span, hint)
+                raise _WrongError(f"label `{key[:60]}` is a string, not {described(value)}", span, hint)
             labels.append(tree.Label(key, value, span))
         return tree.Labels(tuple(labels), span)
 
@@ -274,14 +274,14 @@ class _Topology:
     def _text(self, data: JsonObject, key: str, span: Span) -> str:
         value = data.get(key)
         if not isinstance(value, str):
-            shown = "is missing" if value is None else f"is a string, not {_shown(value)}"
+            shown = "is missing" if value is None else f"is a string, not {described(value)}"
             raise _WrongError(f"`{key}` {shown}", span)
         return value
 
     def _number(self, data: JsonObject, key: str, span: Span) -> tree.Number:
         value = data.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            shown = "is missing" if value is None else f"is a number, not {_shown(value)}"
+            shown = "is missing" if value is None else f"is a number, not {described(value)}"
             raise _WrongError(f"`{key}` {shown}", span)
         return tree.Number(_digits(value), span)
 
@@ -300,15 +300,3 @@ def _digits(value: int | float) -> str:
     if value.is_integer() and abs(value) < 1e20:
         return str(int(value))
     return f"{value:.12f}".rstrip("0").rstrip(".") if abs(value) < 1e20 else repr(value)
-
-
-def _shown(value: Json) -> str:
-    if value is None:
-        return "`null`"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, str):
-        return f'`"{value[:40]}"`'
-    if isinstance(value, dict):
-        return "an object"
-    return "a list" if isinstance(value, list) else f"`{str(value)[:40]}`"

@@ -237,7 +237,7 @@ def with_rates(calls: tuple[Call, ...], requests: Sequence[Request], diagnostics
         if call.rate is not None and float(total) > call.rate:
             _report_excess(call, rows, total, diagnostics)
         complete = bool(rows) and all(request.rate is not None for request, _, _ in rows)
-        found.append(call._replace(rate=float(total)) if call.rate is None and complete else call)
+        found.append(call._replace(rate=units.nearest_rate(total)) if call.rate is None and complete else call)
     return tuple(found)
 
 

@@ -152,7 +152,7 @@ class CoverProblem:
 
 def gaps(parts: Sequence[Part], levels: Levels) -> Vector:
     """How far each level may be above its optimum."""
-    total = [Bounded(0, 0)] * len(levels.names)
+    total = [Bounded(0, 0)] * len(levels.zero)
     for part in parts:
         if part.value != part.bound:
             pairs = zip(total, part.value, part.bound, strict=True)

@@ -97,7 +97,7 @@ def solve(problem: Booleans, effort: Effort) -> Answer:
     for clause in problem.clauses:
         model.add_bool_or([variables[abs(x) - 1] if x > 0 else ~variables[abs(x) - 1] for x in clause])
     for terms, bound in problem.limits:
-        model.add(_sum(variables, terms) <= bound)
+        _add_limit(model, variables, terms, bound)
     values = list(problem.hint) if problem.hint is not None and _satisfies(problem, problem.hint) else None
     if values is None:
         # Feasibility is searched for without a limit; only the search for better values is limited.
@@ -193,6 +193,28 @@ def _sum(variables: Sequence[cp_model.IntVar], terms: Terms) -> cp_model.LinearE
         [variables[at] for at, _ in terms], [coefficient for _, coefficient in terms]
     )
     return expression
+
+
+def _add_limit(model: cp_model.CpModel, variables: Sequence[cp_model.IntVar], terms: Terms, bound: int) -> None:
+    """Adds a sum that must not exceed a bound. CP-SAT has no whole numbers for the loads of some profiles."""
+    from ortools.sat.python import cp_model
+
+    if sum(abs(coefficient) for _, coefficient in terms) + abs(bound) <= LARGEST_SUM:
+        model.add(_sum(variables, terms) <= bound)
+        return
+    weights: dict[int, int] = {}
+    for at, coefficient in terms:
+        weights[at] = weights.get(at, 0) + coefficient
+    # A negative weight is a positive one of the negated variable. One above the room excludes its literal.
+    room = bound - sum(weight for weight in weights.values() if weight < 0)
+    if room < 0:
+        model.add_bool_or([])
+        return
+    literals = [variables[at] if weight > 0 else ~variables[at] for at, weight in weights.items()]
+    least = [min(abs(weight), room + 1) for weight in weights.values()]
+    # Beyond the range, loads are rounded up: the limit is kept, by a part in a billion too strictly.
+    unit = -(-(sum(least) + room) // LARGEST_SUM)
+    model.add(cp_model.LinearExpr.weighted_sum(literals, [-(-weight // unit) for weight in least]) <= room // unit)
 
 
 def _ceiling(bound: float) -> int:

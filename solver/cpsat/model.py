@@ -6,13 +6,14 @@ groups are enumerated; CP-SAT solves the others level by level.
     x[decision]: at egress      a[host]: hosts an ADM      h[hop]: in use      c[destination]: closed
     not x -> a[destination]    x -> a[sender], for each sender          (R1, R2)
     not x -> h[port]        x -> h[call]        x -> c[destination] if the decision is open
+    a[host] -> x of some sender, or not x of some destination there     for each host of an earlier plan
     x[q] -> x[p]            for each order implication               (R6)
     load(host) <= limit     for each host with a capacity            (R9)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from typing import NamedTuple
@@ -270,6 +271,7 @@ class Model:
                 facts = self.facts(index, choice)
                 clauses.extend((literal, host_place[host] + 1) for host in facts.hosts if host in host_place)
                 clauses.extend((literal, shared_place[item] + 1) for item in facts.shared)
+        clauses.extend(self._used(place, host_place))
         for clash in group.clashes:
             first, second = place[clash.first], place[clash.second]
             for one, other in product((INGRESS, EGRESS), repeat=2):
@@ -291,6 +293,17 @@ class Model:
             self._ties(group, place, host_place),
             values,
         )
+
+    def _used(self, place: Mapping[int, int], host_place: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
+        """A host of the earlier plan counts as one only if a decision needs it: its amount may be negative."""
+        earlier = self.levels.previous.hosts if self.levels.previous is not None else frozenset[str]()
+        needing: dict[str, list[int]] = {host: [] for host in host_place if host in earlier}
+        for index, at in place.items():
+            for choice, literal in ((INGRESS, -(at + 1)), (EGRESS, at + 1)):
+                for host in self.facts(index, choice).hosts:
+                    if host in needing:
+                        needing[host].append(literal)
+        return ((-(host_place[host] + 1), *literals) for host, literals in needing.items())
 
     def _limits(
         self,
@@ -332,7 +345,7 @@ class Model:
         single = {at: self.levels.host(host) for host, at in host_place.items()}
         single |= {at: self.levels.of_shared((item,)) for item, at in shared_place.items()}
         found = []
-        for level in range(len(self.levels.names)):
+        for level in range(len(self.levels.zero)):
             terms = [(at, at_egress[i][level] - at_ingress[i][level]) for i, at in place.items()]
             terms += [(at, vector[level]) for at, vector in single.items()]
             constant = sum(vector[level] for vector in at_ingress.values())

@@ -24,11 +24,13 @@ from admc.exits import CommandError, Exit
 from admc.overhead import rows as rows_module
 from admc.plan import model as plan_module
 from admc.plan.build import build
-from admc.plan.model import Because, Plan
-from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
+from admc.plan.model import Because, Objective, Plan
+from admc.plan.previous import sides_of
+from admc.plan.read import PlanFormatError, from_json, read_plan
 from admc.plan.to_json import to_json
 from admc.serve.build.reviewed_plan import placed as placed_by
 from dsl.program import Side
+from solver.placement import Status
 from tests.admc.programs import SHOP, write
 from tests.properties import examples
 
@@ -104,7 +106,7 @@ def test_what_the_plan_says(shop: Plan) -> None:
 
 def test_every_enforcement_belongs_to_an_adm_and_a_decision(shop: Plan) -> None:
     policies = {adm.service: {(item.policy, item.side) for item in adm.policies} for adm in shop.adms}
-    sides = previous_sides(shop)
+    sides = sides_of(shop)
     assert shop.enforcements
     for row in shop.enforcements:
         assert (row.policy, row.side) in policies[row.service]
@@ -163,9 +165,7 @@ def test_moved_lines_change_line_numbers_only(tmp_path: Path, shop: Plan, seed: 
 
 
 def test_the_nearest_plan_is_itself(tmp_path: Path, shop: Plan) -> None:
-    again = compile_program(write(tmp_path, SHOP), previous=previous_sides(shop)).plan
-    assert again.decisions == shop.decisions
-    assert again.solver.objectives[-1].value == 0
+    assert compile_program(write(tmp_path, SHOP), previous=shop).plan == shop
 
 
 # ---- plans of earlier versions ----
@@ -189,12 +189,12 @@ def test_a_plan_of_version_2_keeps_its_bytes_and_lacks_what_was_not_recorded(sho
     assert plan.schema_version == 2
     assert (plan.services, plan.externals, plan.calls) == (None, None, None)
     assert {policy.content for policy in plan.policies} == {None}
-    assert previous_sides(plan) == previous_sides(shop)
+    assert sides_of(plan) == sides_of(shop)
 
 
 def test_a_plan_of_version_2_is_an_earlier_plan_and_is_served(tmp_path: Path, shop: Plan) -> None:
     assert main(["compile", str(write(tmp_path, SHOP)), "--previous", str(VERSION_2)]) == 0
-    assert read_plan(tmp_path / "policies.plan.json").decisions == shop.decisions
+    assert read_plan(tmp_path / "policies.plan.json") == shop
     program = load_program(tmp_path / "policies.adm")
     placed = reviewed_plan.checked(tmp_path / "policies.plan.json", from_json(VERSION_2.read_bytes()), program)
     assert build(program, placed, None).schema_version == 3
@@ -220,7 +220,23 @@ def test_a_plan_of_version_1_is_an_earlier_plan(tmp_path: Path, shop: Plan) -> N
     written = read_plan(tmp_path / "policies.plan.json")
     assert written.schema_version == 3
     assert written.decisions == shop.decisions
-    assert [level.metric for level in written.solver.objectives] == ["adms", "closed", "overhead", "hops", "changes"]
+    assert [level.metric for level in written.solver.objectives] == ["adms", "closed", "overhead", "hops"]
+
+
+def test_a_plan_of_version_2_with_changes_is_served(tmp_path: Path) -> None:
+    """Its last level counts changes from an earlier plan, and its status covers that level."""
+    plan = from_json(VERSION_2.read_bytes())
+    solver = plan.solver._replace(
+        objectives=(*plan.solver.objectives, Objective("changes", 3, 0)), status=Status.FEASIBLE
+    )
+    program = load_program(write(tmp_path, SHOP))
+    path = tmp_path / "policies.plan.json"
+    placed = reviewed_plan.checked(path, replace(plan, solver=solver), program)
+    assert placed.status is Status.OPTIMAL
+    assert [level.metric for level in placed.objectives] == ["adms", "closed", "overhead", "hops"]
+    with pytest.raises(CommandError) as refused:
+        reviewed_plan.checked(path, replace(plan, solver=solver, schema_version=3), program)
+    assert refused.value.diagnostics[0].code == "ADM853"
 
 
 def test_a_plan_of_version_1_is_served_and_stays_one(tmp_path: Path, shop: Plan) -> None:

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tests.bench.diff.change import CHANGED, changed
 from tests.bench.measure import Run, Spread, run, spread
 from tests.generate import cover, generate
 
@@ -44,6 +45,7 @@ RUNS = {
     "xds": 3,
     "traces": 1,
     "overhead": 1,
+    "diff": 3,
 }
 SUITES = tuple(RUNS)
 WARMED = ("commands", "hotel")
@@ -132,6 +134,10 @@ class Bench:
         if not path.exists():
             path.write_text(text())
         return path
+
+    def prepare(self, command: Sequence[str]) -> None:
+        """A command whose time is not measured."""
+        self._run(command)
 
     def _run(self, command: Sequence[str]) -> Run:
         done = run(command)
@@ -274,6 +280,19 @@ def overhead_(bench: Bench) -> None:
         raise SystemExit(str(error)) from None
 
 
+def diff_(bench: Bench) -> None:
+    """Two saved plans of a large application: read, compared, and written as JSON."""
+    base = bench.generated("diff-base", lambda: generate(*LARGE, SEED))
+    head = bench.generated("diff-head", lambda: changed(base.read_text(), SEED))
+    plans = [path.with_suffix(".plan.json") for path in (base, head)]
+    bench.prepare([ADMC, "compile", str(base), "-o", str(plans[0])])
+    bench.prepare([ADMC, "compile", str(head), "-o", str(plans[1]), "--previous", str(plans[0])])
+    found = str(bench.folder / "difference.json")
+    command = [ADMC, "diff", *map(str, plans), "--format", "json", "-o", found]
+    title = f"admc diff of two saved plans, {LARGE}, {4 * CHANGED} policies changed"
+    bench.whole("diff", [(title, command, Goal(5, 1_000 * MEGABYTE))])
+
+
 def _seconds(value: Spread) -> tuple[str, str, str]:
     return f"{value.median:.3f} s", f"{value.low:.3f}", f"{value.high:.3f}"
 
@@ -334,6 +353,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "xds": xds_,
         "traces": traces_,
         "overhead": overhead_,
+        "diff": diff_,
     }
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="admc-bench-") as folder:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Final
@@ -21,12 +22,12 @@ from admc.diff.causes.explain import Sources, with_causes
 from admc.diff.causes.search import BudgetSpentError, irreducible
 from admc.diff.model import Cause, Cost, Counts, Diff, Gap, How, Move, Rename, Rollout, Taken
 from admc.plan.model import Plan
-from admc.plan.read import previous_sides
+from admc.plan.previous import sides_of
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import load_statements
 from dsl.program import Side
 from solver.place import place
-from solver.placement import PlacementError
+from solver.placement import PlacementError, Previous
 from tests.properties import examples
 
 Sides = Mapping[tuple[str, str], tuple[Side, ...]]
@@ -41,8 +42,8 @@ MORE_CALLERS: Final = (
 def moved(base: Plan, head: Plan, *, how: How = How.COMPILED, renames: tuple[Rename, ...] = ()) -> Diff:
     """A difference that has the moves alone."""
     new = {rename.base: rename.head for rename in renames}
-    before = {(new.get(policy, policy), there): sides for (policy, there), sides in previous_sides(base).items()}
-    after = previous_sides(head)
+    before = {(new.get(policy, policy), there): sides for (policy, there), sides in sides_of(base).items()}
+    after = sides_of(head)
     different = [key for key in sorted(after) if before.get(key, after[key]) != after[key]]
     moves = tuple(Move(*key, before[key], after[key], (), (), None) for key in different)
     taken = Taken("x", "policies.adm", None, how, None, 3, None)
@@ -62,7 +63,7 @@ class Pair:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         self.base: Compiled = compile_program(self.paths[0])
-        self.head: Compiled = compile_program(self.paths[1], previous=None if alone else previous_sides(self.base.plan))
+        self.head: Compiled = compile_program(self.paths[1], previous=None if alone else self.base.plan)
 
     def causes(
         self, *, how: How = How.COMPILED, effort: float = 1.0, renames: tuple[Rename, ...] = ()
@@ -110,6 +111,8 @@ def test_a_rule_that_came_or_went(tmp_path: Path) -> None:
     (went,) = Pair(tmp_path / "2", bare, TIE + budget).causes().values()
     assert went is not None
     assert went.text.startswith("rule R8 went: ")
+    assert went.base_lines
+    assert not went.lines
 
 
 def test_two_changes_that_only_move_together(tmp_path: Path) -> None:
@@ -133,7 +136,14 @@ policy log = access_log() on web -> api
 
 def at(pair: Pair, which: int, side: Side) -> Compiled:
     """One of two programs, placed at this side where both sides are as good."""
-    return compile_program(pair.paths[which], previous={("mark", "api"): (side,)})
+    plan = compile_program(pair.paths[which]).plan
+    host = "api" if side is Side.INGRESS else "web"
+    decisions = tuple(
+        row._replace(sides=(side,)) if (row.policy, row.destination) == ("mark", "api") else row
+        for row in plan.decisions
+    )
+    earlier = replace(plan, decisions=decisions, adms=(plan.adms[0]._replace(service=host),))
+    return compile_program(pair.paths[which], previous=earlier)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +265,7 @@ def shown(key: str) -> str:
     return f"{word} `{name}`"
 
 
-def solved(text: str, previous: Sides) -> Sides | None:
+def solved(text: str, previous: Previous) -> Sides | None:
     try:
         placement = place(dsl.load_text(text), previous=previous)
     except (ProgramError, PlacementError):
@@ -274,8 +284,9 @@ def test_causes_are_irreducible_by_all_subsets(tmp_path_factory: pytest.TempPath
         if type(error).__name__ == "CommandError":
             return
         raise
-    previous = previous_sides(pair.base.plan)
-    after = previous_sides(pair.head.plan)
+    plan = pair.base.plan
+    previous = Previous(sides_of(plan), frozenset(adm.service for adm in plan.adms))
+    after = sides_of(pair.head.plan)
     sides = [{key_of(line): line for line in side} for side in (base, head)]
     keys = [key for key in map(key_of, lines) if sides[0].get(key) != sides[1].get(key)]
     for decision, cause in pair.causes().items():
@@ -285,7 +296,7 @@ def test_causes_are_irreducible_by_all_subsets(tmp_path_factory: pytest.TempPath
         assert cause.complete
         parts = cause.text.split(", ")
         named = [key for key in keys if any(shown(key) in part for part in parts)]
-        assert len(named) == len(cause.lines), cause.text
+        assert len(named) == len(cause.lines + cause.base_lines), cause.text
         for size in range(len(named) + 1):
             for subset in combinations(named, size):
                 found = solved(between(base, head, subset, lines), previous)

@@ -1,9 +1,27 @@
-"""Write the golden files anew: `python -m tests.examples.golden`. Read the difference before it is committed."""
+"""Write the golden files and the plans of the examples anew: `python -m tests.examples.golden`.
+
+Read the difference before it is committed: `admc diff HEAD examples/NAME/policies.adm` says what a plan changes.
+"""
 
 from __future__ import annotations
 
+from admc.compile.pipeline import compile_program
+from admc.plan.beside import default_plan_path
+from admc.plan.read import read_plan
+from admc.plan.to_json import to_json
+from tests.admc.command import ROOT
 from tests.examples.test_examples import EXAMPLES, GOLDEN, described
+
+
+def write_plan(name: str) -> None:
+    """As `admc compile --previous` does, with the plan that stands there."""
+    program = ROOT / "examples" / name / "policies.adm"
+    path = default_plan_path(program)
+    earlier = read_plan(path) if path.exists() else None
+    path.write_bytes(to_json(compile_program(program, previous=earlier).plan))
+
 
 if __name__ == "__main__":
     for name in EXAMPLES:
         (GOLDEN / f"{name}.txt").write_text(described(name))
+        write_plan(name)

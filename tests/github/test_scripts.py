@@ -174,6 +174,7 @@ def test_a_change_that_breaches_a_gate(repository: Repository, tmp_path: Path) -
     assert difference["base"]["how"] == "beside"
 
 
+@pytest.mark.long
 def test_an_accepted_breach_is_shown(repository: Repository, tmp_path: Path) -> None:
     repository.pull_request(7, files(tmp_path, WEAKER))
     done = checked(repository, PROGRAM, 'safe=more guests; `x` "$(id)"\n')
@@ -182,6 +183,7 @@ def test_an_accepted_breach_is_shown(repository: Repository, tmp_path: Path) -> 
     assert "uid=" not in done.log + done.summary
 
 
+@pytest.mark.long
 def test_a_stale_plan_and_a_failing_test(repository: Repository, tmp_path: Path) -> None:
     stale = {**files(tmp_path, WEAKER), "policies/a shop.plan.json": planned(tmp_path, BASE)}
     repository.pull_request(7, stale)
@@ -190,6 +192,7 @@ def test_a_stale_plan_and_a_failing_test(repository: Repository, tmp_path: Path)
     assert "ADM815" in done.log
 
 
+@pytest.mark.long
 def test_tests_of_programs_run(repository: Repository, tmp_path: Path) -> None:
     repository.pull_request(7, files(tmp_path, BASE, test="test few = adms <= 0\n"))
     done = checked(repository, PROGRAM)
@@ -198,6 +201,7 @@ def test_tests_of_programs_run(repository: Repository, tmp_path: Path) -> None:
     assert "few" in done.log
 
 
+@pytest.mark.long
 def test_the_worst_code_of_several_programs_counts(repository: Repository, tmp_path: Path) -> None:
     repository.pull_request(7, {**files(tmp_path, WEAKER), "other.adm": BROKEN})
     done = checked(repository, f"{PROGRAM}\n\nother.adm\n")
@@ -206,6 +210,7 @@ def test_the_worst_code_of_several_programs_counts(repository: Repository, tmp_p
     assert not (done.folder / "2.json").exists()
 
 
+@pytest.mark.long
 def test_a_shallow_checkout_names_the_depth(repository: Repository, tmp_path: Path) -> None:
     repository.pull_request(7, files(tmp_path, WEAKER))
     clone = repository.checked_out("refs/pull/7/merge", 1)
@@ -220,6 +225,7 @@ def test_a_shallow_checkout_names_the_depth(repository: Repository, tmp_path: Pa
     assert "fetch-depth" in done.log
 
 
+@pytest.mark.long
 def test_no_program(repository: Repository, tmp_path: Path) -> None:
     repository.pull_request(7, files(tmp_path, BASE))
     done = checked(repository, "\n")
@@ -238,6 +244,7 @@ def computed(repository: Repository, commit: str) -> Done:
     return run_step(COMMENT, "Compute the difference", clone, contexts, PROGRAMS=f"{PROGRAM}\n")
 
 
+@pytest.mark.long
 def test_the_difference_is_computed_again_from_objects(repository: Repository, tmp_path: Path) -> None:
     head = repository.pull_request(7, files(tmp_path, WEAKER))
     done = computed(repository, head)
@@ -248,6 +255,7 @@ def test_the_difference_is_computed_again_from_objects(repository: Repository, t
     assert "50" not in (tmp_path / "clone-refs-heads-main" / PROGRAM).read_text("utf-8")
 
 
+@pytest.mark.long
 def test_nothing_is_computed_for_an_older_commit(repository: Repository, tmp_path: Path) -> None:
     repository.pull_request(7, files(tmp_path, WEAKER))
     older = repository.git("rev-parse", "main")
@@ -255,6 +263,7 @@ def test_nothing_is_computed_for_an_older_commit(repository: Repository, tmp_pat
     assert (done.code, done.outputs) == (0, {"found": "false"})
 
 
+@pytest.mark.long
 def test_nothing_is_computed_where_the_merge_is_of_another_commit(repository: Repository, tmp_path: Path) -> None:
     head = repository.pull_request(7, files(tmp_path, WEAKER))
     repository.git("update-ref", "refs/pull/7/merge", "main", where=repository.host)
@@ -263,6 +272,7 @@ def test_nothing_is_computed_where_the_merge_is_of_another_commit(repository: Re
 
 
 @pytest.mark.parametrize("commit", ["main", "-x", "5" * 39, f"{'5' * 40}\n"])
+@pytest.mark.long
 def test_a_commit_is_an_id(repository: Repository, tmp_path: Path, commit: str) -> None:
     repository.pull_request(7, files(tmp_path, WEAKER))
     done = computed(repository, commit)

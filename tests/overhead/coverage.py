@@ -17,13 +17,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
+from math import pi
 from statistics import mean, quantiles
 from typing import Final, NamedTuple
 
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.layout import Layout, of_placement
+from admc.overhead.profile_import.estimates import UNIT
+from admc.overhead.profile_import.estimates import estimate as estimated
 from admc.overhead.profile_import.fit import fit
 from admc.overhead.profile_import.runs import HOP, IDLE, NONE, Arm, Run
+from admc.overhead.profiles.amounts import NANO, Whole, independently_added, whole
+from admc.overhead.profiles.law import Amount
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
@@ -249,10 +254,10 @@ def _of_estimate(truth: Profile, fitted: Profile) -> Iterator[Outcome]:
         for hop, fit_ in zip(one.hops, other.hops, strict=True):
             if hop.latency is not None and fit_.latency is not None:
                 pairs.append(("sum: latency of a hop with its policies", hop.latency, fit_.latency))
-    for what, true, whole in pairs:
-        if whole.low is None or whole.high is None:
+    for what, true, total in pairs:
+        if total.low is None or total.high is None:
             raise AssertionError(f"no interval: {what}")
-        yield _outcome(what, true.value, (whole.low, whole.value, whole.high))
+        yield _outcome(what, true.value, (total.low, total.value, total.high))
 
 
 def _outcome(what: str, truth: float, found: tuple[float, float, float]) -> Outcome:
@@ -281,6 +286,43 @@ def table(runs: int, seed: int = 0) -> list[Row]:
     return rows
 
 
+# ---- components that cost next to nothing ----
+
+
+class Small(NamedTuple):
+    """Sums of policies of different components, in errors of one component: of its median over turns."""
+
+    components: int
+    cost: float
+    """The true cost of each."""
+    bias: float
+    """How far the sum is above the truth, on average."""
+    spread: float
+    """How far it is from the truth: the root of the mean square."""
+    holds: float
+    """The share of intervals of the sum that hold the truth."""
+
+
+def small(components: int, cost: float, sums: int, seed: int = 0) -> Small:
+    """What becomes of medians below zero, which count as zero."""
+    draw = random.Random(seed)  # noqa: S311
+    noise = (2 * TURNS / pi) ** 0.5  # of one turn: so the median over turns has an error of 1
+    errors, held = [], 0
+    for _ in range(sums):
+        found = independently_added(_measured_once(draw, cost, noise) for _ in range(components))
+        truth = cost * components
+        errors.append(found.value / NANO - truth)
+        held += found.low is not None and found.high is not None and found.low <= truth * NANO <= found.high
+    return Small(components, cost, mean(errors), mean(each**2 for each in errors) ** 0.5, held / sums)
+
+
+def _measured_once(draw: random.Random, cost: float, noise: float) -> Whole:
+    found = estimated([int(draw.gauss(cost, noise) * UNIT) for _ in range(TURNS)])
+    if found is None or found.low is None or found.high is None:
+        raise AssertionError("no interval")
+    return whole(Amount.of(found.value, found.low, found.high), NANO)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="machines that are drawn and measured")
@@ -289,6 +331,11 @@ def main() -> None:
     print(f"{'':40} intervals  holds the truth  width / needed")
     for row in table(given.runs, given.seed):
         print(f"{row.what:40} {row.intervals:9}  {100 * row.holds:14.1f}%  {row.width:14.2f}")
+    print("\nsums over components, in errors of one\ncomponents  cost of each   bias  spread  holds the truth")
+    for components in (1, 5, 20):
+        for cost in (0.0, 1.0, 2.0):
+            each = small(components, cost, 5 * given.runs, given.seed)
+            print(f"{components:10}  {cost:12.1f}  {each.bias:+5.2f}  {each.spread:6.2f}  {100 * each.holds:14.1f}%")
 
 
 if __name__ == "__main__":

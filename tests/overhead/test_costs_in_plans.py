@@ -89,11 +89,8 @@ def test_a_plan_that_is_its_own_earlier_plan_keeps_its_bytes(admc: Admc, tmp_pat
     path = write(tmp_path)
     assert admc("compile", path).code == 0
     first = path.with_name("policies.plan.json").read_bytes()
-    levels_before = levels(json.loads(first))
-    again = compiled(admc, path, "--previous", str(path.with_name("policies.plan.json")))
-    assert [each for each in levels(again) if each != "changes"] == list(levels_before)
-    again["solver"]["objectives"] = [each for each in again["solver"]["objectives"] if each["metric"] != "changes"]
-    assert again == json.loads(first)
+    compiled(admc, path, "--previous", str(path.with_name("policies.plan.json")))
+    assert path.with_name("policies.plan.json").read_bytes() == first
 
 
 def test_a_reviewed_plan_is_served_and_one_with_another_sum_is_not(tmp_path: Path) -> None:

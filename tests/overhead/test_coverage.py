@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.overhead.coverage import table
+from tests.overhead.coverage import small, table
 
 RUNS = 40
 
@@ -24,3 +24,12 @@ def test_noise_that_is_not_measured_is_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("tests.overhead.coverage.BIAS", 1.05)
     rows = {row.what: row for row in table(10, seed=1)}
     assert rows["figure: hop cpu base"].holds < 0.8
+
+
+def test_sums_of_components_that_cost_nothing_are_too_high_within_their_intervals() -> None:
+    """A median below zero counts as zero (ADR 19): 0.4 errors too much for each, and nothing from two errors on."""
+    free, cheap = small(5, 0.0, 400, seed=1), small(5, 2.0, 400, seed=1)
+    assert 1.6 < free.bias < 2.4
+    assert abs(cheap.bias) < 0.3
+    assert free.holds > 0.9
+    assert cheap.holds > 0.9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -19,7 +20,7 @@ from dsl import load_text
 from dsl.program import Program, Side
 from solver.place import place
 from tests.generate import generate
-from tests.overhead.documents import Document, profile
+from tests.overhead.documents import Document, curve, profile
 
 NODE = profile()
 MESHINSIGHT = built_in("meshinsight").profile
@@ -152,6 +153,16 @@ def test_the_most_specific_figure_of_a_component_counts() -> None:
     assert found.totals.cpu.at_least
 
 
+@pytest.mark.parametrize("written", ["2KB", "2000", "2000B"])
+def test_the_arguments_of_a_figure_are_those_that_a_program_writes(written: str) -> None:
+    def change(document: Document) -> None:
+        document["components"][0]["arguments"] = {"algorithm": "gzip", "min_size": written}
+
+    text = ONE.replace("request_count()", "compression(min_size: 2KB)")
+    for each, missing in ((text, set()), (text.replace("2KB", "3KB"), {(Lack.COMPONENT, "compressor (http)")})):
+        assert lacks(overhead(each, profile(change))) == missing
+
+
 # ---- what is missing ----
 
 
@@ -225,6 +236,17 @@ def test_without_all_rates_of_a_sidecar_there_is_no_latency_that_depends_on_the_
     (hop,) = only(overhead(text, MESHINSIGHT)).hops
     assert hop.latency is not None
     assert hop.latency.value >= 167_250
+
+
+def test_a_cost_of_bytes_depends_on_the_rate_too() -> None:
+    def change(document: Document) -> None:
+        for part in document["hops"][0]["parts"]:
+            del part["latency"]["base"][1:]
+        document["hops"][0]["parts"][0]["latency"]["per_byte"] = curve((5.0, 0.002), (1600.0, 0.001))
+
+    text = ONE.replace("service web, api", "service web, app, api") + "call app -> api { size 100B }\n"
+    (hop,) = only(overhead(text.replace("100B", "4KB"), profile(change))).hops
+    assert {part.latency for part in hop.parts} == {None}
 
 
 def test_no_rate_at_all() -> None:
@@ -380,10 +402,13 @@ def test_a_full_mesh_has_all_hops_and_costs_more() -> None:
 
 
 @pytest.mark.parametrize("costs", [NODE, MESHINSIGHT, built_in("flatproxy").profile], ids=lambda costs: costs.name)
+@pytest.mark.parametrize("unrated", [0, 1, 30])
 @pytest.mark.parametrize("seed", range(3))
-def test_totals_of_a_full_mesh_are_those_of_the_model(seed: int, costs: Profile) -> None:
+def test_totals_of_a_full_mesh_are_those_of_the_model(seed: int, unrated: int, costs: Profile) -> None:
     """Two ways to one sum: hop by hop, and all requests of a sidecar at once. They differ by rounding alone."""
     program = load_text(generate(60, 160, 40, seed))
+    calls = tuple(call._replace(rate=None) if at < unrated else call for at, call in enumerate(program.calls))
+    program = replace(program, calls=calls)
     placement = place(program)
     totals = full_mesh(program, placement, costs)
     for found, everywhere in ((totals.hosting, False), (totals.everywhere, True)):

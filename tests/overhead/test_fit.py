@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.overhead.profile_import.fit import CONFIDENCE, Fitted, fit, interval
+from admc.overhead.profile_import.estimates import CONFIDENCE, interval
+from admc.overhead.profile_import.fit import Fitted, fit
 from admc.overhead.profile_import.runs import COLUMNS, read_runs
 from admc.overhead.profiles.law import function
 from admc.overhead.profiles.profile import CPU, LATENCY, Law, Platform, Proxy
@@ -338,6 +339,20 @@ def test_an_arm_has_a_limited_number_of_rates(admc: Admc, tmp_path: Path, monkey
     assert "error[ADM869]: the arm `none` has more than 100 rates" in run.err
     assert "runs.csv:202:1" in run.err
     assert most < 100_000_000
+
+
+def test_an_arm_has_a_limited_number_of_sizes(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes times turns would need much time."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"turn": turn, "arm": arm, "rate": 10, "size": turn, "latency_us": us}
+        for turn in range(4000)
+        for arm, us in (("none", 2), ("hop", 5))
+    ]
+    run = _fit(admc, _rows(*rows))
+    assert run.code == 1
+    assert "error[ADM869]: the arm `none` has more than 100 sizes" in run.err
+    assert "runs.csv:202:1" in run.err
 
 
 def test_the_number_of_arms_is_limited(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

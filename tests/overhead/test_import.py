@@ -215,6 +215,8 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "a key of many texts": lambda: pickle.dumps({("x" * 9999,) * 9999: {}}),
     "a key that is small in the file": _key,
     "a long key many times": _keys,
+    "a place in the memo that is a truth value": lambda: b"]p00\n.",
+    "a value by a truth value": lambda: b"]p0\ng00\n.",
     "a value that the memo lacks": lambda: b"\x80\x02h\x05.",
     "values that belong to nothing": lambda: b"\x80\x02NN.",
     "no value": lambda: b"\x80\x02.",

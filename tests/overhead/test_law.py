@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc import decimals
-from admc.overhead.profile_import import fit
+from admc.overhead.profile_import import estimates
 from admc.overhead.profiles import amounts, vocabulary, write
 from admc.overhead.profiles.law import Amount, Function, function, independent, total
 from admc.overhead.profiles.profile import CPU, LATENCY, law
@@ -122,7 +122,7 @@ def test_values_lie_in_their_intervals(rate: Fraction, size: int) -> None:
         assert amount.low <= amount.value <= amount.high
 
 
-@pytest.mark.parametrize("module", [amounts, fit, vocabulary, write, decimals])
+@pytest.mark.parametrize("module", [amounts, estimates, vocabulary, write, decimals])
 def test_examples_in_docstrings(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted

@@ -112,3 +112,23 @@ def test_a_rate_that_is_not_given_is_no_zero(admc: Admc, folder: Path) -> None:
     assert rows["web"][:3] == ["1", ">=", "20"]
     assert rows["egress/api:8080"][:2] == ["(http)", "20"]
     assert rows["egress/api:9000"][:2] == ["(http)", "-"]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("{ rate 5/s  size 100B }", None),
+        ("{ rate 5/s }", "where the plan's are not: 1 call without a size"),
+        ("", "where the plan's are not: 1 call without a rate and 1 call without a size"),
+        ("{ rate 50000/s  size 100B }", "2 sidecars of the full mesh would be saturated"),
+    ],
+)
+def test_what_the_full_mesh_lacks_beside_the_plan(admc: Admc, folder: Path, call: str, said: str | None) -> None:
+    (folder / "beside.adm").write_text(
+        "app shop\nservice web, api, db { http 80 }\ncall api -> db { rate 5/s  size 100B }\n"
+        f"call web -> api {call}\n"
+        'policy count = request_count() on api -> db\npin count at ingress\nprofile "node.json"\n'
+    )
+    out = admc("overhead", "beside.adm").out
+    assert "missing" not in out
+    assert said in out if said else "full mesh has" not in out

@@ -114,7 +114,7 @@ def test_the_schema_takes_what_the_reader_takes() -> None:
     ("change", "said"),
     [
         ({"schema_version": 2}, "this price list has schema version `2`, and this admc reads 1"),
-        ({"schema_version": "1"}, "this admc reads 1"),
+        ({"schema_version": "1"}, 'this price list has schema version `"1"`, and this admc reads 1'),
         ({"currency": "euro"}, "`currency` is three capital letters"),
         ({"currency": None}, "`currency` is a string, not `null`"),
         ({"core_month": -1}, "`core_month` is negative"),
@@ -156,3 +156,10 @@ def test_a_price_list_that_is_too_long(admc: Admc, folder: Path) -> None:
     run = admc("overhead", "shop.adm", "--prices", "long.json")
     assert run.code == 1
     assert "the price list" in run.err
+    assert "it has more than 100,000 bytes" in run.err
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    found, _ = _read("\ufeff" + json.dumps(PRICES))
+    assert found is not None
+    assert found == _read(json.dumps(PRICES))[0]

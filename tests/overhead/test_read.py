@@ -18,7 +18,7 @@ from admc.overhead.profiles.fields import MAX_TEXT
 from admc.overhead.profiles.json_text import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES
 from admc.overhead.profiles.source import built_in, built_in_names
 from admc.overhead.profiles.write import to_json
-from tests.overhead.documents import DOCUMENT, Document, changed, curve, found, profile
+from tests.overhead.documents import DOCUMENT, Document, changed, curve, found, law, profile
 
 SCHEMA = json.loads(Path(admc.__file__).with_name("profile.schema.json").read_text(encoding="utf-8"))
 
@@ -51,6 +51,15 @@ def _drop(*path: str | int) -> Callable[[Document], None]:
         del at[path[-1]]
 
     return change
+
+
+def _many_rates(document: Document) -> None:
+    """Each part has a few rates. Their sum has a figure at each of them, with a common divisor of all figures."""
+    document["parts"] = {f"p{number}": "a part" for number in range(64)}
+    document["hops"][0]["parts"] = [
+        {"name": name, "latency": law(*((1000 * rate + at, 9.0 / rate) for rate in range(1, 10))), "cpu": None}
+        for at, name in enumerate(document["parts"], 1)
+    ]
 
 
 BASE = ("hops", 0, "parts", 0, "latency", "base", 0)
@@ -89,6 +98,7 @@ MISTAKES: dict[str, tuple[Callable[[Document], object], str, str]] = {
         "ADM867",
         "",
     ),
+    "many rates of all parts": (_many_rates, "ADM862", ""),
     "seconds": (_set("units", "latency", to="s"), "ADM863", '"s"'),
     "milli-cores": (_set("units", "cpu", to="millicores"), "ADM863", '"millicores"'),
     "megabytes": (_set("units", "memory", to="MB"), "ADM863", '"MB"'),
@@ -99,6 +109,8 @@ MISTAKES: dict[str, tuple[Callable[[Document], object], str, str]] = {
     "unknown kind": (_set("components", 0, "kind", to="compresion"), "ADM864", '"compresion"'),
     "unknown argument": (_set("components", 0, "arguments", to={"algoritm": "gzip"}), "ADM864", '"algoritm"'),
     "unknown value": (_set("components", 0, "arguments", to={"algorithm": "gzipp"}), "ADM864", '"gzipp"'),
+    "argument in another unit": (_set("components", 0, "arguments", to={"min_size": "30s"}), "ADM862", '"30s"'),
+    "argument that is no number": (_set("components", 0, "arguments", to={"min_size": "big"}), "ADM862", '"big"'),
     "unknown side": (_set("components", 2, "side", to="ingres"), "ADM864", '"ingres"'),
     "unknown statistic": (_set("method", "statistic", to="meadian"), "ADM864", '"meadian"'),
     "newer": (_set("schema_version", to=2), "ADM865", "2"),

@@ -156,10 +156,19 @@ def test_replan_solves_again_by_the_changed_costs(admc: Admc, folder: Path) -> N
 
 def test_replan_obeys_capacities_at_the_new_rates(admc: Admc, folder: Path) -> None:
     (folder / "small.adm").write_text(BY_NODE.replace("{ http 8080 }", "{ http 8080  capacity 0.1 }"))
-    assert admc("overhead", "small.adm", "--traffic", "x20").code == 0
+    run = admc("overhead", "small.adm", "--traffic", "x20")
+    assert run.code == 0
+    assert "after, a sidecar of `api` takes more than its capacity of 0.1 cores; `--replan` solves again" in run.out
+    assert document(admc, "small.adm", "--traffic", "x20")["over_capacity"] == ["api"]
     run = admc("overhead", "small.adm", "--traffic", "x20", "--replan")
     assert run.code == 3
-    assert "error[ADM609]" in run.err
+    assert "error[ADM609]: after the change, no correct placement" in run.err
+
+
+def test_the_plan_of_more_replicas_keeps_its_capacity(admc: Admc, folder: Path) -> None:
+    """`capacity` is that of each sidecar."""
+    (folder / "wide.adm").write_text(BY_NODE.replace("{ http 8080 }", "{ http 8080  capacity 0.1  replicas 9 }"))
+    assert document(admc, "wide.adm", "--traffic", "x20")["over_capacity"] == []
 
 
 def test_saturation_and_extrapolation_are_said(admc: Admc, folder: Path) -> None:
@@ -191,6 +200,15 @@ def test_a_change_that_no_hop_of_the_plan_meets(admc: Admc) -> None:
     assert "no ADM differs" in run.out
 
 
+def test_a_figure_with_all_its_digits_can_be_changed(admc: Admc, hotel: Path) -> None:
+    """The cost of a byte has 18 digits after the point, which is as many as a profile may have."""
+    (hotel / "large.adm").write_text((hotel / "hotel.adm").read_text().replace("350B", "64KB"))
+    found = document(admc, "large.adm", "--what-if", "bytes.cpu=+33.3%")
+    assert found["differences"]["plan"]["cpu"]["value"] > 0
+    same = document(admc, "large.adm", "--what-if", "bytes.cpu=x1.000")
+    assert same["differences"]["plan"]["cpu"]["value"] == 0
+
+
 def test_sidecars_and_memory(admc: Admc) -> None:
     found = document(admc, "shop.adm", "--what-if", "sidecar.memory=x2", "--what-if", "sidecar.cpu=-100%")
     one, other = (found[side]["totals"]["plan"] for side in ("before", "after"))
@@ -213,8 +231,10 @@ def test_sidecars_and_memory(admc: Admc) -> None:
         (("--what-if", "user.latency=0.5"), "is no percentage"),
         (("--what-if", "user.latency=x1e3"), "is no percentage"),
         (("--what-if", "user.latency=xNaN"), "is no percentage"),
-        (("--what-if", "user.latency=x9999999"), "ADM857"),
+        (("--what-if", "user.latency=x9999999"), "the factor is more than 1,000,000"),
+        (("--what-if", "user.latency=+999999999%"), "the factor is more than 1,000,000"),
         (("--what-if", "user"), "is not understood"),
+        (("--what-if", "zzzzzz.cpu=x2"), "it has figures of `kernel`, `user`, "),
         (("--what-if", "user.cpu=x2", "--what-if", "user.cpu=-5%"), "changes `user.cpu` twice"),
         (tuple(["--what-if", "user.cpu=x2"] * 51), "more than 50 changes"),
         (("--traffic", "10"), "write `--traffic x10`"),

@@ -231,3 +231,33 @@ def test_a_program_is_compiled_now(admc: Admc, folder: Path) -> None:
     plan.write_text("{}")
     assert admc("test", "good/good.adm").code == Exit.DONE
     assert plan.read_text() == "{}"
+
+
+def test_the_plan_beside_the_program_is_judged(admc: Admc, folder: Path) -> None:
+    """Either service may host the ADM. The server serves the committed plan, so the tests are about its choice."""
+    text = "app pair\nservice web, api { http 80 }\ncall web -> api\n"
+    text += 'policy mark = set_request_header(name: "x-a", value: "b") on web -> api\n'
+    write(folder, "test at_api = adm at api\ntest at_web = adm at web\n", "pair.test.adm")
+    results = {}
+    for service, side in (("api", "ingress"), ("web", "egress")):
+        write(folder, f"{text}pin mark at {side}\n", "pair.adm")
+        assert admc("compile", "pair.adm", "-o", "before.json").code == Exit.DONE
+        write(folder, text, "pair.adm")
+        assert admc("compile", "pair.adm", "--previous", "before.json").code == Exit.DONE
+        run = admc("test", "pair.adm", "--format", "json")
+        assert run.code == Exit.GATE
+        (program,) = json.loads(run.out)["programs"]
+        results[service] = [each["name"] for each in program["tests"] if each["result"] == "passed"]
+    assert results == {"api": ["at_api"], "web": ["at_web"]}
+
+
+def test_a_stale_plan_beside_the_program_is_a_warning(admc: Admc, folder: Path) -> None:
+    assert admc("compile", "good/good.adm").code == Exit.DONE
+    assert admc("test", "good/good.adm").err == ""
+    write(folder / "good", SHOP + "// another text\n", "good.adm")
+    run = admc("test", "good/good.adm")
+    assert run.code == Exit.DONE
+    assert "warning[ADM852]" in run.err
+    assert "admc compile --check" in run.err
+    (folder / "good/good.plan.json").write_text("{", "utf-8")
+    assert "warning[ADM804]" in admc("test", "good/good.adm").err

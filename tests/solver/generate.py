@@ -25,13 +25,12 @@ from dsl.program import (
     Stage,
     Verb,
 )
-from solver.placement import Cost, Costs, Hop
+from solver.placement import Cost, Costs, Hop, Previous
 from tests.solver import oracle
 from tests.solver.build import (
     EGRESS,
     EVERYONE,
     INGRESS,
-    Assignment,
     Spec,
     effect,
     external,
@@ -101,7 +100,7 @@ ALLOW = kind("allow", effects=[effect(Verb.REJECTS)], guard=True, takes={"caller
 class Case(NamedTuple):
     program: Program
     costs: Costs
-    previous: Assignment | None
+    previous: Previous | None
 
 
 def case(rng: random.Random, *, priced: bool | None = None) -> Case:
@@ -128,7 +127,10 @@ def case(rng: random.Random, *, priced: bool | None = None) -> Case:
     whole = program(parties, calls, specs, pins, objective, rates)
     previous = None
     if rng.random() < 0.25:
-        previous = {task.key: (rng.choice([INGRESS, EGRESS]),) for task in every if rng.random() < 0.8}
+        previous = Previous(
+            {task.key: (rng.choice([INGRESS, EGRESS]),) for task in every if rng.random() < 0.8},
+            frozenset(name for name in sorted(whole.services) if rng.random() < 0.5),
+        )
     return Case(whole, _costs(rng, whole, priced), previous)
 
 

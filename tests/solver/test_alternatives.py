@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, event, given
 from solver.alternatives import Alternatives
 from solver.place import place
 from solver.placement import PlacementError
+from solver.rules.options import decision_points
 from tests.properties import examples
 from tests.solver import oracle
 from tests.solver.build import Assignment, minimized
@@ -24,7 +25,7 @@ def test_a_difference_is_that_of_whole_placements(rng: random.Random) -> None:
         found = place(of.program, of.costs)
     except PlacementError:
         return
-    alternatives = Alternatives(of.program, found, of.costs)
+    alternatives = Alternatives(of.program, decision_points(of.program), found, of.costs)
     metrics = minimized(of.program, of.costs)
     taken: Assignment = {(each.policy, each.destination): each.sides for each in found.decisions}
     now = oracle.values(of.program, taken, of.costs)

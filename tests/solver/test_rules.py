@@ -10,6 +10,7 @@ The first comment says what the case is about. The lines after it are read here:
     refused: LINE                             either of the two, naming this line
     costs: SERVICE CPU; HOST/SIDE/POLICY/DESTINATION CPU; ...     micro-cores; a hop: HOST/SIDE/DESTINATION:PORT CPU
     previous: POLICY@DESTINATION SIDE, ...    an earlier plan
+    previous_adms: SERVICE ...                services that have an ADM in it; unless given, none
 
 What is placed is shown to the verifier, and to the oracle of the random tests, too. So is every other choice of sides,
 right or wrong: both name the same broken rules.
@@ -27,15 +28,14 @@ from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Program, Side
 from dsl.text import Span
 from solver.place import place
-from solver.placement import Cost, Costs, Hop, Placement, PlacementError
+from solver.placement import Cost, Costs, Hop, Placement, PlacementError, Previous
 from solver.verify.verifier import verify
 from tests.solver import build, oracle
-from tests.solver.build import Assignment
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.adm"))
 FILTER = b"'@type': type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer\nmax_request_bytes: 1\n"
 FILES = {"x.lua": b"function envoy_on_request(handle) end\n", "both.yaml": FILTER, "mine.yaml": FILTER}
-DIRECTIVES = ("placed", "adms", "closed", "impossible", "error", "refused", "costs", "previous")
+DIRECTIVES = ("placed", "adms", "closed", "impossible", "error", "refused", "costs", "previous", "previous_adms")
 
 
 class Case(NamedTuple):
@@ -61,8 +61,10 @@ class Case(NamedTuple):
         return Costs(adm, shares, known="costs" in self.expected, hop=hops)
 
     @property
-    def previous(self) -> Assignment | None:
-        return _sides(self.expected["previous"]) if "previous" in self.expected else None
+    def previous(self) -> Previous | None:
+        if "previous" not in self.expected:
+            return None
+        return Previous(_sides(self.expected["previous"]), frozenset(self.expected.get("previous_adms", "").split()))
 
 
 def read(path: Path) -> Case:

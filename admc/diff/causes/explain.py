@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from admc.compile.pipeline import solve
-from admc.diff.causes.elements import ORDER, Change, Elements, Key, changes, elements_of
+from admc.diff.causes.elements import ORDER, Change, Element, Elements, Key, changes, elements_of
 from admc.diff.causes.hybrid import hybrid
 from admc.diff.causes.search import BudgetSpentError, irreducible
 from admc.diff.model import Cause, Diff, How, Move
 from admc.exits import CommandError
 from admc.plan.model import FREE, DecisionPlan, Plan, SourceLine
-from admc.plan.read import previous_sides
+from admc.plan.previous import sides_of
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import Statements
 from dsl.program import Side
-from solver.placement import PlacementError
+from solver.placement import PlacementError, Previous
 
 WORK: Final = 200_000
 """Calls and policies of all programs that are solved with an effort of 1: seven programs of 10,000 services."""
@@ -30,7 +30,6 @@ SHOWN: Final = 6
 """Changes that the text of one cause names."""
 
 Sides = Mapping[tuple[str, str], tuple[Side, ...]]
-Previous = dict[tuple[str, str], tuple[Side, ...]]
 
 
 class Sources(NamedTuple):
@@ -65,7 +64,8 @@ def _rule(decision: DecisionPlan | None, verb: str) -> Cause | None:
     for side in () if decision is None else decision.not_taken:
         if side.reason != FREE:
             what = f": {side.message}" if side.message else ""
-            return Cause(f"rule {side.reason} {verb}{what}", side.lines, True)
+            text = f"rule {side.reason} {verb}{what}"
+            return Cause(text, side.lines, True) if verb == "came" else Cause(text, (), True, side.lines)
     return None
 
 
@@ -88,11 +88,12 @@ class _Search:
         self._after: Elements = elements_of(self.sources.head)
         self.changes = changes(self._before, self._after)
         self._names = {rename.head: rename.base for rename in self.diff.renames}
-        self._previous: Previous = dict(previous_sides(self.base))
-        for policy, destination in [*self._previous]:
+        sides = sides_of(self.base)
+        for policy, destination in [*sides]:
             for rename in self.diff.renames:
                 if rename.base == policy:
-                    self._previous[rename.head, destination] = self._previous[policy, destination]
+                    sides[rename.head, destination] = sides[policy, destination]
+        self._previous = Previous(sides, frozenset(adm.service for adm in self.base.adms))
 
     def needless(self, move: Move) -> Cause | None:
         """Says so if HEAD has a placement as good without the move."""
@@ -139,7 +140,7 @@ class _Search:
     def _compiled(self, applied: frozenset[Key]) -> Sides | None:
         everything = len(applied) == len(self.changes)
         if everything and self.diff.head.how is How.COMPILED:
-            return previous_sides(self.head)  # with BASE as `--previous`
+            return sides_of(self.head)  # with BASE as `--previous`
         cost = len(self.sources.head.statements) + len(self.head.enforcements)
         if self._work + cost > WORK * self.effort or len(self._solved) >= MOST_SOLVED:
             raise BudgetSpentError
@@ -161,14 +162,14 @@ def _cause(found: Sequence[Change], *, complete: bool) -> Cause:
     more = len(found) - len(shown)
     listed = ", ".join(shown) + (f" and {more} more" if more else "")
     text = listed if complete else f"one of these {len(found)}, or several: {listed}"
-    return Cause(text, tuple(_lines(found)), complete)
+    head = _lines(change.head for change in found)
+    base = _lines(change.base for change in found if change.head is None)
+    return Cause(text, head, complete, base)
 
 
-def _lines(found: Iterable[Change]) -> Iterable[SourceLine]:
-    for change in found:
-        element = change.head or change.base
-        if element is not None:
-            yield SourceLine(element.span.source.path, element.span.line)
+def _lines(elements: Iterable[Element | None]) -> tuple[SourceLine, ...]:
+    spans = [element.span for element in elements if element is not None]
+    return tuple(SourceLine(span.source.path, span.line) for span in spans)
 
 
 def _name(key: Key) -> str:

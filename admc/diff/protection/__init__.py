@@ -1,5 +1,5 @@
 """What becomes of the protection of requests between two plans."""
 
-from admc.diff.protection.findings import Findings, findings
+from admc.diff.protection.detection import Findings, findings
 
 __all__ = ["Findings", "findings"]

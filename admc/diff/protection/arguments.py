@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from admc.diff.model import Change, Word
 from admc.diff.protection.comparison import Comparison, Contents
 from admc.diff.protection.note import Note
-from admc.diff.protection.values import argument_text
+from admc.diff.written import argument_text
 from admc.plan.model import ArgumentRow
 from dsl.program import Weaker
 
+MOST_CHARACTERS = 200
+"""Of one value in a sentence."""
 _SETS = frozenset(("[caller]", "[one_of]"))
 
 
@@ -97,4 +99,11 @@ def _follows(one: ArgumentRow, other: ArgumentRow, first: ArgumentRow, then: Arg
 def _text(policy: str, one: ArgumentRow, other: ArgumentRow, change: Change) -> str:
     if one.sha256 is not None and one.value == other.value:
         return f"`{policy}`: `{one.name}` has another content"
-    return f"`{policy}`: {one.name} {change.base or 'none'} -> {change.head or 'none'}"
+    return f"`{policy}`: {one.name} {_short(change.base)} -> {_short(change.head)}"
+
+
+def _short(text: str | None) -> str:
+    """`Change` has all of it."""
+    if text is None:
+        return "none"
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."

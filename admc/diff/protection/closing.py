@@ -21,7 +21,7 @@ def no_longer_closed(comparison: Comparison) -> Iterator[Note]:
     """Undeclared callers that a NetworkPolicy refused, and that HEAD lets through."""
     head = comparison.head
     for destination in sorted(comparison.base.closed.keys() - head.closed.keys()):
-        text = f"undeclared callers are let through: the NetworkPolicy that closed `{destination}` is gone"
+        text = "undeclared callers are let through: the NetworkPolicy that refused them is gone"
         calls = [call for call in _undeclared(comparison, destination) if not head.refuses(call)]
         if calls:
             yield comparison.note(Word.LOOSENED, _NO_POLICY, calls, text)
@@ -31,7 +31,7 @@ def newly_closed(comparison: Comparison) -> Iterator[Note]:
     """Undeclared callers that only HEAD refuses, by a NetworkPolicy."""
     base = comparison.base
     for destination in sorted(comparison.head.closed.keys() - base.closed.keys()):
-        text = f"undeclared callers are refused by the NetworkPolicy that closes `{destination}`"
+        text = "undeclared callers are refused by a new NetworkPolicy"
         calls = [
             CallName(UNDECLARED, destination, port)
             for port in _ports(comparison, destination)
@@ -45,10 +45,15 @@ def newly_declared(comparison: Comparison) -> Iterator[Note]:
     """Senders that a NetworkPolicy of BASE refuses as undeclared, and that HEAD admits, since it declares the call."""
     base, head = comparison.base, comparison.head
     explained = {call for note in admitted(comparison) if note.word is Word.LOOSENED for call in note.calls}
-    for call in sorted(head.calls or ()):
-        if call.destination in base.closed and _is_new(base, call) and call not in explained and not head.refuses(call):
-            text = f"newly admitted to `{call.destination}`, which is closed to undeclared callers in BASE"
-            yield comparison.note(Word.LOOSENED, _NO_POLICY, (call,), text)
+    calls = [
+        call
+        for call in sorted(head.calls or ())
+        if call.destination in base.closed and _is_new(base, call) and call not in explained and not head.refuses(call)
+    ]
+    if calls:
+        text = "newly admitted: in BASE a NetworkPolicy refuses undeclared callers"
+        line = next(row.line for row in head.plan.calls or () if row[:3] == calls[0])
+        yield comparison.note(Word.LOOSENED, _NO_POLICY, calls, text)._replace(lines=(None, line))
 
 
 def _is_new(base: PlanIndex, call: CallName) -> bool:

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
+from typing import NamedTuple
 
 from admc.diff.model import CallName, Change, Word
 from admc.diff.protection.comparison import Comparison, Contents, Pair
 from admc.diff.protection.index import UNDECLARED, PlanIndex
-from admc.diff.protection.note import Note
-from admc.diff.protection.reliance import Reason, rests_on
-from admc.diff.protection.values import names_text
+from admc.diff.protection.note import Note, list_text
+from admc.diff.protection.reliance import tells_apart
 from admc.plan.model import ExternalRow, LabelRow, ServiceRow
+from dsl.program import Side
 
+_NAMED = 3
+"""Services that a sentence names; it counts the others."""
 _Network = IPv4Network | IPv6Network
 
 
@@ -59,18 +62,32 @@ def protocols(comparison: Comparison) -> Iterator[Note]:
 
 
 def selected_pods(comparison: Comparison) -> Iterator[Note]:
-    """Policies that know a service by its pods, where other pods are selected now."""
+    """Policies that know services by their pods, where other pods are selected now."""
     changed = dict(_selections(comparison))
     if not changed:
         return
     for pair in comparison.pairs:
-        calls: dict[str, list[CallName]] = {}
+        known: dict[str, frozenset[str]] = {}
+        names: set[str] = set()
+        calls: list[CallName] = []
         for call in comparison.shared(pair):
-            for name in _identified(comparison, pair, call) & changed.keys():
-                calls.setdefault(name, []).append(call)
-        for name, these in calls.items():
-            text = f"`{pair.name}` knows `{name}` by its pods, and other pods are selected"
-            yield comparison.note(Word.UNCLEAR, pair, these, text, changed[name])
+            if call.destination not in known:
+                known[call.destination] = _identified(comparison, pair, call.destination) & changed.keys()
+            found = known[call.destination] | (
+                {call.source} & changed.keys() if _tells(comparison, pair, call) else set()
+            )
+            names |= found
+            calls += [call] if found else []
+        if names:
+            change = changed[next(iter(names))] if len(names) == 1 else None
+            text = f"`{pair.name}` knows {_few(sorted(names))} by pods, and other pods are selected"
+            yield comparison.note(Word.UNCLEAR, pair, calls, text, change)
+
+
+def _few(names: list[str]) -> str:
+    shown = [f"`{name}`" for name in names[:_NAMED]]
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return ", ".join((*shown, *more))
 
 
 def _selections(comparison: Comparison) -> Iterator[tuple[str, Change]]:
@@ -93,61 +110,103 @@ def _labels_text(service: ServiceRow) -> str:
     return "{ " + "  ".join(f'{label.name} = "{label.value}"' for label in _labels(service)) + " }"
 
 
-def _identified(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[str]:
-    """Services that a policy of HEAD knows by address or by the NetworkPolicy that it needs."""
-    head, name = comparison.head, pair.head
-    decision = None if name is None else head.decisions[name].get(call.destination)
-    content = None if name is None else head.content(name)
+def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozenset[str]:
+    """Services that a policy of HEAD knows by address or by the NetworkPolicy that it needs, but for its callers."""
+    head, name = comparison.head, pair.head or ""
+    decision, content = head.decisions[name].get(destination), head.content(name)
     if decision is None or content is None:
         return frozenset()
     found: set[str] = set()
-    reasons = {assumption.reason for assumption in rests_on(head, decision)}
-    if Reason.CLOSED in reasons:
-        found.update((call.destination, *head.closed[call.destination].senders))
-    if Reason.ADDRESS in reasons:
-        found.add(call.source)
-        found.update(head.admits(name or "") or ())
+    closed = head.closed.get(destination)
+    if decision.closes and closed is not None:
+        found.update((destination, *closed.senders))
+    if Side.INGRESS in decision.sides and tells_apart(content):
+        found.update(head.admits(name) or ())
         found.update(content.excluded)
     return frozenset(found)
 
 
+def _tells(comparison: Comparison, pair: Pair, call: CallName) -> bool:
+    """Whether a policy of HEAD identifies the caller by its address."""
+    head, name = comparison.head, pair.head or ""
+    decision, content = head.decisions[name].get(call.destination), head.content(name)
+    return decision is not None and content is not None and Side.INGRESS in decision.sides and tells_apart(content)
+
+
 def addresses(comparison: Comparison) -> Iterator[Note]:
     """Policies that know an external by addresses or host names that change."""
-    for name, before in sorted(comparison.base.externals.items()):
-        after = comparison.head.externals.get(name)
-        if after is None or (before.cidrs, before.hosts) == (after.cidrs, after.hosts):
+    changes = list(_address_changes(comparison))
+    if not changes:
+        return
+    for contents in comparison.contents:
+        calls = comparison.shared(contents.pair)
+        for moved in changes:
+            found: dict[Word, list[CallName]] = {}
+            for call in calls:
+                for word in _words(comparison.head, contents, moved, call):
+                    found.setdefault(word, []).append(call)
+            for word, these in found.items():
+                text = f"`{contents.pair.name}` {moved.knows}"
+                yield comparison.note(word, contents.pair, these, text, moved.change)
+
+
+class _Moved(NamedTuple):
+    """An external that is known by more or fewer addresses; None where the direction is not known."""
+
+    external: str
+    knows: str
+    """How a policy knows the external."""
+    more: bool | None
+    fewer: bool | None
+    change: Change
+    unknown: bool = False
+    """It stands for all callers with an unknown address."""
+
+
+def _address_changes(comparison: Comparison) -> Iterator[_Moved]:
+    """Addresses of externals, and what follows for one that stands for all unknown addresses."""
+    base, head = comparison.base, comparison.head
+    if base.plan.externals is None or head.plan.externals is None:
+        return
+    for name in sorted(base.externals.keys() | head.externals.keys()):
+        before, after = base.externals.get(name), head.externals.get(name)
+        if before is not None and after is not None and (before.cidrs, before.hosts) == (after.cidrs, after.hosts):
             continue
-        change = _address_change(before, after)
-        for contents in comparison.contents:
-            for word, call in _known_by_address(comparison, contents, before, after):
-                text = f"`{contents.pair.name}` knows `{name}` by its addresses"
-                yield comparison.note(word, contents.pair, (call,), text, change)
+        change = _address_change(name, before, after)
+        if before is not None and after is not None:
+            more, fewer = _growth(before, after)
+            yield _Moved(name, f"knows `{name}` by its addresses", more, fewer, change)
+        else:
+            more, fewer = after is not None and bool(after.cidrs), before is not None and bool(before.cidrs)
+        # An address that an external no longer has is an unknown one, and the reverse.
+        if more is not False or fewer is not False:
+            for unknown in sorted((base.unknown & head.unknown) - {name}):
+                knows = f"takes every address of no other party for `{unknown}`"
+                yield _Moved(unknown, knows, fewer, more, change, unknown=True)
 
 
-def _address_change(before: ExternalRow, after: ExternalRow) -> Change:
-    if before.cidrs != after.cidrs:
-        return Change(f"cidrs of {before.name}", names_text(before.cidrs), names_text(after.cidrs))
-    return Change(f"hosts of {before.name}", names_text(before.hosts), names_text(after.hosts))
+def _address_change(name: str, before: ExternalRow | None, after: ExternalRow | None) -> Change:
+    if before is None or after is None or before.cidrs != after.cidrs:
+        texts = (None if row is None else list_text(row.cidrs) for row in (before, after))
+        return Change(f"cidrs of {name}", *texts)
+    return Change(f"hosts of {name}", list_text(before.hosts), list_text(after.hosts))
 
 
-def _known_by_address(
-    comparison: Comparison, contents: Contents, before: ExternalRow, after: ExternalRow
-) -> Iterator[tuple[Word, CallName]]:
-    """What the change of an external's addresses means for one policy, for each call that it is about."""
-    name, head = before.name, comparison.head
-    grown, shrunk = _growth(before, after)
-    for call in comparison.shared(contents.pair):
-        role = _role(head, contents, name, call)
-        if role is None:
-            continue
-        if grown is None or shrunk is None:
-            yield Word.UNCLEAR, call
-            continue
-        more, less = _MEANING[role]
-        if grown:
-            yield more, call
-        if shrunk:
-            yield less, call
+def _words(head: PlanIndex, contents: Contents, moved: _Moved, call: CallName) -> Iterator[Word]:
+    """What more or fewer addresses mean for a policy on one call."""
+    if moved.unknown and call.destination == moved.external:
+        return
+    role = _role(head, contents, moved.external, call)
+    if role is None:
+        return
+    if moved.more is None or moved.fewer is None:
+        yield Word.UNCLEAR
+        return
+    more, less = _MEANING[role]
+    if moved.more:
+        yield more
+    if moved.fewer:
+        yield less
 
 
 class _Role(StrEnum):

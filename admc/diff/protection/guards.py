@@ -5,14 +5,14 @@ What such a guard says of a caller does not depend on whether the call is declar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 
 from admc.diff.model import CallName, Change, Word
 from admc.diff.protection.comparison import Comparison, Pair
-from admc.diff.protection.index import UNDECLARED, PlanIndex
+from admc.diff.protection.index import MOST_UNDECLARED, UNDECLARED, PlanIndex
 from admc.diff.protection.matches import direction
-from admc.diff.protection.note import Note
-from admc.diff.protection.values import names_text
+from admc.diff.protection.note import Note, list_text
 
 
 def admitted(comparison: Comparison) -> Iterator[Note]:
@@ -43,15 +43,17 @@ def refused(comparison: Comparison) -> Iterator[Note]:
         if pair.base is not None and base.content(pair.base) is None:
             continue  # which calls BASE's guard refuses is not recorded
         before = None if pair.base is None else base.admits(pair.base)
-        calls = [
+        newly = [
             call
             for call in head.met[pair.head]
             if call.source not in after and not _refused_before(comparison, pair, before, call)
         ]
-        if calls:
-            where = "" if content.when is None else f" when {content.when}"
-            change = None if before is None or before == after else _change(before, after)
-            yield comparison.note(Word.REFUSED, pair, calls, f"refused by `{pair.head}`{where}", change)
+        where = "" if content.when is None else f" when {content.when}"
+        for removed in (True, False):
+            calls = [call for call in newly if (before is not None and call.source in before) is removed]
+            change = _change(before, after) if removed and before is not None else None
+            if calls:
+                yield comparison.note(Word.REFUSED, pair, calls, f"refused by `{pair.head}`{where}", change)
 
 
 def _refused_before(comparison: Comparison, pair: Pair, before: frozenset[str] | None, call: CallName) -> bool:
@@ -75,13 +77,14 @@ def _judging(comparison: Comparison) -> Iterator[tuple[Pair, frozenset[str], fro
             yield pair, before, after
 
 
-def _calls_of(caller: str, pair: Pair, comparison: Comparison) -> Iterator[CallName]:
-    """What a caller may send to the guard in HEAD, declared or not."""
-    head = comparison.head
-    name = pair.head or ""
-    endpoints = head.open(name) | head.guarded(name) | {(call.destination, call.port) for call in head.met[name]}
-    calls: Iterable[CallName] = (CallName(caller, *endpoint) for endpoint in endpoints)
-    return (call for call in calls if head.applies(name, call))
+def _calls_of(caller: str, pair: Pair, comparison: Comparison) -> list[CallName]:
+    """What a caller may send to the guard in HEAD: all declared calls, and the first of those that are not."""
+    head, name = comparison.head, pair.head or ""
+    declared = [call for call in head.calls_from.get(caller, ()) if call in head.met[name]]
+    endpoints = sorted(head.open(name) | head.guarded(name))
+    calls = (CallName(caller, *endpoint) for endpoint in endpoints)
+    undeclared = (call for call in calls if not _declared(head, call) and head.applies(name, call))
+    return [*declared, *islice(undeclared, MOST_UNDECLARED)]
 
 
 def _declared(head: PlanIndex, call: CallName) -> bool:
@@ -89,4 +92,4 @@ def _declared(head: PlanIndex, call: CallName) -> bool:
 
 
 def _change(before: frozenset[str], after: frozenset[str]) -> Change:
-    return Change("callers", names_text(tuple(sorted(before))), names_text(tuple(sorted(after))))
+    return Change("callers", list_text(sorted(before)), list_text(sorted(after)))

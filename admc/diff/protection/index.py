@@ -14,6 +14,8 @@ from admc.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRo
 from dsl.program import Protocol, Side
 
 UNDECLARED = "*"
+MOST_UNDECLARED = 1000
+"""Calls without a declaration that a finding names for one policy; declared ones, and `*`, are all named."""
 
 Endpoint = tuple[str, int]
 """A destination and a port."""
@@ -56,6 +58,14 @@ class PlanIndex:
     def recorded(self) -> bool:
         """Whether the plan has services, calls and the content of policies (version 3)."""
         return self.calls is not None and all(row.content is not None for row in self.plan.policies)
+
+    @cached_property
+    def calls_from(self) -> Mapping[str, list[CallName]]:
+        """Declared calls by their sender."""
+        found: dict[str, list[CallName]] = {}
+        for call in sorted(self.calls or ()):
+            found.setdefault(call.source, []).append(call)
+        return found
 
     @cached_property
     def policies_at(self) -> Mapping[CallName, list[str]]:
@@ -163,7 +173,8 @@ class PlanIndex:
 
     def meets(self, call: CallName) -> list[str]:
         """The policies that a request of this caller meets, in declared order, declared or not."""
-        if self.calls is not None and call in self.calls:
+        declared = self.policies_at if self.calls is None else self.calls
+        if call in declared:
             return self.policies_at.get(call, [])
         endpoint = (call.destination, call.port)
         names = (*self.open_at.get(endpoint, ()), *self.guarded_at.get(endpoint, ()))
@@ -182,12 +193,23 @@ class PlanIndex:
                 found.update(str(caller) for caller in argument.value)
         return frozenset(found)
 
+    @cached_property
+    def unknown(self) -> frozenset[str]:
+        """Externals without addresses of their own, which stand for all callers with an unknown address."""
+        return frozenset(
+            name
+            for name, row in self.externals.items()
+            if not row.cidrs or any(each.endswith("/0") for each in row.cidrs)
+        )
+
     def refusing(self, call: CallName) -> str | None:
         """A guard that refuses every request of this call, declared or not."""
+        known_as = self.unknown | {UNDECLARED} if call.source == UNDECLARED else {call.source}
         for name in self.meets(call):
-            admitted = self.admits(name)
-            content = self.content(name)
-            if admitted is not None and call.source not in admitted and content is not None and content.when is None:
+            admitted, content = self.admits(name), self.content(name)
+            if admitted is None or content is None or content.when is not None:
+                continue
+            if known_as.isdisjoint(admitted) and known_as.isdisjoint(content.excluded):
                 return name
         return None
 

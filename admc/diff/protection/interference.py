@@ -27,19 +27,17 @@ def interference(comparison: Comparison, notes: Iterable[Note]) -> Iterator[Note
     calls: dict[str, set[CallName]] = {}
     for note in notes:
         content = head.content(note.policy)
-        if note.word in _GAINS and content is not None and _acts_on_others(content):
+        if note.word in _GAINS and content is not None and _acts_on_others(content, note.word):
             calls.setdefault(note.policy, set()).update(note.calls)
     for name, these in calls.items():
         yield from _weakened_by(comparison, name, these)
 
 
-def _acts_on_others(content: PolicyContent) -> bool:
-    return (
-        content.effects is None
-        or effects.does(content, Verb.WRITES)
-        or effects.does(content, Verb.ROUTES)
-        or effects.does(content, Verb.REPEATS)
-    )
+def _acts_on_others(content: PolicyContent, word: Word) -> bool:
+    if content.effects is None or effects.does(content, Verb.WRITES):
+        return True
+    # Another argument of a policy that is there already makes it neither route nor repeat anew.
+    return word is not Word.TIGHTENED and (effects.does(content, Verb.ROUTES) or effects.does(content, Verb.REPEATS))
 
 
 def _weakened_by(comparison: Comparison, name: str, calls: Iterable[CallName]) -> Iterator[Note]:
@@ -77,6 +75,8 @@ def _why(comparison: Comparison, name: str, other: str, *, alone: bool) -> str |
         return None
     if alone and exclude_each_other(one.when, two.when):
         return None
+    if one.effects is None and (effects.overwrites(one, two) or effects.feeds(one, two, on_response=False)):
+        return f"nothing is known of what `{name}` does, and `{other}` may meet other requests because of it"
     if effects.overwrites(one, two):
         return f"`{name}` newly writes what `{other}` writes"
     if head.position[name] > head.position[other]:

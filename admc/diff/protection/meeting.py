@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from admc.diff.model import CallName, Word
 from admc.diff.protection.comparison import Comparison, Pair
-from admc.diff.protection.index import UNDECLARED, PlanIndex
+from admc.diff.protection.index import MOST_UNDECLARED, UNDECLARED, PlanIndex
 from admc.diff.protection.note import Note
 from admc.plan.model import PolicyContent
 from dsl.program import Verb
@@ -65,7 +66,8 @@ def gained(comparison: Comparison) -> Iterator[Note]:
             if pair.base is None:
                 text = f"newly {purpose(head.content(pair.head))}: `{pair.head}` is new"
             elif missing.left:
-                text = f"the call is new, and `{pair.head}` applies to it"
+                what = "port" if missing.call.source == UNDECLARED else "call"
+                text = f"the {what} is new, and `{pair.head}` applies to it"
             else:
                 text = f"newly {purpose(head.content(pair.head))}: `{pair.head}` newly applies here"
             yield comparison.note(Word.GAINED, pair, (missing.call,), text)
@@ -76,7 +78,9 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
     for call in one.met[policy] - (other.met[partner] if partner is not None else set()):
         if not other.applies(partner, call):
             yield Missing(call, not other.declares(call))
-    there = frozenset() if partner is None else other.open(partner) | other.guarded(partner)
+    there = frozenset() if partner is None else other.open(partner)
+    if partner is not None and one.content(policy) is None:
+        there |= other.guarded(partner)  # whether the policy means every caller is not recorded
     for destination, port in one.open(policy) - there:
         yield Missing(CallName(UNDECLARED, destination, port), not other.has_port(destination, port))
     yield from _undeclared_names(one, policy, other, partner)
@@ -91,25 +95,25 @@ def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: st
     content = one.content(policy)
     if content is None:
         return
-    others = None if partner is None else other.content(partner)
-    if others is not None and others.open:
-        for name in set(others.excluded) - set(content.excluded if content.open else ()):
-            for destination, port in one.open(policy) & other.open(partner or ""):
-                call = CallName(name, destination, port)
-                if other.is_party(name) and one.applies(policy, call) and not other.applies(partner, call):
-                    yield Missing(call, left=False)
     here = one.guarded(policy)
-    if not here:
-        return
     there = frozenset() if partner is None else other.open(partner) | other.guarded(partner)
     for destination, port in here - there:
         yield Missing(CallName(UNDECLARED, destination, port), not other.has_port(destination, port))
-    excluded = set() if others is None else {name for name in content.sources if not _selects(others, name)}
-    for destination, port in here & there:
-        for name in excluded:
-            call = CallName(name, destination, port)
-            if other.is_party(name) and call not in one.met[policy] and not other.applies(partner, call):
-                yield Missing(call, left=False)
+    others = None if partner is None else other.content(partner)
+    if others is None:
+        return
+    known = content.sources if here else others.excluded
+    names = [name for name in known if _selects(content, name) and not _selects(others, name) and other.is_party(name)]
+    if not names:
+        return
+    calls = (
+        CallName(name, destination, port)
+        for name in sorted(names)
+        for destination, port in sorted((here or one.open(policy)) & there)
+    )
+    # There may be as many as callers times destinations.
+    missing = (call for call in calls if one.applies(policy, call) and not other.applies(partner, call))
+    yield from (Missing(call, left=False) for call in islice(missing, MOST_UNDECLARED) if call not in one.met[policy])
 
 
 def _selects(content: PolicyContent, name: str) -> bool:
@@ -138,11 +142,11 @@ def _lost_text(comparison: Comparison, pair: Pair, call: CallName) -> str:
         if before.open and not content.open:
             return f"{start}: `{pair.head}` names its callers instead of `*`"
         if content.open and call.source in content.excluded:
-            return f"{start}: `{pair.head}` leaves `{call.source}` out"
+            return f"{start}: `{pair.head}` leaves this caller out"
         for name in (call.destination, call.source):
             selected = content.destinations if name == call.destination else content.sources
             if name not in selected and _labels_differ(comparison, name):
-                return f"{start}: the labels of `{name}` changed, and `{pair.head}` does not select it any more"
+                return f"{start}: labels changed, and `{pair.head}` does not select the service any more"
     return f"{start}: the scope of `{pair.head}` leaves it out"
 
 
@@ -158,7 +162,7 @@ def _all_the_same(head: PlanIndex, call: CallName) -> str:
         return "its port is gone"
     guard = head.refusing(call)
     if call.destination in head.closed:
-        return f"{start}, the NetworkPolicy that closes `{call.destination}` refuses it"
+        return f"{start}, the NetworkPolicy of its destination refuses it"
     if guard is not None:
         return f"{start}, `{guard}` refuses it"
     met = head.meets(call)

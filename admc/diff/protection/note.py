@@ -38,3 +38,7 @@ def grouped(notes: Iterable[Note]) -> list[Finding]:
 
 def _rank(finding: Finding) -> tuple[object, ...]:
     return ORDER[finding.word], finding.policy, finding.calls, finding.other or "", finding.text
+
+
+def list_text(names: Iterable[str]) -> str:
+    return f"[{', '.join(names)}]"

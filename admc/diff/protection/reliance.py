@@ -32,14 +32,20 @@ class Assumption(NamedTuple):
     about: str
 
 
-_TEXTS = {
-    Reason.CLOSED: "`{policy}` holds only while the network keeps `{about}` closed to undeclared callers",
-    Reason.SENDER: "`{policy}` holds only while no container of `{about}` can bypass its own ADM",
-    Reason.BYPASS: "`{policy}` is enforced by `{about}`, which is not trusted",
-    Reason.ADDRESS: "`{policy}` holds only while `{about}` can tell its callers apart by address",
-    Reason.OUTSIDE: "`{about}` lies outside the mesh, and undeclared callers of it do not meet `{policy}`",
+_MORE = {
+    Reason.CLOSED: "`{policy}` now needs its destination closed to undeclared callers",
+    Reason.SENDER: "`{policy}` now relies on senders not to bypass their own ADMs",
+    Reason.BYPASS: "`{policy}` is now enforced by senders that are not trusted",
+    Reason.ADDRESS: "`{policy}` now tells callers apart by address",
+    Reason.OUTSIDE: "the destination is now outside the mesh, and undeclared callers do not meet `{policy}`",
 }
-
+_LESS = {
+    Reason.CLOSED: "`{policy}` no longer needs its destination closed to undeclared callers",
+    Reason.SENDER: "`{policy}` no longer relies on senders not to bypass their own ADMs",
+    Reason.BYPASS: "`{policy}` is no longer enforced by senders that are not trusted",
+    Reason.ADDRESS: "`{policy}` no longer tells callers apart by address",
+    Reason.OUTSIDE: "the destination is no longer outside the mesh, where undeclared callers do not meet `{policy}`",
+}
 _OF_THE_PLAN = frozenset((Reason.CLOSED, Reason.SENDER))
 """Assumptions that count also where a new policy brings them."""
 
@@ -61,7 +67,7 @@ def rests_on_more(comparison: Comparison) -> Iterator[Note]:
                 if not _is_recorded(base, pair.base, assumption) or _implied(before, assumption):
                     continue
                 calls = _calls(head, decision, assumption)
-                if before is None or assumption.reason is Reason.SENDER:
+                if before is None or assumption.reason in (Reason.SENDER, Reason.BYPASS):
                     of_plan = assumption.reason in _OF_THE_PLAN and assumption not in known
                     calls = [call for call in calls if of_plan or base.applies(pair.base, call)]
                 if calls:
@@ -99,7 +105,7 @@ def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
                 found.add(Assumption(Reason.SENDER, call.source))
             elif sender is not None and (sender.host_network or not sender.trusted):
                 found.add(Assumption(Reason.BYPASS, call.source))
-    if Side.INGRESS in decision.sides and tells_apart(content):
+    if Side.INGRESS in decision.sides and must_rely(content) and tells_apart(content):
         found.add(Assumption(Reason.ADDRESS, decision.destination))
     return frozenset(found)
 
@@ -141,6 +147,8 @@ def _calls(index: PlanIndex, decision: DecisionPlan, assumption: Assumption) -> 
     if assumption.reason in (Reason.SENDER, Reason.BYPASS):
         calls = index.at_egress.get((decision.policy, decision.destination), ())
         return [call for call in calls if call.source == assumption.about]
+    if not decision.open:
+        return [call for call in index.met[decision.policy] if call.destination == decision.destination]
     return [CallName(UNDECLARED, decision.destination, port) for port in decision.ports]
 
 
@@ -149,5 +157,5 @@ def _still(head: PlanIndex, policy: str, call: CallName) -> bool:
 
 
 def _note(comparison: Comparison, word: Word, pair: Pair, calls: list[CallName], assumption: Assumption) -> Note:
-    text = _TEXTS[assumption.reason].format(policy=pair.name, about=assumption.about)
-    return comparison.note(word, pair, calls, f"no longer: {text}" if word is Word.RESTS_ON_LESS else text)
+    texts = _LESS if word is Word.RESTS_ON_LESS else _MORE
+    return comparison.note(word, pair, calls, texts[assumption.reason].format(policy=pair.name))

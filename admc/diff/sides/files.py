@@ -6,11 +6,13 @@ import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from admc.compile.pipeline import folder_of, load_program
+from admc.compile.pipeline import folder_of, input_files, load_program
 from admc.diff.sides.place import in_repository
 from admc.diff.sides.tree import LFS_POINTER, is_pointer
 from admc.exits import CommandError, wrong_usage
 from admc.files import is_folder, present, read_bounded, system_message
+from admc.gates.read import gates_name
+from admc.plan.beside import default_plan_path
 from admc.plan.read import MAX_BYTES, named_plan
 from admc.terminal import visible
 from dsl.files.folders import FileTooLargeError, folder_reader
@@ -42,6 +44,13 @@ class Files:
         """Of the program, as a person would type it: paths in findings are relative to it."""
         folder = folder_of(self.path)
         return folder if self._place.revision is None else f"{self._place.revision}:{folder}".removesuffix(":")
+
+    def on_disk(self, program: Program | None) -> tuple[Path, ...]:
+        """The files that this side is read from, which no output may replace; none for a commit."""
+        if self._place.tree is not None:
+            return ()
+        beside = (default_plan_path(self.path), self.path.with_name(gates_name(self.path.name)))
+        return (self.path, *beside, *(() if program is None else input_files(self.path, program)))
 
     def missing(self) -> bool:
         """Whether the commit has no file of that path. A file on disk is read, and found missing, by the reader."""

@@ -242,9 +242,10 @@ def _no_repository(folder: Path, said: str) -> CommandError:
             cause=said,
             hint="trust it with `git config --global --add safe.directory DIR`, where DIR is its top folder",
         )
+    found = "is in no git repository" if "not a git repository" in said else "is in a repository that git cannot read"
     return wrong_usage(
         "ADM832",
-        f"{where} is in no git repository",
+        f"{where} {found}",
         cause=said,
         hint="run the command in the repository, or compare two files: plans or programs",
     )

@@ -17,6 +17,7 @@ from admc.diff.sides.tree import CommitTree
 from admc.exits import CommandError, wrong_usage
 from admc.terminal import visible
 from dsl.diagnostics.diagnostic import did_you_mean
+from dsl.files.folders import leads_out
 
 _WORKING_TREE: Final = "HEAD"
 
@@ -174,7 +175,7 @@ class _Locator:
         if path.startswith(("./", "../")):
             path = f"{self.repository.prefix}{path}"
         found = posixpath.normpath(path)
-        if not path or found == "." or found.startswith(("../", "/")):
+        if not path or found == "." or leads_out(found) or found.startswith("/"):
             raise wrong_usage(
                 "ADM836",
                 f"`{visible(name)}` names no file of the revision",
@@ -216,7 +217,7 @@ def in_repository(repository: Repository, path: Path) -> str:
     top = os.path.realpath(repository.top)
     real = os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118 - the name may be a link
     found = os.path.relpath(real, top).replace(os.sep, "/")
-    if found.startswith("../") or found == "..":
+    if leads_out(found):
         raise wrong_usage(
             "ADM836",
             f"`{visible(str(path))}` is not in the repository of the revision",

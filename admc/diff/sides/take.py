@@ -10,7 +10,7 @@ decisions as the earlier ones, so that a placement moves only for a reason.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,9 +25,8 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.beside import default_plan_path
 from admc.plan.build import build
 from admc.plan.contents import call_rows, external_rows, policy_rows, service_rows
-from admc.plan.read import previous_sides
+from admc.plan.previous import previous_of
 from dsl.collector import no_collection
-from dsl.program import Side as End
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +37,10 @@ if TYPE_CHECKING:
     from admc.plan.model import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
-    from solver.placement import Placement
+    from solver.placement import Placement, Previous
 
 _PLAN: Final = ".json"
 """The ending of a plan; any other name is a program's."""
-Previous = Mapping[tuple[str, str], tuple[End, ...]] | None
 _NO_PLAN_BESIDE: Final = "no plan stands beside it"
 
 
@@ -64,6 +62,10 @@ class Side(NamedTuple):
             raise RuntimeError("a side without a plan is BASE")
         return self.plan
 
+    def on_disk(self) -> tuple[Path, ...]:
+        """The files on disk that the side was read from."""
+        return self.files.on_disk(self.program)
+
 
 class Options(NamedTuple):
     """How programs are read and compiled."""
@@ -78,14 +80,13 @@ def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -
     """Both sides, as the command line names them. Raises `CommandError`: exit 1, or 3 for an infeasible HEAD."""
     places_ = places(base, head, merge_base=merge_base)
     before = _Taker(places_[0], options).base(places_[1])
-    previous = None if before.plan is None else previous_sides(before.plan)
     taker = _Taker(places_[1], options)
-    after = taker.side(previous)
-    if before.plan is not None and previous is not None:
+    after = taker.side(before.plan)
+    if before.plan is not None:
         renamed = renames(before.plan, after.known)
         if renamed and after.taken.how is How.COMPILED and after.program is not None:
             # The earlier decisions of a renamed policy are known by its new name only now.
-            after = taker.compiled(after.program, _renamed(previous, renamed), after.taken.why)
+            after = taker.compiled(after.program, before.plan, after.taken.why, renamed)
     _same_app(before, after)
     return before, after
 
@@ -131,7 +132,7 @@ class _Taker:
                 raise
             return Side(self._taken(How.BROKEN, _why_broken(first)), None, None, None, self._files)
 
-    def side(self, previous: Previous) -> Side:
+    def side(self, previous: Plan | None) -> Side:
         if self._is_plan:
             plan = self._files.plan(self.path)
             return Side(self._taken(How.PLAN, None, plan), plan, None, None, self._files)
@@ -159,11 +160,14 @@ class _Taker:
             raise wrong_usage("ADM838", "this admc estimates other costs than the plan beside it has")
         return _completed(plan, program), placement
 
-    def compiled(self, program: Program, previous: Previous, why: str | None) -> Side:
+    def compiled(
+        self, program: Program, previous: Plan | None, why: str | None, renamed: Iterable[Rename] = ()
+    ) -> Side:
         options = self._options
+        earlier = None if previous is None else _renamed(previous_of(previous, program), renamed)
         try:
             placement, _seconds = place_program(
-                program, folder_of(self.path), previous=previous, effort=options.effort, progress=options.progress
+                program, folder_of(self.path), previous=earlier, effort=options.effort, progress=options.progress
             )
         except CommandError as error:
             raise CommandError(error.exit_code, error.diagnostics, self._files.folder) from error
@@ -183,9 +187,11 @@ class _Taker:
         )
 
 
-def _renamed(previous: Mapping[tuple[str, str], tuple[End, ...]], renamed: Iterable[Rename]) -> Previous:
+def _renamed(previous: Previous, renamed: Iterable[Rename]) -> Previous:
     new = {rename.base: rename.head for rename in renamed}
-    return {(new.get(policy, policy), destination): sides for (policy, destination), sides in previous.items()}
+    return previous._replace(
+        sides={(new.get(policy, policy), destination): sides for (policy, destination), sides in previous.sides.items()}
+    )
 
 
 def _completed(plan: Plan, program: Program) -> Plan:

@@ -183,7 +183,7 @@ def is_narrow(ours: Sequence[Sample], theirs: Sequence[Sample]) -> bool:
     from fractions import Fraction
     from statistics import median
 
-    from admc.overhead.profile_import.fit import interval
+    from admc.overhead.profile_import.estimates import interval
 
     for quantity in ("cores", "latency"):
         values = [(getattr(a, quantity), getattr(b, quantity)) for a, b in zip(ours, theirs, strict=True)]

@@ -91,10 +91,10 @@ def measured(
     if sys.platform != "linux":
         raise wrong_usage("ADM896", "nothing can be measured: CPU times are taken from the files of Linux's kernel")
     envoy, version = programs.envoy()
-    progress("building the load")
-    app = programs.app()
     chosen = uses.Uses(uses.of_prelude(), ()) if program is None else uses.of_program(program)
-    with tempfile.TemporaryDirectory(prefix="admc-measure-") as folder:
+    with _interrupts(), tempfile.TemporaryDirectory(prefix="admc-measure-") as folder:
+        progress("building the load")
+        app = programs.app()
         task = Task(
             chosen.found,
             uses.cheapest(),
@@ -128,7 +128,7 @@ def _run(task: Task, progress: Callable[[str], None]) -> Found:
         "end": lambda _: None,
     }
     try:
-        with _interrupts(), started(partial(run, task)) as messages:
+        with started(partial(run, task)) as messages:
             for subject, content in messages:
                 takers[subject](content)
     except KeyboardInterrupt:

@@ -6,12 +6,16 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
 from admc.overhead.measurement.sources import APP
+from admc.testbed.envoys import LAUNCHER
 
 _LEAST_GO: Final = (1, 24)
 _PATH: Final = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/go/bin"])
@@ -40,7 +44,7 @@ def app() -> str:
     go = shutil.which("go", path=_PATH)
     if go is None:
         raise _lacking("there is no Go here", _NO_GO)
-    version = _run(go, "env", "GOVERSION").stdout.strip()
+    version = _run(go, "env", "GOVERSION").output.strip()
     numbers = re.match(r"go(\d+)\.(\d+)", version)
     if numbers is None or (int(numbers[1]), int(numbers[2])) < _LEAST_GO:
         raise _lacking(f"`{go}` is {version or 'no Go'}", _NO_GO)
@@ -65,9 +69,10 @@ def _build(go: str, kept: Path) -> None:
     made = kept.with_name(f"app.{os.getpid()}")
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        done = _run(go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(made), ".")
-        if done.returncode:
-            raise _lacking("Go cannot build the load", _NO_GO, done.stderr.strip()[-300:])
+        with tempfile.TemporaryDirectory(prefix="admc-build-", ignore_cleanup_errors=True) as folder:
+            done = _run(go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(made), ".", GOTMPDIR=folder)
+        if done.code:
+            raise _lacking("Go cannot build the load", _NO_GO, done.errors.strip()[-300:])
         made.replace(kept)
     except OSError as error:
         hint = "set `XDG_CACHE_HOME` to a folder that can be written"
@@ -76,8 +81,16 @@ def _build(go: str, kept: Path) -> None:
         made.unlink(missing_ok=True)
 
 
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    """In the folder of the sources, without the network: they need the standard library alone."""
+class _Done(NamedTuple):
+    code: int
+    output: str
+    errors: str
+
+
+def _run(*command: str, **variables: str) -> _Done:
+    """In the folder of the sources, without the network: they need the standard library alone.
+
+    All that it starts ends if this process is interrupted, and the program itself also if this process is killed."""
     settings = {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -85,13 +98,28 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
         "GOWORK": "off",
         "GOFLAGS": "",
         "GOPROXY": "off",
+        **variables,
     }
+    launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
     try:
-        return subprocess.run(  # noqa: S603 - the Go that was found on the path
-            command, check=False, cwd=APP, env=settings, capture_output=True, text=True, timeout=_SECONDS
-        )
+        with subprocess.Popen(  # noqa: S603 - the Go that was found on the path
+            [*launcher, *command],
+            cwd=APP,
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                output, errors = process.communicate(timeout=_SECONDS)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet, so the number is that of its group
+                raise
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _lacking(f"`{command[0]}` does not run", _NO_GO, str(error)) from error
+    return _Done(process.returncode, output, errors)
 
 
 def _lacking(message: str, hint: str, cause: str | None = None) -> CommandError:

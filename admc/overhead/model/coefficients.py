@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from admc.overhead.model.estimate import traffic
 from admc.overhead.model.layout import LoadedHop, of_every_decision
 from admc.overhead.model.prices import Prices, Traffic
+from admc.overhead.model.traffic import traffic
 from admc.overhead.profiles.amounts import NANO, whole
 from admc.overhead.profiles.law import Function, amount
 from admc.overhead.profiles.profile import CPU, LATENCY, Profile

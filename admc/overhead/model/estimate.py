@@ -8,12 +8,12 @@ time of an authorization service are no overhead of a sidecar.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cache
-from math import lcm
-from typing import Final, NamedTuple
 
+from admc.overhead.model.cpu import HopCpu
+from admc.overhead.model.hop_figures import Base
+from admc.overhead.model.latency import HopLatency
 from admc.overhead.model.layout import Enforced, Layout, LoadedHop
 from admc.overhead.model.notes import Notes
 from admc.overhead.model.overhead import (
@@ -26,58 +26,16 @@ from admc.overhead.model.overhead import (
     PartShare,
     Totals,
 )
-from admc.overhead.model.prices import PartFunctions, Prices, Traffic, cpu_of, latency_of
-from admc.overhead.profiles.amounts import (
-    NANO,
-    ZERO,
-    Whole,
-    added,
-    independently_added,
-    mean,
-    mean_whole,
-    shares,
-    whole,
-)
-from admc.overhead.profiles.law import Amount, Estimate, amount, total
-from admc.overhead.profiles.profile import CPU, LATENCY, Figure, Profile
-from dsl.program import Program, Protocol, Service
-
-_NANO_OF_MICRO: Final = 1000
+from admc.overhead.model.prices import Prices, Traffic
+from admc.overhead.model.traffic import connections, exact_rate, traffic, weights_of
+from admc.overhead.profiles.amounts import NANO, Whole, added, mean, mean_whole, whole
+from admc.overhead.profiles.law import Amount, amount
+from admc.overhead.profiles.profile import Figure, Profile
+from dsl.program import Program, Service
 
 
 def estimate(program: Program, layout: Layout, profile: Profile) -> Overhead:
     return _Model(program, profile).overhead(layout)
-
-
-def traffic(program: Program, calls: Iterable[int]) -> Traffic:
-    """What some calls carry together."""
-    by_size: dict[int | None, Fraction] = {}
-    number = unrated = 0
-    for index in calls:
-        call = program.calls[index]
-        number += 1
-        if call.rate is None:
-            unrated += 1
-        else:
-            rate = exact_rate(call.rate)
-            by_size[call.size] = by_size[call.size] + rate if call.size in by_size else rate
-    return Traffic(sum(by_size.values(), Fraction(0)), by_size, number, unrated)
-
-
-class Base(NamedTuple):
-    """The base of a hop and its parts, in the profile's order; None where the profile has no figure."""
-
-    whole: Whole | None
-    parts: tuple[int | None, ...]
-
-
-class _Latencies(NamedTuple):
-    """What a hop adds to requests, by their size."""
-
-    base: Mapping[int | None, Base]
-    policies: Sequence[Mapping[int | None, Whole | None]]
-    scopes: Sequence[frozenset[int]]
-    """The calls in the scope of each policy."""
 
 
 class _Model:
@@ -86,6 +44,8 @@ class _Model:
         self.profile = profile
         self.prices = Prices(profile)
         self.notes = Notes()
+        self.cpu = HopCpu(program, self.prices, self.notes)
+        self.latency = HopLatency(program, self.prices, self.notes)
 
     def overhead(self, layout: Layout) -> Overhead:
         adms = tuple(self._adm(self.program.services[name], hops) for name, hops in layout.items())
@@ -127,8 +87,8 @@ class _Model:
         rate = sum((each.rate for each in passing), Fraction(0)) / service.replicas
         whole_rate = None if any(each.unrated for each in passing) else rate or None
         idle = self._figure(self.profile.sidecar.idle_cpu, Lack.IDLE, service, service.replicas * NANO)
-        costed = [self._cpu(hop, each, rate or None) for hop, each in zip(hops, passing, strict=True)]
-        at_hops = [self._together(hop, base.whole, found) for hop, (base, found) in zip(hops, costed, strict=True)]
+        costed = [self.cpu.of_hop(hop, each, rate or None) for hop, each in zip(hops, passing, strict=True)]
+        at_hops = [self.cpu.together(hop, base.whole, found) for hop, (base, found) in zip(hops, costed, strict=True)]
         cpu = added((idle, *at_hops))
         saturated = self._saturated(service, cpu)
         found = tuple(
@@ -153,84 +113,6 @@ class _Model:
             return None
         return whole(amount(figure), factor)
 
-    # ---- CPU ----
-
-    def _cpu(self, hop: LoadedHop, passing: Traffic, rate: Fraction | None) -> tuple[Base, tuple[Whole | None, ...]]:
-        """The base with its parts, and the policies of a hop, in nano-cores."""
-        components = tuple(self._component_cpu(hop, enforced, rate) for enforced in hop.enforced)
-        self._rates_known(hop, passing)
-        parts = self.prices.hops.get(hop.port.protocol)
-        if parts is None:
-            self.notes.lacks(Lack.HOP, f"{hop.port.protocol} hop", hop.service)
-            return Base(None, ()), components
-        subject = f"{hop.port.protocol} hop"
-        costs = [cpu_of(part, rate, passing) for part in parts]
-        at_least = self._parts_complete(hop, parts, costs, CPU) or bool(passing.unrated)
-        slopes = self.prices.slope_known(hop.port.protocol, CPU)
-        at_least = self._bytes(hop, subject, passing, [cost for cost in costs if cost is not None], slopes) or at_least
-        base = whole(total(cost.amount for cost in costs if cost is not None), NANO, at_least=at_least)
-        rounded = iter(shares(base.value, [cost.amount for cost in costs if cost is not None], NANO))
-        return Base(base, tuple(None if cost is None else next(rounded) for cost in costs)), components
-
-    def _component_cpu(self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None) -> Whole | None:
-        policy = enforced.policy
-        cost = self.prices.component(policy, hop.port.protocol, hop.side)
-        subject = _subject(policy.kind.component, policy.kind.name, hop.port.protocol)
-        if cost is None:
-            self.notes.lacks(Lack.COMPONENT, subject, hop.service)
-            return None
-        passing = traffic(self.program, enforced.calls)
-        part = self.prices.functions(cost)
-        found = cpu_of(part, rate, passing)
-        at_least = self._complete(hop, Lack.COMPONENT, subject, found, CPU) or bool(passing.unrated)
-        if cost.floor:
-            self.notes.lacks(Lack.FLOOR, subject, hop.service)
-            at_least = True
-        if found is None:
-            return None
-        at_least = self._bytes(hop, subject, passing, [found], not found.no_slope) or at_least
-        return whole(found.amount, NANO, at_least=at_least)
-
-    def _rates_known(self, hop: LoadedHop, passing: Traffic) -> None:
-        for index in hop.calls if passing.unrated else ():
-            call = self.program.calls[index]
-            if call.rate is None:
-                self.notes.lacks(Lack.RATE, f"{call.source} -> {call.destination}", hop.service)
-
-    def _parts_complete(
-        self, hop: LoadedHop, parts: Sequence[PartFunctions], costs: Sequence[object | None], quantity: str
-    ) -> bool:
-        """Whether a part of the base lacks a figure; notes all such parts at once."""
-        names = [part.name for part, cost in zip(parts, costs, strict=True) if cost is None]
-        of = "" if len(names) == len(parts) else f"{', '.join(names)} of "
-        return self._complete(hop, Lack.HOP, f"{of}{hop.port.protocol} hop", None if names else parts, quantity)
-
-    def _complete(self, hop: LoadedHop, lack: Lack, subject: str, cost: object | None, quantity: str) -> bool:
-        """Whether a figure is missing; notes that."""
-        if cost is None:
-            self.notes.lacks(lack, f"{subject}: {quantity}", hop.service)
-        return cost is None
-
-    def _bytes(self, hop: LoadedHop, subject: str, passing: Traffic, costs: Sequence[Estimate], slopes: bool) -> bool:
-        """Whether the cost of bytes is missing; notes that, and what is extrapolated."""
-        at_least = False
-        if any(cost.no_slope for cost in costs) and not slopes:
-            self.notes.lacks(Lack.BYTES, subject, hop.service)
-            at_least = True
-        if passing.unsized:
-            for index in hop.calls:
-                call = self.program.calls[index]
-                if call.size is None:
-                    self.notes.lacks(Lack.SIZE, f"{call.source} -> {call.destination}", hop.service)
-            at_least = True
-        if any(cost.rate_outside for cost in costs):
-            self.notes.extrapolates("rate", subject, hop.service)
-        if any(cost.size_outside for cost in costs):
-            self.notes.extrapolates("size", subject, hop.service)
-        return at_least
-
-    # ---- latency ----
-
     def _hop(
         self,
         hop: LoadedHop,
@@ -243,9 +125,9 @@ class _Model:
     ) -> HopOverhead:
         """`rate` is that of the whole sidecar; None if one of its calls has none."""
         parts = self.prices.hops.get(hop.port.protocol, ())
-        added_by = None if saturated else self._latencies(hop, parts, rate)
-        calls = tuple(CallLatency(index, self._of_call(hop, index, added_by)) for index in hop.calls)
-        weights = _weights(self.program, hop.calls)
+        added_by = None if saturated else self.latency.of_hop(hop, parts, rate)
+        calls = tuple(CallLatency(index, self.latency.of_call(hop, index, added_by)) for index in hop.calls)
+        weights = weights_of(self.program, hop.calls)
         bases = [] if added_by is None else [added_by.base[self.program.calls[index].size] for index in hop.calls]
         shared = tuple(
             PartShare(part.name, cpu, _mean_part([each.parts[at] for each in bases], weights))
@@ -263,86 +145,16 @@ class _Model:
             hop.port.protocol,
             passing.rate,
             base.whole,
-            self._together(hop, base.whole, components),
+            self.cpu.together(hop, base.whole, components),
             mean_whole([each.latency for each in calls], weights),
             shared,
             shares,
             calls,
         )
 
-    def _latencies(self, hop: LoadedHop, parts: Sequence[PartFunctions], rate: Fraction | None) -> _Latencies:
-        sizes = dict.fromkeys(self.program.calls[index].size for index in hop.calls)
-        return _Latencies(
-            {size: self._base_latency(hop, parts, rate, size) for size in sizes},
-            [{size: self._component_latency(hop, each, rate, size) for size in sizes} for each in hop.enforced],
-            [frozenset(each.calls) for each in hop.enforced],
-        )
-
-    def _of_call(self, hop: LoadedHop, index: int, found: _Latencies | None) -> Whole | None:
-        if found is None:
-            return None
-        size = self.program.calls[index].size
-        met = (
-            by_size[size] if index in scope else ZERO
-            for by_size, scope in zip(found.policies, found.scopes, strict=True)
-        )
-        return self._together(hop, found.base[size].whole, met)
-
-    def _together(self, hop: LoadedHop, base: Whole | None, policies: Iterable[Whole | None]) -> Whole:
-        """The base and all policies of a hop. Policies with one figure share its error; others are independent."""
-        by_figure: dict[int, Whole | None] = {}
-        for enforced, found in zip(hop.enforced, policies, strict=True):
-            key = id(self.prices.component(enforced.policy, hop.port.protocol, hop.side))
-            by_figure[key] = added((by_figure[key], found)) if key in by_figure else found
-        return independently_added((base, *by_figure.values()))
-
     def _share(self, hop: LoadedHop, enforced: Enforced, cpu: Whole | None, latency: Whole | None) -> ComponentShare:
         kind = enforced.policy.kind
         return ComponentShare(enforced.policy.name, kind.component, cpu, latency, self._policy_memory(hop, enforced))
-
-    def _base_latency(
-        self, hop: LoadedHop, parts: Sequence[PartFunctions], rate: Fraction | None, size: int | None
-    ) -> Base:
-        # Latency falls as the rate of the sidecar rises, so the rates that are known give no bound.
-        if not parts or (rate is None and any(_depends_on_rate(part) for part in parts)):
-            return Base(None, (None,) * len(parts))
-        subject = f"{hop.port.protocol} hop"
-        found = [latency_of(part, rate, size) for part in parts]
-        at_least = self._parts_complete(hop, parts, found, LATENCY)
-        known = [each for each in found if each is not None]
-        slopes = self.prices.slope_known(hop.port.protocol, LATENCY)
-        at_least = self._outside(hop, subject, known, slopes, size) or at_least
-        base = whole(total(each.amount for each in known), _NANO_OF_MICRO, at_least=at_least)
-        rounded = iter(shares(base.value, [each.amount for each in known], _NANO_OF_MICRO))
-        return Base(base, tuple(None if each is None else next(rounded) for each in found))
-
-    def _component_latency(
-        self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None, size: int | None
-    ) -> Whole | None:
-        policy = enforced.policy
-        cost = self.prices.component(policy, hop.port.protocol, hop.side)
-        if cost is None:
-            return None
-        subject = _subject(policy.kind.component, policy.kind.name, hop.port.protocol)
-        part = self.prices.functions(cost)
-        if rate is None and _depends_on_rate(part):
-            return None
-        found = latency_of(part, rate, size)
-        if self._complete(hop, Lack.COMPONENT, subject, found, LATENCY) or found is None:
-            return None
-        at_least = self._outside(hop, subject, [found], not found.no_slope, size) or cost.floor
-        return whole(found.amount, _NANO_OF_MICRO, at_least=at_least)
-
-    def _outside(self, hop: LoadedHop, subject: str, found: Sequence[Estimate], slopes: bool, size: int | None) -> bool:
-        """Whether the latency of bytes is missing; notes that, and what is extrapolated."""
-        if any(each.rate_outside for each in found):
-            self.notes.extrapolates("rate", subject, hop.service)
-        if any(each.size_outside for each in found):
-            self.notes.extrapolates("size", subject, hop.service)
-        if any(each.no_slope for each in found) and not slopes:
-            self.notes.lacks(Lack.BYTES, subject, hop.service)
-            return True
-        return size is None
 
     # ---- memory ----
 
@@ -364,34 +176,6 @@ class _Model:
         return self._figure(own or self.profile.sidecar.memory_policy, Lack.MEMORY, service, service.replicas)
 
 
-def connections(program: Program, hop: LoadedHop) -> int:
-    """Connections of callers to all replicas, one for each replica of a caller: the fewest that there are."""
-    sources = [program.calls[index].source for index in hop.calls]
-    return sum(program.services[name].replicas if name in program.services else 1 for name in sources)
-
-
-def _subject(component: str | None, kind: str, protocol: Protocol) -> str:
-    return f"{component or f'kind {kind}'} ({protocol})"
-
-
-def _depends_on_rate(part: PartFunctions) -> bool:
-    found = part.functions[LATENCY]
-    return found is not None and found.depends_on_rate
-
-
-@cache
-def exact_rate(rate: float) -> Fraction:
-    """The shortest decimal of a rate: 6/m is 0.1, and not the binary fraction next to it."""
-    return Fraction(repr(rate))
-
-
-def _weights(program: Program, calls: Iterable[int]) -> list[int]:
-    """Rates as whole weights; a call without a rate counts as 1/s."""
-    rates = [Fraction(1) if (rate := program.calls[index].rate) is None else exact_rate(rate) for index in calls]
-    over = lcm(*(rate.denominator for rate in rates))
-    return [rate.numerator * (over // rate.denominator) for rate in rates]
-
-
 def _mean_part(values: Sequence[int | None], weights: Sequence[int]) -> int | None:
     known = [value for value in values if value is not None]
     return mean(known, weights) if known and len(known) == len(values) else None
@@ -400,4 +184,4 @@ def _mean_part(values: Sequence[int | None], weights: Sequence[int]) -> int | No
 def _of_scope(program: Program, enforced: Enforced, by_size: Mapping[int | None, Whole | None]) -> Whole | None:
     """What a policy adds to a request in its scope, on average over its calls."""
     calls = [index for index in enforced.calls if program.calls[index].size in by_size]
-    return mean_whole([by_size[program.calls[index].size] for index in calls], _weights(program, calls))
+    return mean_whole([by_size[program.calls[index].size] for index in calls], weights_of(program, calls))

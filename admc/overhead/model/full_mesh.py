@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from admc.overhead.model.estimate import connections, traffic
 from admc.overhead.model.layout import LoadedHop, can_host, of_full_mesh
 from admc.overhead.model.overhead import Totals
-from admc.overhead.model.prices import Prices, Traffic
+from admc.overhead.model.prices import PartFunctions, Prices, Traffic
+from admc.overhead.model.traffic import connections, traffic
 from admc.overhead.profiles.amounts import NANO, Whole, added, whole
 from admc.overhead.profiles.law import Amount, Function, amount, independent, total
 from admc.overhead.profiles.profile import CPU, LATENCY, Figure, Profile
@@ -65,7 +65,9 @@ class _Sidecars:
         cpu = added((idle, self._requests(CPU, hops, together, rate, NANO)))
         limit = self.profile.saturation
         saturated = limit is not None and cpu.value > Fraction(limit) * service.replicas * NANO
-        latency = None if saturated else self._requests(LATENCY, hops, together, rate, 1000)
+        # Latency falls as the rate rises, so the rates that are known give no bound.
+        known = None if any(each.unrated for each in together.values()) else rate
+        latency = None if saturated else self._requests(LATENCY, hops, together, known, 1000)
         memory = self._memory(service, hops)
         return Totals(service.replicas, len(hops), cpu, memory, added((latency,)), service.replicas if saturated else 0)
 
@@ -77,17 +79,24 @@ class _Sidecars:
         rate: Fraction | None,
         factor: int,
     ) -> Whole:
-        """The cost of all requests in a second, at hops and by policies: nano-cores, or nanoseconds."""
+        """The cost of all requests in a second, at hops and by policies: nano-cores, or nanoseconds.
+
+        Without a rate, a latency that depends on it is missing."""
         amounts: dict[int, list[Amount]] = {}
         at_least = False
         for protocol, row in together.items():
             at_least = at_least or not self.prices.complete(protocol, quantity)
             base = amounts.setdefault(id(protocol), [])
-            at_least = self._add(base, self.prices.whole_hops.get((protocol, quantity)), row, rate) or at_least
+            function = self.prices.whole_hops.get((protocol, quantity))
+            if _unknown(quantity, rate, self.prices.hops.get(protocol, ())):
+                function = None
+            at_least = self._add(base, function, row, rate) or at_least
         for hop in hops:
             for enforced in hop.enforced:
                 cost = self.prices.component(enforced.policy, hop.port.protocol, hop.side)
-                function = None if cost is None else self.prices.functions(cost).functions[quantity]
+                part = None if cost is None else self.prices.functions(cost)
+                unknown = part is None or _unknown(quantity, rate, [part])
+                function = None if part is None or unknown else part.functions[quantity]
                 row = traffic(self.program, enforced.calls)
                 at_least = at_least or cost is None or cost.floor
                 at_least = self._add(amounts.setdefault(id(cost), []), function, row, rate) or at_least
@@ -123,6 +132,10 @@ class _Sidecars:
     @staticmethod
     def _figure(figure: Figure | None, factor: int) -> Whole | None:
         return None if figure is None else whole(amount(figure), factor)
+
+
+def _unknown(quantity: str, rate: Fraction | None, parts: Iterable[PartFunctions]) -> bool:
+    return quantity == LATENCY and rate is None and any(part.depends_on_rate(quantity) for part in parts)
 
 
 def _together(rows: Sequence[Traffic]) -> Traffic:

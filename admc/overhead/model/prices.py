@@ -35,6 +35,10 @@ class PartFunctions(NamedTuple):
     name: str
     functions: Mapping[str, Function | None]
 
+    def depends_on_rate(self, quantity: str) -> bool:
+        found = self.functions[quantity]
+        return found is not None and found.depends_on_rate
+
 
 class Prices:
     def __init__(self, profile: Profile) -> None:

@@ -85,10 +85,7 @@ class _Reader(Fields):
         if node is None or node.value == Decimal(SCHEMA_VERSION):
             return True
         newer = isinstance(node.value, Decimal) and node.value > SCHEMA_VERSION
-        said = f"this admc reads {SCHEMA_VERSION}"
-        message = (
-            f"this price list has schema version {shown(node)}, and {said}" if newer else f"{said}, not {shown(node)}"
-        )
+        message = f"this price list has schema version {shown(node)}, and this admc reads {SCHEMA_VERSION}"
         self.error(CODE, message, node.span, "use the newer admc" if newer else f"write `{SCHEMA_VERSION}`")
         return False
 

@@ -237,16 +237,17 @@ def _fill(machine: _Machine, values: list[object]) -> None:
         found[machine.key(key)] = value
 
 
-def _put(machine: _Machine, argument: object) -> None:
-    machine.memo[int(str(argument))] = machine.top()
+def _put(machine: _Machine, argument: int) -> None:
+    # The disassembler reads the digits `00` and `01` as truth values.
+    machine.memo[int(argument)] = machine.top()
 
 
 def _memoize(machine: _Machine, _argument: object) -> None:
     machine.memo[len(machine.memo)] = machine.top()
 
 
-def _get(machine: _Machine, argument: object) -> None:
-    number = int(str(argument))
+def _get(machine: _Machine, argument: int) -> None:
+    number = int(argument)
     if number not in machine.memo:
         raise machine.error("it refers to a value that it does not have")
     machine.push(machine.memo[number])

@@ -36,6 +36,8 @@ MAX_LINES: Final = 200_000
 MAX_CELL: Final = 500
 MAX_RATES: Final = 100
 """Most rates of one arm, as of one law in a profile."""
+MAX_SIZES: Final = 100
+"""Most sizes of one arm: a straight line over the sizes is drawn in each turn."""
 MAX_ARMS: Final = 1000
 """Most arms, counted for each protocol."""
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,12})?")
@@ -79,26 +81,25 @@ def read_runs(source: SourceText, diagnostics: Diagnostics) -> tuple[Run, ...] |
     """The runs of a file, or None after errors."""
     before = diagnostics.errors
     found = []
-    rates: dict[tuple[Arm, Protocol | None], set[Decimal | None]] = {}
+    measured: dict[tuple[Arm, Protocol | None], tuple[set[Decimal | None], set[Decimal | None]]] = {}
     for span, cells in _lines(source, diagnostics):
         try:
             run = _run(cells, span)
         except _WrongError as wrong:
             diagnostics.error(_CODE, wrong.message, span, hint=wrong.hint)
             continue
-        measured = rates.setdefault((run.arm, run.protocol), set())
-        measured.add(run.rate)
-        if len(measured) > MAX_RATES:
-            diagnostics.error(
-                _CODE,
-                f"the arm `{run.arm.name[:60]}` has more than {MAX_RATES} rates",
-                span,
-                hint="measure each arm at a few rates, such as five, in many turns",
-            )
-            return None
-        if len(rates) > MAX_ARMS:
+        rates, sizes = measured.setdefault((run.arm, run.protocol), (set(), set()))
+        rates.add(run.rate)
+        sizes.add(run.size)
+        if len(measured) > MAX_ARMS:
             diagnostics.error(_CODE, f"the file has more than {MAX_ARMS:,} arms", span)
             return None
+        for what, values, most in (("rates", rates, MAX_RATES), ("sizes", sizes, MAX_SIZES)):
+            if len(values) > most:
+                message = f"the arm `{run.arm.name[:60]}` has more than {most} {what}"
+                hint = f"measure each arm at a few {what}, such as five, in many turns"
+                diagnostics.error(_CODE, message, span, hint=hint)
+                return None
         found.append(run)
     if not found and diagnostics.errors == before:
         diagnostics.error(_CODE, f"`{source.path}` has no run", Span(source, 0, 0))

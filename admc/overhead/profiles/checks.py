@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from admc.overhead.profiles.law import Function, function, total
 from admc.overhead.profiles.profile import CPU, QUANTITIES, ComponentCost, HopCost, Law, Sizes, law
+
+MAX_RATES: Final = 100
+"""Most rates of one law, and of all parts of a hop together: their sum has a figure at each."""
 
 
 class Problem(NamedTuple):
@@ -53,6 +56,9 @@ def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None)
         return Problem("ADM862", f"{what} has a cost of each byte, but no sizes", "give `sizes`")
     functions = [function(quantity, found, sizes) for found in laws]
     rates = _rates(functions)
+    if len(rates) > MAX_RATES:
+        hint = "give the figures of all parts at the same rates"
+        return Problem("ADM862", f"the {_noun(quantity)} of {what} has more than {MAX_RATES} rates", hint)
     smallest = None if sizes is None else int(sizes.low)
     costs = [[each.estimate(rate, smallest).amount for each in functions] for rate in rates]
     if any(amount.value < 0 for amounts in costs for amount in amounts):

@@ -12,6 +12,7 @@ from typing import Final
 from admc.overhead.profiles.json_text import Node
 from admc.overhead.profiles.profile import Figure
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.json_type import described
 from dsl.text import Span
 
 MAX_MAGNITUDE: Final = 18
@@ -156,13 +157,4 @@ class Fields:
 
 def shown(node: Node) -> str:
     """What stands at a place, for a message."""
-    value = node.value
-    if value is None:
-        return "`null`"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, str):
-        return f'`"{value[:40]}"`'
-    if isinstance(value, dict):
-        return "an object"
-    return "a list" if isinstance(value, list) else f"`{node.span.text[:40]}`"
+    return described(node.value, node.span.text)

@@ -20,6 +20,8 @@ MAX_VALUES: Final = 100_000
 MAX_DIGITS: Final = 40
 MAX_EXPONENT: Final = 9999
 """Decimals have a largest exponent, too; a figure of a profile is far below this one."""
+BYTE_ORDER_MARK: Final = "\ufeff"
+"""Some editors begin a file with it."""
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE](?P<exponent>[+-]?[0-9]+))?")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
@@ -53,7 +55,7 @@ class _Parser:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self.text = source.text
-        self.at = 0
+        self.at = len(BYTE_ORDER_MARK) if source.text.startswith(BYTE_ORDER_MARK) else 0
         self.values = 0
 
     def document(self) -> Node:

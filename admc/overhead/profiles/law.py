@@ -218,7 +218,7 @@ class Function(NamedTuple):
 
     @property
     def depends_on_rate(self) -> bool:
-        return len(self.base.steps) > 1
+        return any(len(line.steps) > 1 for line in (self.base, self.slope) if line is not None)
 
     def estimate(self, rate: Fraction | None, size: int | None) -> Estimate:
         """One request. Without a rate the first knot stands; without a size the reference size does."""

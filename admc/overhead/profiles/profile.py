@@ -105,7 +105,7 @@ class ComponentCost(NamedTuple):
     side: Side | None
     kind: str | None
     arguments: tuple[tuple[str, str], ...]
-    """Parameters and their values as a program writes them; a file stands as `sha256:DIGEST`. By parameter."""
+    """Parameters and their values as `vocabulary.written` has them; a file stands as `sha256:DIGEST`. By parameter."""
     floor: bool
     """The component costs at least this: a script or a module that does nothing was measured."""
     sizes: Sizes | None

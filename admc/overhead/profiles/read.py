@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from admc.overhead.profiles import checks
-from admc.overhead.profiles.fields import NAME, SHAPE, shown
+from admc.overhead.profiles.fields import FIGURE, NAME, SHAPE, shown
 from admc.overhead.profiles.json_text import JsonError, Node, parse
 from admc.overhead.profiles.profile import (
     SCHEMA_VERSION,
@@ -30,10 +30,11 @@ from admc.overhead.profiles.profile import (
     component_order,
 )
 from admc.overhead.profiles.read_laws import LawFields
-from admc.overhead.profiles.vocabulary import kinds_of_component, known_components
+from admc.overhead.profiles.vocabulary import kinds_of_component, known_components, read_argument
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.program import Protocol, Side
 from dsl.text import SourceText
+from dsl.units import BadNumber
 
 MAX_PARTS: Final = 64
 MAX_COMPONENTS: Final = 2000
@@ -342,5 +343,11 @@ class _Reader(LawFields):
             elif kinds and value is not None and parameters[name].items and value not in parameters[name].items:
                 self.word(given, f"value of `{name}`", parameters[name].items)
             elif value is not None:
-                found.append((name, value))
+                number = read_argument(value, parameters[name]) if kinds else value
+                if isinstance(number, BadNumber):
+                    self.error(
+                        FIGURE, f"the argument `{name}` cannot be used: {number.message}", given.span, number.hint
+                    )
+                else:
+                    found.append((name, number))
         return tuple(sorted(found))

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from admc.overhead.profiles.checks import Problem
+from admc.overhead.profiles.checks import MAX_RATES, Problem
 from admc.overhead.profiles.fields import FIGURE, SHAPE, Fields
 from admc.overhead.profiles.json_text import Node
 from admc.overhead.profiles.profile import Curve, Figure, Knot, Law, Sizes
 from dsl.text import Span
-
-MAX_KNOTS: Final = 100
 
 
 class LawFields(Fields):
@@ -43,7 +39,7 @@ class LawFields(Fields):
         return Law(base, slope) if base else None
 
     def curve(self, node: Node, what: str) -> Curve:
-        entries = self.array(node, what, MAX_KNOTS)
+        entries = self.array(node, what, MAX_RATES)
         if entries == []:
             self.error(SHAPE, f"{what} has at least one figure", node.span, "write `null` where nothing was measured")
         found: list[Knot] = []

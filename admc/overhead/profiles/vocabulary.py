@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Final
 
-from dsl.program import FileArgument, Kind, Value
+from dsl import units
+from dsl.program import FileArgument, Kind, ParameterType, Value
+
+_NUMBERS: Final[Mapping[str, Callable[[str], float | units.BadNumber]]] = {
+    "int": units.integer,
+    "float": units.decimal,
+    "duration": units.duration,
+    "size": units.size,
+    "percent": units.percent,
+}
+"""By the name of a parameter's type."""
 
 
 @cache
@@ -45,3 +56,19 @@ def written(value: Value) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
     return "none" if value is None else str(value)
+
+
+def read_argument(text: str, of: ParameterType) -> str | units.BadNumber:
+    """The same for an argument as a program writes it: `10ms` is `10000`. A number without a unit is in microseconds,
+    bytes or per cent.
+
+    >>> duration, percent = ParameterType("duration"), ParameterType("percent")
+    >>> read_argument("10ms", duration), read_argument("10000", duration), read_argument("12.50%", percent)
+    ('10000', '10000', '12.5')
+    """
+    reader = _NUMBERS.get(of.name)
+    if reader is None:
+        return text
+    plain = of.name in units.NAMES and units.found_number(text) == text
+    value = units.decimal(text, low=0) if plain else reader(text)
+    return value if isinstance(value, units.BadNumber) else written(value)

@@ -10,7 +10,7 @@ from admc.overhead.model.layout import Layout, LoadedHop
 from admc.overhead.model.overhead import Overhead
 from admc.overhead.model.prices import PartFunctions, Prices
 from admc.overhead.profiles.amounts import Whole, added
-from admc.overhead.profiles.law import ONE, Amount, total
+from admc.overhead.profiles.law import ONE, Amount, independent, total
 from admc.overhead.profiles.profile import CPU
 from dsl.program import Program
 
@@ -29,7 +29,7 @@ def call_costs(
 ) -> Mapping[int, CallCost]:
     """For some calls, by index. `overhead` is the estimate of `layout`, perhaps with more ADMs."""
     latencies: dict[int, list[Whole | None]] = {index: [] for index in calls}
-    cpu: dict[int, list[Amount | None]] = {index: [] for index in latencies}
+    cpu: dict[int, list[_Cpu]] = {index: [] for index in latencies}
     adms = {adm.service: adm for adm in overhead.adms}
     for service, hops in layout.items():
         adm = adms[service]
@@ -39,36 +39,43 @@ def call_costs(
             for index, latency in estimated.calls:
                 if index in latencies:
                     latencies[index].append(latency)
-                    cpu[index] += _cpu(program, prices, hop, index, rate)
+                    cpu[index].append(_cpu(program, prices, hop, index, rate))
     return {
         index: CallCost(
             added(latencies[index]),
-            total((Amount.of(0, 0, 0), *(each for each in cpu[index] if each is not None))),
-            None in cpu[index],
+            total((Amount.of(0, 0, 0), *(each.known for each in cpu[index]))),
+            any(each.at_least for each in cpu[index]),
         )
         for index in latencies
     }
 
 
-def _cpu(
-    program: Program, prices: Prices, hop: LoadedHop, index: int, rate: Fraction | None
-) -> Iterable[Amount | None]:
-    """CPU of one request at one hop, by part and policy; None for each figure that is missing."""
+class _Cpu(NamedTuple):
+    known: Amount
+    at_least: bool
+
+
+def _cpu(program: Program, prices: Prices, hop: LoadedHop, index: int, rate: Fraction | None) -> _Cpu:
+    """CPU of one request at one hop. Policies with one figure share its error, as the parts of a hop share theirs;
+    errors of different figures are independent."""
     size = program.calls[index].size
     protocol = hop.port.protocol
     parts = prices.hops.get(protocol)
-    if size is None or parts is None:
-        yield None
+    figures: dict[int, list[Amount | None]] = {}
+    base = figures.setdefault(id(hop), [None] if size is None or parts is None else [])
     slopes = parts is not None and prices.slope_known(protocol, CPU)
     for part in parts or ():
-        yield from _part(part, rate, size, slopes=slopes)
+        base += _part(part, rate, size, slopes=slopes)
     for enforced in hop.enforced:
         if index in enforced.calls:
             cost = prices.component(enforced.policy, protocol, hop.side)
+            found = figures.setdefault(id(cost), [])
             if cost is None or cost.floor:
-                yield None
+                found.append(None)
             if cost is not None:
-                yield from _part(prices.functions(cost), rate, size, slopes=False)
+                found += _part(prices.functions(cost), rate, size, slopes=False)
+    known = (total(each for each in found if each is not None) for found in figures.values())
+    return _Cpu(independent(known), any(None in found for found in figures.values()))
 
 
 def _part(part: PartFunctions, rate: Fraction | None, size: int | None, *, slopes: bool) -> Iterable[Amount | None]:

@@ -6,7 +6,7 @@ The columns of 2021 (`rpcid`) and of 2022 (`rpc_id`) are taken; others of the fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,28 +40,46 @@ MAX_ROW_GROUP: Final = 1 << 30
 """Most bytes of a row group, uncompressed."""
 _ROW: Final = re.compile(r"[Rr]ow #([0-9]+)")
 _CELLS: Final = re.compile(r"Expected ([0-9]+) columns, got ([0-9]+)")
+_CELL: Final = re.compile(r"In CSV column #([0-9]+): .*?(?:invalid value '(.*)'|(invalid UTF8 data))")
 
 
 def csv_batches(path: Path) -> Iterator[Batch]:
     arrow = _arrow("pyarrow.csv", path)
-    names = _chosen(path, _header(path))
-    text = arrow.dictionary(arrow.int32(), arrow.string())
-    types = {names[each]: text if each in TEXTS else arrow.float64() for each in COLUMNS}
+    header = _header(path)
+    names = _chosen(path, header)
     try:
-        reader = arrow.csv.open_csv(
-            path,
-            read_options=arrow.csv.ReadOptions(block_size=BLOCK),
-            convert_options=arrow.csv.ConvertOptions(column_types=types, include_columns=list(names.values())),
-        )
-        with reader:
+        with _opened(arrow, path, names) as reader:
             first = 1
             for batch in reader:
                 yield _batch(path, first, batch, names)
                 first += batch.num_rows
     except arrow.ArrowInvalid as error:
-        raise unreadable(path, _cause(error), "docs/traces.md has the columns") from error
+        placed = _with_its_row(arrow, path, names) or error
+        raise unreadable(path, _cause(placed, header), "docs/traces.md has the columns") from error
     except (OSError, arrow.ArrowException) as error:
         raise unreadable(path, _cause(error)) from error
+
+
+def _opened(arrow: Any, path: Path, names: Mapping[str, str], *, threads: bool = True) -> Any:
+    text = arrow.dictionary(arrow.int32(), arrow.string())
+    types = {names[each]: text if each in TEXTS else arrow.float64() for each in COLUMNS}
+    return arrow.csv.open_csv(
+        path,
+        read_options=arrow.csv.ReadOptions(block_size=BLOCK, use_threads=threads),
+        convert_options=arrow.csv.ConvertOptions(column_types=types, include_columns=list(names.values())),
+    )
+
+
+def _with_its_row(arrow: Any, path: Path, names: Mapping[str, str]) -> Exception | None:
+    """The error of a file that cannot be read, once more: pyarrow knows the row if it reads with one thread."""
+    try:
+        with _opened(arrow, path, names, threads=False) as reader:
+            for _ in reader:
+                pass
+    except (OSError, arrow.ArrowException) as error:
+        found: Exception = error
+        return found
+    return None
 
 
 def parquet_batches(path: Path) -> Iterator[Batch]:
@@ -73,6 +91,10 @@ def parquet_batches(path: Path) -> Iterator[Batch]:
                 if metadata.row_group(group).total_byte_size > MAX_ROW_GROUP:
                     raise unreadable(path, f"row group {group + 1} has more than {MAX_ROW_GROUP:,} bytes")
             names = _chosen(path, file.schema_arrow.names)
+            for column, name in names.items():
+                kind = file.schema_arrow.field(name).type
+                if arrow.types.is_nested(kind):
+                    raise unreadable(path, f"the column `{column}` holds {kind}, and not single values")
         texts = [names[each] for each in TEXTS]
         with arrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
             first = 1
@@ -106,7 +128,7 @@ def _header(path: Path) -> list[str]:
         raise unreadable(path, (error.strerror or "the system refused").lower()) from error
     if not newline:
         raise unreadable(path, "it has no row, or its first line is too long")
-    return [name.strip().strip('"') for name in line.decode("utf-8", "replace").rstrip("\r").split(",")]
+    return [name.strip().strip('"') for name in line.decode("utf-8-sig", "replace").rstrip("\r").split(",")]
 
 
 def _chosen(path: Path, header: list[str]) -> dict[str, str]:
@@ -159,11 +181,14 @@ def _numbers(path: Path, name: str, column: Any) -> NDArray[np.float64]:
     return found
 
 
-def _cause(error: Exception) -> str:
-    """What pyarrow says, in one line."""
+def _cause(error: Exception, header: Sequence[str] = ()) -> str:
+    """What pyarrow says, in one line. It counts the header as the first row."""
     said = " ".join(str(error).split())
-    row, cells = _ROW.search(said), _CELLS.search(said)
-    place = f"row {row[1]}" if row else "a row"
+    row, cells, cell = _ROW.search(said), _CELLS.search(said), _CELL.search(said)
+    place = f"row {int(row[1]) - 1}" if row else "a row"
     if cells:
         return f"{place} has {cells[2]} cells, and the header has {cells[1]}"
+    if cell and int(cell[1]) < len(header):
+        held = f"`{cell[2][:60]}`, and not a number" if cell[2] is not None else "text that is not UTF-8"
+        return f"{place}: the column `{header[int(cell[1])]}` holds {held}"
     return f"{place}: {said[:300]}" if row else said[:300]

@@ -18,7 +18,9 @@ from dsl.program import Program
 OUTSIDE: Final = "internet"
 """The caller of a first call whose caller is not recorded, where there is no program to ask."""
 UNRECORDED: Final = frozenset({"", "(?)", "UNKNOWN", "UNAVAILABLE", "USER", "nan", "NAN"})
-"""What Alibaba's traces write for a caller that is not recorded, or is outside."""
+"""What Alibaba's traces write for a caller that is not recorded, or is outside. A callee of such a name is unknown."""
+NAMELESS: Final = "(no name)"
+"""Stands in messages for a callee without a name."""
 MAX_NAMES: Final = 100_000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
 _LONGEST: Final = 200
@@ -64,7 +66,7 @@ class Directory:
 
     def knows(self, name: str) -> bool:
         """Whether a name is that of a service or an external."""
-        return name in self._parties if self._program is not None else _allowed(name)
+        return name in self._parties if self._program is not None else _allowed(name) and name not in UNRECORDED
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,7 +92,7 @@ class Directory:
 
     def _new(self, source: str, destination: str) -> int:
         source = OUTSIDE if source in UNRECORDED else source
-        if not _allowed(source) or not _allowed(destination) or len(self._parties) >= MAX_NAMES:
+        if not _allowed(source) or not self.knows(destination) or len(self._parties) >= MAX_NAMES:
             return -1 - Reason.UNKNOWN_SERVICE
         known = self._by_pair.get((source, destination))
         if known:
@@ -105,7 +107,7 @@ class Directory:
         """Note the name by which calls of a negative code are dropped."""
         if code == -1 - Reason.UNKNOWN_SERVICE:
             unknown = destination if not self.knows(destination) else source
-            self._drops.name(Reason.UNKNOWN_SERVICE, unknown, count)
+            self._drops.name(Reason.UNKNOWN_SERVICE, unknown or NAMELESS, count)
         elif code < 0:
             self._drops.name(Reason(-1 - code), f"{source or '(not recorded)'} -> {destination}", count)
 

@@ -11,17 +11,18 @@ from typing import Final, NamedTuple
 class Reason(IntEnum):
     """Why a tree is dropped. If a tree has several, the first in this order counts."""
 
-    NO_ROOT = 0
-    TWO_ROOTS = 1
-    CYCLE = 2
-    CUT_OFF = 3
-    IDS = 4
-    TOO_LARGE = 5
-    UNKNOWN_SERVICE = 6
-    UNDECLARED_CALL = 7
-    UNCLEAR_CALL = 8
-    CLOCK = 9
-    RARE = 10
+    UNUSABLE = 0
+    NO_ROOT = 1
+    TWO_ROOTS = 2
+    CYCLE = 3
+    CUT_OFF = 4
+    IDS = 5
+    TOO_LARGE = 6
+    UNKNOWN_SERVICE = 7
+    UNDECLARED_CALL = 8
+    UNCLEAR_CALL = 9
+    CLOCK = 10
+    RARE = 11
 
 
 class Text(NamedTuple):
@@ -35,6 +36,11 @@ TEXTS: Final = {
         "ADM892",
         "the trace is beyond the limits of size, depth or time",
         "a trace has at most 100,000 calls, 200 levels and one hour",
+    ),
+    Reason.UNUSABLE: Text(
+        "ADM893",
+        "the trace has a row or span that cannot be used",
+        "what it called is not known, so the trace is not whole; each needs an id and its times",
     ),
     Reason.NO_ROOT: Text(
         "ADM883", "the first call of the trace is missing", "a trace begins with the call from outside"
@@ -102,7 +108,7 @@ class Drops:
         self.duplicates = 0
         """Rows or spans that stand twice; one of them is taken."""
         self.malformed = 0
-        """Rows or spans without a trace, an id or a time."""
+        """Rows or spans without a usable trace, id or time. Their traces, if known, are dropped."""
         self.first_malformed = ""
 
     def add(self, reason: Reason, trees: int, calls: int, first: Callable[[], Place | None]) -> None:

@@ -84,9 +84,11 @@ def runs_back(linked: Linked) -> Flags:
 
 
 def too_long(linked: Linked) -> Flags:
+    """For each call: whether it takes longer than a request may, or begins so long after its caller was called."""
     most = MAX_NANOSECONDS // linked.tick
-    root = np.maximum(linked.parent, 0)
-    found: Flags = np.abs(linked.start - linked.inner_start[root]) > most
+    child = linked.parent >= 0
+    parent = np.maximum(linked.parent, 0)
+    found: Flags = child & (np.abs(linked.start - linked.inner_start[parent]) > most)
     found |= (linked.end - linked.start) > most
     found |= (linked.inner_end - linked.inner_start) > most
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from admc.overhead.traces.json_input import entries, text, whole
+from admc.overhead.traces.json_input import entries, parent_id, text, whole
 from admc.overhead.traces.otlp import PEERS
 from admc.overhead.traces.spans import Kind, Span
 
@@ -52,5 +52,5 @@ def _parent(span: dict[str, Any], trace: str) -> tuple[str, bool]:
     for kind in ("CHILD_OF", "FOLLOWS_FROM"):
         for each in references:
             if each.get("refType") == kind:
-                return text(each.get("spanID")), kind == "FOLLOWS_FROM"
-    return text(span.get("parentSpanID")), False
+                return parent_id(each.get("spanID")), kind == "FOLLOWS_FROM"
+    return parent_id(span.get("parentSpanID")), False

@@ -6,6 +6,7 @@ The parser keeps no place of a value, so an error names the line of the document
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -16,6 +17,9 @@ from admc.overhead.traces.failures import unreadable
 MAX_FILE: Final = 2_000_000_000
 MAX_DOCUMENT: Final = 100_000_000
 """Most bytes of one document: in a file with one a line, of a line."""
+
+NO_SPAN: Final = "0" * 16
+"""An id that no span can have, by the specifications of OpenTelemetry and of W3C's trace context."""
 
 
 def documents(path: Path) -> Iterator[tuple[int, Any]]:
@@ -30,6 +34,7 @@ def documents(path: Path) -> Iterator[tuple[int, Any]]:
 def _documents(path: Path, stream: Any) -> Iterator[tuple[int, Any]]:
     read = 0
     number = 0
+    begun = False
     while line := stream.readline(MAX_DOCUMENT + 1):
         number += 1
         read += len(line)
@@ -37,14 +42,17 @@ def _documents(path: Path, stream: Any) -> Iterator[tuple[int, Any]]:
             raise unreadable(path, f"it has more than {MAX_FILE:,} bytes")
         if len(line) > MAX_DOCUMENT:
             raise _too_long(path, number)
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
         if not line.strip():
             continue
-        if number == 1 and not _is_whole(line):
+        if not begun and not _is_whole(line):
             rest = stream.read(MAX_DOCUMENT + 1)
             if len(line) + len(rest) > MAX_DOCUMENT:
                 raise _too_long(path, number)
-            yield 1, _parsed(path, line + rest, 1)
+            yield number, _parsed(path, line + rest, number)
             return
+        begun = True
         yield number, _parsed(path, line, number)
 
 
@@ -83,6 +91,12 @@ def entries(value: Any, key: str) -> list[dict[str, Any]]:
     """The objects in the list `key` of an object; empty if there are none."""
     found = value.get(key) if isinstance(value, dict) else None
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def parent_id(value: Any) -> str:
+    """The id of a parent; empty if there is none, which some exporters write as zeros."""
+    found = text(value)
+    return "" if found == NO_SPAN else found
 
 
 def text(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from admc.overhead.traces.json_input import entries, text, whole
+from admc.overhead.traces.json_input import entries, parent_id, text, whole
 from admc.overhead.traces.spans import Kind, Span
 
 KEY: Final = "resourceSpans"
@@ -37,7 +37,7 @@ def _span(span: dict[str, Any], service: str) -> Span:
     return Span(
         text(span.get("traceId")),
         text(span.get("spanId")),
-        text(span.get("parentSpanId")),
+        parent_id(span.get("parentSpanId")),
         known,
         service,
         _attribute(span, PEERS) if known in (Kind.CLIENT, Kind.PRODUCER) else "",

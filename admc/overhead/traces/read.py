@@ -5,6 +5,7 @@ files -> Table (Alibaba), Spans (OpenTelemetry, Jaeger) -> [evaluated] -> one re
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +30,14 @@ from admc.overhead.traces.spans import Span, Spans, parts
 S = TypeVar("S")
 T = TypeVar("T")
 PARQUET: Final = b"PAR1"
+_UNREADABLE: Final = (
+    (b"\x1f\x8b", "it is compressed by gzip", "unpack it: `gunzip FILE`"),
+    (b"PK\x03\x04", "it is a zip archive", "unpack it: `unzip FILE`"),
+    (b"\x28\xb5\x2f\xfd", "it is compressed by zstd", "unpack it: `unzstd FILE`"),
+    (BOM_UTF16_LE, "its text is UTF-16", "write it as UTF-8"),
+    (BOM_UTF16_BE, "its text is UTF-16", "write it as UTF-8"),
+)
+"""How files begin that are common and not read."""
 WORKERS: Final = 2
 """Parts that are worked on at the same time; each needs some 300 MB."""
 _READERS: Final[dict[str, Callable[[Any], Iterator[Span]]]] = {otlp.KEY: otlp.spans, jaeger.KEY: jaeger.spans}
@@ -51,10 +60,13 @@ def evaluated(paths: Sequence[Path], directory: Directory, drops: Drops, work: C
 
 def _read(path: Path, table: Table, formats: dict[str, Spans], drops: Drops) -> None:
     begin = _beginning(path)
+    for signature, cause, hint in _UNREADABLE:
+        if begin.startswith(signature):
+            raise unreadable(path, cause, hint)
     if begin.startswith(PARQUET):
         for batch in parquet_batches(path):
             table.add(batch)
-    elif begin.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+    elif begin.lstrip(BOM_UTF8 + b" \t\r\n").startswith((b"{", b"[")):
         _read_json(path, formats, drops)
     else:
         for batch in csv_batches(path):
@@ -99,17 +111,20 @@ def _of_rows(table: Table, directory: Directory, drops: Drops, work: Callable[[L
     if not table.traces:
         return
     counts = table.counts()
-    large = np.flatnonzero(too_large(counts))
-    if len(large):
-        first = int(large[0])
-        drops.add(Reason.TOO_LARGE, len(large), int(counts[large].sum()) // 2, partial(table.place, first))
+    unusable = table.unusable()
+    large = too_large(counts) & ~unusable
+    for reason, left_out in ((Reason.UNUSABLE, unusable), (Reason.TOO_LARGE, large)):
+        numbers = np.flatnonzero(left_out)
+        if len(numbers):
+            # Caller and callee have a row of each call.
+            drops.add(reason, len(numbers), int(counts[numbers].sum()) // 2, partial(table.place, int(numbers[0])))
     ids = Ids(*table.paths.columns(), *directory.ends())
 
     def one(part: tuple[int, Rows]) -> tuple[int, Result, T | None]:
         result = link(part[1], part[0], ids)
         return part[0], result, work(result.linked) if len(result.traces) else None
 
-    for low, result, found in _in_order(one, table.parts(counts)):
+    for low, result, found in _in_order(one, table.parts(counts, unusable | large)):
         drops.duplicates += result.duplicates
         for reason in Reason:
             trees = np.flatnonzero(result.reasons == reason)

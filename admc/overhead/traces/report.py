@@ -12,18 +12,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from admc.exits import CommandError, Exit
+from admc.exits import CommandError, Exit, wrong_usage
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.layout import Layout, of_full_mesh, of_placement
 from admc.overhead.model.prices import Prices
 from admc.overhead.profiles.amounts import NANO, whole
 from admc.overhead.profiles.profile import Profile
 from admc.overhead.requests.calls import call_costs
-from admc.overhead.traces.directory import Directory
+from admc.overhead.traces.directory import NAMELESS, Directory
 from admc.overhead.traces.drops import TEXTS, Dropped, Drops, Reason
 from admc.overhead.traces.evaluate import longest_paths, sums
 from admc.overhead.traces.forest import Flags, Ints, Linked, forest
 from admc.overhead.traces.read import evaluated
+from admc.terminal import counted
 from dsl.diagnostics.diagnostic import Diagnostic, Severity, did_you_mean
 from dsl.program import Program
 from solver.placement import Placement
@@ -31,6 +32,8 @@ from solver.placement import Placement
 PERCENTILES: Final = (50, 90, 99)
 SHOWN: Final = 4
 """Names in a message."""
+MAX_COST: Final = 10_000 * NANO
+"""Most nanoseconds that are added to one call: the sum over the calls of a trace then fits into 64 bits."""
 
 
 class Distribution(NamedTuple):
@@ -131,11 +134,24 @@ def trace_report(
 def _costs(program: Program, layout: Layout, profile: Profile) -> _Costs:
     found = call_costs(program, layout, estimate(program, layout, profile), Prices(profile), range(len(program.calls)))
     rows = [found[index] for index in range(len(program.calls))]
+    latency, cpu = [row.latency.value for row in rows], [whole(row.cpu, NANO).value for row in rows]
+    for call, *added in zip(program.calls, latency, cpu, strict=True):
+        if max(added) > MAX_COST:
+            raise _too_expensive(f"{call.source} -> {call.destination}", profile)
     return _Costs(
-        np.array([row.latency.value for row in rows], np.int64),
-        np.array([whole(row.cpu, NANO).value for row in rows], np.int64),
+        np.array(latency, np.int64),
+        np.array(cpu, np.int64),
         np.array([row.latency.at_least for row in rows], np.bool_),
         np.array([row.cpu_at_least for row in rows], np.bool_),
+    )
+
+
+def _too_expensive(call: str, profile: Profile) -> CommandError:
+    return wrong_usage(
+        "ADM862",
+        f"by the profile `{profile.name}`, ADMs add more than {MAX_COST // NANO:,} s to one call `{call}`",
+        cause="sums over the calls of a trace would have more than 64 bits",
+        hint="look at the figures of the profile (`admc profile show`), and at the size of the call",
     )
 
 
@@ -182,15 +198,22 @@ def _distribution(values: Ints, at_least: bool) -> Distribution:
     return Distribution(
         tuple(int(ranked[-(-number * each // 100) - 1]) for each in PERCENTILES),
         int(ranked[-1]),
-        Fraction(int(ranked.sum()), number),
+        Fraction(_sum(ranked), number),
         at_least,
     )
+
+
+def _sum(values: Ints) -> int:
+    """Exact: the sum over millions of traces may have more than 64 bits, that of halves has not."""
+    half = 1 << 32
+    return int((values // half).sum()) * half + int((values % half).sum())
 
 
 def nothing_left(drops: Drops, directory: Directory) -> CommandError:
     """An error for each reason, after the one that says that no tree is left."""
     found = [_diagnostic(each, directory.names) for each in drops.all()]
-    skipped = f"{drops.malformed} rows or spans cannot be used; the first is {drops.first_malformed}"
+    unusable = counted(drops.malformed, "row or span", "rows or spans")
+    skipped = f"{unusable} cannot be used; the first is {drops.first_malformed}"
     hint = "docs/traces.md says what of a trace is needed"
     cause = skipped if drops.malformed else None if found else "the files have no call"
     return CommandError(
@@ -228,6 +251,8 @@ def names_of(dropped: Dropped) -> str | None:
 def suggestion(dropped: Dropped, known: Sequence[str]) -> str:
     """What to do, with a name that was meant."""
     if dropped.reason is Reason.UNKNOWN_SERVICE and dropped.names:
+        if dropped.names[0] == NAMELESS:
+            return "a span needs the name of its service, and that of a client without a callee's span `peer.service`"
         meant = did_you_mean(dropped.names[0], known)
         if meant:
             return meant

@@ -23,6 +23,7 @@ from admc.overhead.traces.report import Taken, nothing_left, summed_up
 from admc.overhead.traces.shapes import Sampled, Shape, merged, shapes_of
 from dsl.program import Program
 from dsl.requests import MAX_STEPS, MAX_TIMES
+from dsl.syntax.tokens import MAX_WORD
 
 MAX_REQUESTS: Final = 1000
 MAX_NESTING: Final = 60
@@ -104,15 +105,32 @@ def _named(
     shapes: Sequence[tuple[int, Step]], directory: Directory, each: Fraction | None
 ) -> tuple[ImportedRequest, ...]:
     """Named after the service that is called first, the most frequent first."""
-    callees = [directory.calls[root.call].destination for _, root in shapes]
-    several = Counter(callees)
+    names = _names([directory.calls[root.call].destination for _, root in shapes])
+    return tuple(
+        ImportedRequest(name, root, count, None if each is None else each * count)
+        for name, (count, root) in zip(names, shapes, strict=True)
+    )
+
+
+def _names(callees: Sequence[str]) -> list[str]:
+    """A name for each, which no other has: `web_1` may be the name of a service, too.
+
+    >>> _names(["web", "web_1", "web"])
+    ['web_2', 'web_1', 'web_3']
+    """
+    times = Counter(callees)
+    used = {callee for callee in callees if times[callee] == 1}
     seen: Counter[str] = Counter()
     found = []
-    for callee, (count, root) in zip(callees, shapes, strict=True):
-        seen[callee] += 1
-        name = f"{callee}_{seen[callee]}" if several[callee] > 1 else callee
-        found.append(ImportedRequest(name, root, count, None if each is None else each * count))
-    return tuple(found)
+    for callee in callees:
+        name = callee
+        while times[callee] > 1 and (name == callee or name in used):
+            seen[callee] += 1
+            number = f"_{seen[callee]}"
+            name = callee[: MAX_WORD - len(number)] + number
+        used.add(name)
+        found.append(name)
+    return found
 
 
 def _name(call: Named) -> tuple[str, str, str]:

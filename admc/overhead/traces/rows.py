@@ -24,6 +24,8 @@ MAX_PATHS: Final = 4_000_000
 """Most different ids of calls; traces share them."""
 PART_ROWS: Final = 1_500_000
 """Rows of whole traces that are worked on at once."""
+MAX_STAMP: Final = 1 << 43
+"""Milliseconds before or after 1970: the year 2248. In nanoseconds such a time still fits into 64 bits."""
 _PATH: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
 _LONGEST_PATH: Final = 2000
 
@@ -108,6 +110,7 @@ class Table:
         self._directory = directory
         self._drops = drops
         self._rows: list[Rows] = []
+        self._unusable: set[int] = set()
         self._number = 0
         self._firsts: list[tuple[int, str, NDArray[np.int64]]] = []
 
@@ -130,6 +133,7 @@ class Table:
         if not good.all():
             at = batch.first + int(np.argmin(good))
             self._drops.skip(int(len(good) - good.sum()), f"row {at} of `{batch.file}`")
+            self._unusable.update(np.unique(rows.trace[~good & (rows.trace >= 0)]).tolist())
             rows = rows.take(good)
         self._rows.append(rows)
 
@@ -187,11 +191,15 @@ class Table:
             found += np.bincount(rows.trace, minlength=len(found))
         return found
 
-    def parts(self, counts: Ints) -> Iterator[tuple[int, Rows]]:
-        """Whole traces, so many at once as `PART_ROWS`, with the number of the first. Traces that are `too_large` are
-        left out."""
-        large = too_large(counts)
-        ends = np.cumsum(np.where(large, 0, counts))
+    def unusable(self) -> NDArray[np.bool_]:
+        """Traces with a row that cannot be used: a call may be missing, so they are not whole."""
+        found = np.zeros(len(self.traces), np.bool_)
+        found[list(self._unusable)] = True
+        return found
+
+    def parts(self, counts: Ints, left_out: NDArray[np.bool_]) -> Iterator[tuple[int, Rows]]:
+        """Whole traces, so many at once as `PART_ROWS`, with the number of the first."""
+        ends = np.cumsum(np.where(left_out, 0, counts))
         ranges = [(int(rows.trace.min()), int(rows.trace.max())) if len(rows.trace) else (0, -1) for rows in self._rows]
         low = 0
         while low < len(counts):
@@ -202,8 +210,8 @@ class Table:
                 for rows, (first, last) in zip(self._rows, ranges, strict=True)
                 if first < high and last >= low
             ]
-            if large[low:high].any():
-                picked = [rows.take(~large[rows.trace]) for rows in picked]
+            if left_out[low:high].any():
+                picked = [rows.take(~left_out[rows.trace]) for rows in picked]
             if sum(len(rows.trace) for rows in picked):
                 yield low, Rows(*(np.concatenate(columns) for columns in zip(*picked, strict=True)))
             low = high
@@ -219,7 +227,7 @@ def _good(batch: Batch) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (
         np.isfinite(batch.stamp)
         & np.isfinite(batch.spent)
-        & (np.abs(batch.stamp) < 2.0**52)
+        & (np.abs(batch.stamp) < MAX_STAMP)
         & (np.abs(batch.spent) < 2.0**30)
     )
     return found

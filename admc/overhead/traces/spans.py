@@ -66,6 +66,8 @@ class Spans:
         self._columns = [array("q") for _ in range(10)]
         self._files: list[tuple[int, str, str]] = []
         self.first_of_trace: list[tuple[int, int]] = []
+        self.unusable: set[int] = set()
+        """Traces with a span that cannot be used: a call may be missing, so they are not whole."""
 
     def file(self, name: str, what: str) -> None:
         """The following spans are of this file, whose records are lines or spans."""
@@ -73,14 +75,17 @@ class Spans:
 
     def add(self, span: Span, record: int) -> bool:
         """Whether the span can be used."""
-        usable = 0 < len(span.trace) <= MAX_ID and 0 < len(span.id) <= MAX_ID and len(span.parent) <= MAX_ID
-        if not usable or not 0 < span.start < MAX_TIME or not 0 <= span.end < MAX_TIME:
+        if not 0 < len(span.trace) <= MAX_ID:
             return False
-        if len(self._columns[0]) >= MAX_SPANS:
+        if len(self._columns[0]) + len(self.unusable) >= MAX_SPANS:
             raise TooMuchError(f"more than {MAX_SPANS:,} spans")
         trace = self.traces.setdefault(span.trace, len(self.traces))
         if trace == len(self.first_of_trace):
             self.first_of_trace.append((len(self._files) - 1, record))
+        named = 0 < len(span.id) <= MAX_ID and len(span.parent) <= MAX_ID
+        if not named or not 0 < span.start < MAX_TIME or not 0 <= span.end < MAX_TIME:
+            self.unusable.add(trace)
+            return False
         values = (
             trace,
             self._ids.setdefault(span.id, len(self._ids)),
@@ -101,6 +106,10 @@ class Spans:
         file, record = self.first_of_trace[trace]
         _, name, what = self._files[file]
         return Place(name, what, record, next(text for text, number in self.traces.items() if number == trace))
+
+    @property
+    def empty(self) -> bool:
+        return not self._columns[0]
 
     def columns(self) -> Columns:
         return Columns(*(np.array(column, np.int64) for column in self._columns[:9]))
@@ -135,7 +144,11 @@ def parts(spans: Spans, directory: Directory, drops: Drops) -> Iterator[tuple[Li
     """Whole trees, and the numbers of their traces."""
     if not spans.traces:
         return
+    if spans.empty:
+        _add(drops, spans, Reason.UNUSABLE, np.array(sorted(spans.unusable)), 0)
+        return
     found, wrong = _unique(spans.columns(), len(spans.traces), drops)
+    wrong[list(spans.unusable)] |= 1 << Reason.UNUSABLE
     above = _parents(found, wrong)
     calls = _calls(found, above)
     linked = _linked(spans, found, above, calls, directory, wrong)
@@ -144,8 +157,7 @@ def parts(spans: Spans, directory: Directory, drops: Drops) -> Iterator[tuple[Li
     for reason in Reason:
         trees = np.flatnonzero(reasons == reason)
         if len(trees):
-            first = int(trees[0])
-            drops.add(reason, len(trees), int(numbers[trees].sum()), partial(spans.place, first))
+            _add(drops, spans, reason, trees, int(numbers[trees].sum()))
     ends = np.cumsum(np.where(reasons < 0, numbers, 0))
     low = 0
     while low < len(numbers):
@@ -156,6 +168,10 @@ def parts(spans: Spans, directory: Directory, drops: Drops) -> Iterator[tuple[Li
         if chosen.any():
             yield only(linked, chosen)
         low = high
+
+
+def _add(drops: Drops, spans: Spans, reason: Reason, traces: Ints, calls: int) -> None:
+    drops.add(reason, len(traces), calls, partial(spans.place, int(traces[0])))
 
 
 def _unique(found: Columns, count: int, drops: Drops) -> tuple[Columns, Ints]:

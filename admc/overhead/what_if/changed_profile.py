@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from typing import Final
 
 from admc.exits import CommandError, Exit, wrong_usage
+from admc.overhead.profiles.fields import MAX_MAGNITUDE
 from admc.overhead.profiles.profile import CPU, LATENCY, ComponentCost, Curve, Figure, Knot, Law, Part, Profile
 from admc.overhead.profiles.read import read_profile
 from admc.overhead.profiles.vocabulary import known_components
@@ -22,7 +23,10 @@ from dsl.text import SourceText
 
 SIDECAR: Final = "sidecar"
 """The idle CPU, and all memory that is no component's own."""
+NAMED: Final = 20
+"""Names in a message."""
 _EXACT: Final = Context(prec=200)
+_FINEST: Final = Decimal(1).scaleb(-MAX_MAGNITUDE)
 
 
 def changed(profile: Profile, changes: Sequence[Change]) -> SourceText:
@@ -91,8 +95,15 @@ def _figure(figure: Figure | None, factor: Decimal) -> Figure | None:
 
 
 def _times(figure: Figure, factor: Decimal) -> Figure:
-    low = None if figure.low is None else figure.low * factor
-    return Figure(figure.value * factor, low, None if figure.high is None else figure.high * factor)
+    low = None if figure.low is None else _written(figure.low * factor, ROUND_FLOOR)
+    high = None if figure.high is None else _written(figure.high * factor, ROUND_CEILING)
+    return Figure(_written(figure.value * factor, ROUND_HALF_EVEN), low, high)
+
+
+def _written(value: Decimal, rounding: str) -> Decimal:
+    """With no more digits than a profile may have: the product has those of figure and factor."""
+    exponent = value.as_tuple().exponent
+    return value if isinstance(exponent, int) and exponent >= -MAX_MAGNITUDE else value.quantize(_FINEST, rounding)
 
 
 # ---- names ----
@@ -104,7 +115,10 @@ def _check(profile: Profile, change: Change) -> None:
     name = change.name
     if name not in having:
         known = {*profile.parts, *profile.own_components, *known_components(), *having, SIDECAR}
-        listed = "it has figures of " + ", ".join(f"`{each}`" for each in sorted(having)[:20])
+        # Parts come first: they are few, and every change of a hop is about one of them.
+        names = sorted(having, key=lambda each: (each not in profile.parts, each))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        listed = "it has figures of " + ", ".join(f"`{each}`" for each in names[:NAMED]) + more
         if name in known:
             raise wrong_usage(CODE, f"the profile `{profile.name}` has no figure of `{name}`", hint=listed)
         hint = did_you_mean(name, sorted(having)) or did_you_mean(name, sorted(known)) or listed

@@ -84,6 +84,8 @@ def _by(text: str) -> Decimal | None:
 def _cause(by: str) -> str:
     if _PERCENT.fullmatch(by) and by.startswith("-"):
         return f"`{by[:20]}` is less than nothing"
+    if _PERCENT.fullmatch(by) or _FACTOR.fullmatch(by):
+        return f"the factor is more than {LARGEST:,}"
     if re.fullmatch(r"[0-9.]+%", by):
         return "a percentage has a sign: `-50%` is half as much, `+50%` is half as much again"
     return f"`{by[:40]}` is no percentage with at most one digit after the point, and no factor with at most three"

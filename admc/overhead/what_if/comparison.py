@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 from admc.overhead.model.overhead import AdmOverhead, Extrapolated, HopOverhead, Lack, Missing, Overhead, Totals
-from admc.overhead.profiles.amounts import Whole
+from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.profiles.diff import cautions
 from admc.overhead.profiles.profile import CPU, LATENCY
 from admc.overhead.report import Report
 from admc.overhead.requests.estimate import RequestOverhead
 from admc.overhead.what_if.changes import MEMORY, Change
 from admc.overhead.what_if.scenario import Scenario
+from dsl.program import Program
 from emitters.hops import hop_name
 
 _LACKED_IN: Final[Mapping[Lack, tuple[str, ...]]] = {
@@ -91,14 +93,16 @@ class Comparison:
     adms: tuple[AdmPair, ...]
     requests: tuple[RequestPair, ...]
     """Those that differ."""
+    over_capacity: tuple[str, ...]
+    """Services whose ADM takes more than their `capacity` after the change. Solved again, none does (R9)."""
     unused: tuple[Change, ...]
     """Changes of parts and components that no hop of the plans has."""
     cautions: tuple[str, ...]
     """Why the figures of two profiles may not be comparable."""
 
 
-def compare(scenario: Scenario, before: Report, after: Report, *, one_profile: bool) -> Comparison:
-    """`one_profile`: both are by the same profile, whose figures may have been changed."""
+def compare(scenario: Scenario, before: Report, after: Report, program: Program, *, one_profile: bool) -> Comparison:
+    """`program`: after the change. `one_profile`: both are by the same profile, whose figures may have been changed."""
     one, other = before.overhead, after.overhead
     lacks = _Lacks(one.missing, other.missing)
     # A full mesh lacks what its plan does, and perhaps more; by one profile this is the same before and after.
@@ -112,6 +116,7 @@ def compare(scenario: Scenario, before: Report, after: Report, *, one_profile: b
         _totals(before.full_mesh.everywhere, after.full_mesh.everywhere, mesh),
         tuple(_adms(one, other, lacks)),
         tuple(_requests(before.requests, after.requests, lacks)),
+        tuple(_over_capacity(program, other)),
         tuple(change for change in scenario.changes if change.name not in _met(other)),
         tuple(cautions(before.profile.profile, after.profile.profile)),
     )
@@ -214,6 +219,13 @@ def _requests(
         ]
         if any(pair.differs for pair in pairs):
             yield RequestPair(one.name, *pairs)
+
+
+def _over_capacity(program: Program, found: Overhead) -> Iterator[str]:
+    for adm in found.adms:
+        capacity = program.services[adm.service].capacity
+        if capacity is not None and adm.cpu.value > Fraction(repr(capacity)) * adm.replicas * NANO:
+            yield adm.service
 
 
 def _met(found: Overhead) -> set[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
+from admc.exits import CommandError
 from admc.overhead.model.overhead import Missing
 from admc.overhead.report import Report, report
 from admc.overhead.what_if.comparison import Comparison, compare
@@ -42,5 +44,15 @@ def estimates(program: Program, scenario: Scenario, solve: Solve, folder: str = 
         return Estimates(base, placement, found)
     one_profile = scenario.profile is None or program.profile is None
     other = after(program, scenario, folder)
-    changed = report(other, solve(other) if scenario.replan else placement, folder)
-    return Estimates(base, placement, found, other, compare(scenario, found, changed, one_profile=one_profile))
+    changed = report(other, _solved_again(other, solve) if scenario.replan else placement, folder)
+    return Estimates(base, placement, found, other, compare(scenario, found, changed, other, one_profile=one_profile))
+
+
+def _solved_again(program: Program, solve: Solve) -> Placement:
+    """The lines of an error are those of the program as it is, so its message says that it is about the change."""
+    try:
+        return solve(program)
+    except CommandError as error:
+        first, *others = error.diagnostics
+        said = replace(first, message=f"after the change, {first.message}")
+        raise CommandError(error.exit_code, [said, *others], error.folder) from error

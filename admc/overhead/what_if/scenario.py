@@ -12,10 +12,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from admc.exits import wrong_usage
-from admc.overhead.model.estimate import exact_rate
+from admc.overhead.model.traffic import exact_rate
 from admc.overhead.profiles.source import named_source, profile_of
 from admc.overhead.what_if.changed_profile import changed
 from admc.overhead.what_if.changes import CODE, Change, read_changes, read_traffic
+from dsl import units
 from dsl.program import Call, ProfileSource, Program
 from dsl.requests import Request
 from dsl.text import Span
@@ -81,7 +82,7 @@ def _source(program: Program, named: str) -> ProfileSource:
 
 
 def _call(call: Call, factor: Fraction) -> Call:
-    return call if call.rate is None else call._replace(rate=float(exact_rate(call.rate) * factor))
+    return call if call.rate is None else call._replace(rate=units.nearest_rate(exact_rate(call.rate) * factor))
 
 
 def _request(request: Request, factor: Fraction) -> Request:

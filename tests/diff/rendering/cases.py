@@ -278,7 +278,7 @@ UNPROVEN = replace(
     gap=Gap((), (Level("adms", 4, 3), Level("overhead", 1_600_000_000, 1_250_000_000))),
     moves=(
         EXAMPLE.moves[0]._replace(
-            cause=Cause("one of these 9", tuple(line(at) for at in range(20, 29)), complete=False)
+            cause=Cause("one of these 3, or several: call `a -> b` came", (line(20),), False, (line(31), line(32)))
         ),
     ),
     rollout=EXAMPLE.rollout.__class__(
@@ -324,6 +324,7 @@ CASES: dict[str, Diff] = {
         base_counts=Counts(0, 0, 0, 0),
         levels=(Level("adms", None, 4),),
         gates=(GATE._replace(verdict=Verdict.NOT_JUDGED, text="BASE is broken"),),
+        notes=("BASE has no plan to compare with, so what gets weaker is not known: 2 errors",),
     ),
     "new_program": replace(
         PLAIN,

@@ -260,6 +260,48 @@ def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
     _await(lambda: not _left(tmp_path / "work"))
 
 
+BUILDING = """
+import sys, tempfile
+from admc.overhead.measurement import programs
+from admc.__main__ import main
+programs._PATH, tempfile.tempdir = sys.argv[1], sys.argv[2]
+sys.exit(main(["profile", "measure", "-o", sys.argv[3]]))
+"""
+SLOW_GO = """#!/bin/sh
+[ "$1" = env ] && echo go1.26 && exit
+touch "$GOTMPDIR/x" {folder}/building
+{others}exec {wait}
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_the_build_ends_with_the_command(tmp_path: Path, number: signal.Signals) -> None:
+    go_, work, cache = tmp_path / "go", tmp_path / "work", tmp_path / "cache"
+    work.mkdir()
+    # a kill of the command ends the compiler itself, and not what it has started
+    wait = f"{sys.executable} -c 'import time; time.sleep(600)' {tmp_path}"
+    others = "" if number is signal.SIGKILL else f"{wait} &\n"
+    go_.write_text(SLOW_GO.format(folder=tmp_path, others=others, wait=wait))
+    go_.chmod(0o755)
+    arguments = [str(tmp_path), str(work), str(tmp_path / "node.json")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUILDING, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+    )
+    _await((tmp_path / "building").exists)
+    process.send_signal(number)
+    process.communicate(timeout=SECONDS)
+    if number is signal.SIGKILL:
+        _await(lambda: not _left(tmp_path))
+        return
+    assert process.returncode == 130
+    assert not _left(tmp_path)
+    assert not list(work.iterdir())
+
+
 def test_a_hop_without_its_comparison_makes_no_profile() -> None:
     found = measured.Found(rows=[Row("1", Key("hop"), Protocol.HTTP, 5.0, 100, 300.0, None)], interrupted=True)
     with pytest.raises(CommandError, match="ADM898") as raised:

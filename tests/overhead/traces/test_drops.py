@@ -57,6 +57,19 @@ def test_rows(admc: Admc, folder: Path, code: str) -> None:
     assert dropped["calls"] == len(BAD_ROWS[code])
 
 
+@pytest.mark.parametrize("format_", ["csv", "otlp", "jaeger"])
+def test_traces_may_be_days_apart(admc: Admc, folder: Path, format_: str) -> None:
+    """The longest request takes an hour; the time between two requests has no limit."""
+    day = 24 * 3600 * 1000
+    if format_ == "csv":
+        file = csv(folder / "calls", [*rows(), *rows(trace="next", at=day)])
+    else:
+        found = [*spans(), *spans(trace="next", at=day)]
+        file = (otlp if format_ == "otlp" else jaeger)(folder / "calls", found)
+    document = _taken(admc, file)
+    assert (document["taken"]["requests"], document["dropped"]) == (2, [])
+
+
 def _with(change: Callable[[dict[str, Any]], None]) -> list[dict[str, Any]]:
     """Spans of a request, changed; the name of each is `spanId`."""
     found = {each["span"]["spanId"]: each for each in spans(trace="bad")}
@@ -136,7 +149,7 @@ def test_rows_of_which_nothing_is_known(admc: Admc, folder: Path) -> None:
 def test_a_name_that_was_meant_stands_in_the_text(admc: Admc, folder: Path) -> None:
     file = csv(folder / "calls.csv", rows() + rows(BAD_ROWS["ADM889"], trace="bad"))
     out = admc("overhead", "shop.adm", "--traces", file).out
-    assert "dropped 1 requests with 6 calls (ADM889)" in out
+    assert "dropped 1 request with 6 calls (ADM889)" in out
     assert "`rating`: did you mean `rate`?" in out
 
 

@@ -171,3 +171,29 @@ def test_columns_may_stand_in_any_order(admc: Admc, files: dict[str, Path], tmp_
     turned = csv(tmp_path / "turned.csv", [row[::-1] for row in rows() + rows(trace="t2", at=2000)], HEAD[::-1])
     assert _added(admc, turned)["plan"] == _added(admc, files["2021.csv"])["plan"]
     assert len(CALLS) == 6
+
+
+@pytest.mark.parametrize("name", ["document.json", "lines.json", "jaeger.json"])
+def test_blank_lines_are_passed_over(admc: Admc, files: dict[str, Path], name: str) -> None:
+    plain = admc("import", "traces", files[name])
+    files[name].write_text(" \n\n" + files[name].read_text().replace("\n", "\r\n") + "\n\n")
+    blank = admc("import", "traces", files[name])
+    assert (blank.code, blank.out) == (0, plain.out)
+
+
+@pytest.mark.parametrize("name", ["2021.csv", "document.json", "lines.json", "jaeger.json"])
+def test_a_byte_order_mark_is_passed_over(admc: Admc, files: dict[str, Path], name: str) -> None:
+    plain = admc("import", "traces", files[name])
+    files[name].write_bytes(b"\xef\xbb\xbf" + files[name].read_bytes())
+    marked = admc("import", "traces", files[name])
+    assert (marked.code, marked.out) == (0, plain.out)
+
+
+@pytest.mark.parametrize("name", ["document.json", "jaeger.json"])
+def test_a_parent_of_zeros_is_none(admc: Admc, files: dict[str, Path], name: str) -> None:
+    plain = admc("import", "traces", files[name])
+    text = files[name].read_text().replace('"parentSpanId": ""', f'"parentSpanId": "{"0" * 16}"')
+    none = {"refType": "CHILD_OF", "traceID": "t1", "spanID": "0" * 16}
+    files[name].write_text(text.replace('"references": []', f'"references": [{json.dumps(none)}]'))
+    zeros = admc("import", "traces", files[name])
+    assert (zeros.code, zeros.out) == (0, plain.out)

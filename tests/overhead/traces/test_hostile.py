@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -10,12 +11,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
 from admc.exits import CommandError
+from admc.overhead.traces.report import _distribution
 from admc.overhead.traces.requests import imported
 from tests.admc.command import Admc
 from tests.overhead.traces.samples import HEAD, PROGRAM, csv, jaeger, otlp, parquet, rows, spans
@@ -42,8 +45,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "one line": ("timestamp,traceid", "it has no row"),
     "a missing column": (",".join(HEAD).replace("rt", "r") + "\n1,2\n", "the column `rt` is missing"),
     "a column twice": (",".join((*HEAD, "um")) + "\n1,2\n", "the column `um` stands twice"),
-    "a short row": (",".join(HEAD) + "\n1,2,3\n", "a row has 3 cells, and the header has 8"),
-    "no time": (",".join(HEAD) + "\nnow,t1,0,,http,x,web,5\n", "now"),
+    "a short row": (",".join(HEAD) + "\n1,2,3\n", "row 1 has 3 cells, and the header has 8"),
+    "no time": (
+        ",".join(HEAD) + "\n1,t1,0,,http,x,web,5\nnow,t1,0,,http,x,web,5\n",
+        "row 2: the column `timestamp` holds `now`, and not a number",
+    ),
     "binary": ("\x00\x01\x02\n\x03\n", "the column `traceid` is missing"),
 }
 
@@ -57,6 +63,30 @@ def test_texts(admc: Admc, folder: Path, case: str) -> None:
     assert "ADM880" in run.err
     assert "`bad` cannot be read as traces" in run.err
     assert said in run.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (gzip.compress(b"timestamp", mtime=0), "it is compressed by gzip"),
+        (",".join(HEAD).encode("utf-16"), "its text is UTF-16"),
+        (
+            (",".join(HEAD) + "\n").encode() + b"1,t1,0,,http,x,w\xff,5\n",
+            "the column `dm` holds text that is not UTF-8",
+        ),
+    ],
+)
+def test_bytes_that_are_no_text(admc: Admc, folder: Path, content: bytes, said: str) -> None:
+    (folder / "bad").write_bytes(content)
+    run = admc("overhead", "shop.adm", "--traces", "bad")
+    assert (run.code, "ADM880" in run.err, said in run.err) == (1, True, True), run.err
+
+
+def test_the_row_of_a_mistake_is_counted_over_blocks(admc: Admc, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("admc.overhead.traces.alibaba.BLOCK", 2000)
+    many = [(1000, f"t{at}", "0", "(?)", "http", "x", "web", 5) for at in range(500)]
+    csv(folder / "bad.csv", [*many, (1000, "t", "0", "(?)", "http", "x", "web", "soon")])
+    assert "row 501: the column `rt` holds `soon`" in admc("overhead", "shop.adm", "--traces", "bad.csv").err
 
 
 def test_a_column_that_was_meant(admc: Admc, folder: Path) -> None:
@@ -97,23 +127,56 @@ BAD_CELLS: dict[str, tuple[int, Any]] = {
     "a time without end": (0, "inf"),
     "no time": (0, ""),
     "a large time": (0, "1e300"),
+    "a time that is none in nanoseconds": (0, "9e12"),
     "a long call": (7, "1e15"),
     "no duration": (7, "nan"),
 }
 
 
 @pytest.mark.parametrize("case", sorted(BAD_CELLS))
-def test_a_row_that_cannot_be_used_is_skipped_and_counted(admc: Admc, folder: Path, case: str) -> None:
+def test_a_trace_with_a_row_that_cannot_be_used_is_dropped(admc: Admc, folder: Path, case: str) -> None:
+    """Which call the row is about is not known, so the trace may not be whole. A row without a trace is of no trace."""
     at, value = BAD_CELLS[case]
-    good = rows()
-    bad = list(good[0])
-    bad[at] = value
-    file = csv(folder / "calls.csv", [*good, bad])
-    run = admc("overhead", "shop.adm", "--traces", file, "--format", "json")
-    document = json.loads(run.out)
-    assert (document["taken"]["requests"], document["taken"]["skipped"]) == (1, 1)
+    damaged = [list(row) for row in rows(trace="bad", at=5000)]
+    damaged[-1][at] = value
+    file = csv(folder / "calls.csv", [*rows(), *damaged])
+    document = json.loads(admc("overhead", "shop.adm", "--traces", file, "--format", "json").out)
+    assert document["taken"]["skipped"] == 1
+    if case == "no trace":
+        assert (document["taken"]["requests"], document["dropped"]) == (2, [])
+    else:
+        (dropped,) = document["dropped"]
+        assert (dropped["code"], dropped["requests"], document["taken"]["requests"]) == ("ADM893", 1, 1)
+        assert dropped["first"] == {"file": str(file), "what": "row", "number": 11, "trace": "bad"}
     text = admc("overhead", "shop.adm", "--traces", file).out
-    assert f"without a usable trace, id or time (ADM893); the first: row 11 of `{file}`" in text
+    assert f"without a usable trace, id or time (ADM893); the first: row 20 of `{file}`" in text
+
+
+BAD_FIELDS: dict[str, dict[str, Any]] = {
+    "no id": {"spanId": None},
+    "a long parent": {"parentSpanId": "x" * 1000},
+    "no start": {"startTimeUnixNano": 0},
+    "a late end": {"endTimeUnixNano": 10**30},
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD_FIELDS))
+def test_a_trace_with_a_span_that_cannot_be_used_is_dropped(admc: Admc, folder: Path, case: str) -> None:
+    damaged = spans(trace="bad")
+    damaged[-1]["span"].update(BAD_FIELDS[case])
+    file = otlp(folder / "spans.json", [*spans(), *damaged])
+    document = json.loads(admc("overhead", "shop.adm", "--traces", file, "--format", "json").out)
+    assert document["taken"]["skipped"] == 1
+    (dropped,) = document["dropped"]
+    assert (dropped["code"], dropped["requests"], document["taken"]["requests"]) == ("ADM893", 1, 1)
+    assert dropped["first"] == {"file": str(file), "what": "span", "number": 10, "trace": "bad"}
+
+
+def test_no_span_can_be_used(admc: Admc, folder: Path) -> None:
+    for each in (found := spans()):
+        each["span"]["endTimeUnixNano"] = "never"
+    run = admc("overhead", "shop.adm", "--traces", otlp(folder / "spans.json", found))
+    assert (run.code, "ADM882" in run.err, "span 1 of `" in run.err) == (1, True, True)
 
 
 def test_parquet_of_another_form(admc: Admc, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +185,10 @@ def test_parquet_of_another_form(admc: Admc, folder: Path, monkeypatch: pytest.M
     for file, said in (
         (parquet(folder / "texts.parquet", numbers), "the column `timestamp` holds string, and not numbers"),
         (parquet(folder / "traces.parquet", [(row[0], 5, *row[2:]) for row in rows()]), "and not text"),
+        (
+            parquet(folder / "lists.parquet", [(*row[:3], [row[3]], *row[4:]) for row in rows()]),
+            "the column `um` holds list<",
+        ),
         (parquet(folder / "few.parquet", [row[:7] for row in rows()], HEAD[:7]), "the column `rt` is missing"),
     ):
         run = admc("overhead", "shop.adm", "--traces", file)
@@ -182,6 +249,29 @@ def test_a_deep_trace_is_dropped(admc: Admc, folder: Path) -> None:
     assert run.code == 0
     run = admc("import", "traces", folder / "flat.json")
     assert (run.code, "ADM895" in run.err) == (1, True)
+
+
+@pytest.mark.parametrize("microseconds", [10**9, 3 * 10**14, 10**18])
+def test_giant_figures(admc: Admc, folder: Path, microseconds: int) -> None:
+    """Sums over the calls of a trace are exact, or refused."""
+    profile = json.loads(admc("profile", "show", "meshinsight", "--format", "json").out)
+    parts = [part for hop in profile["hops"] for part in hop["parts"] if part["latency"]]
+    for part in parts:
+        for knot in part["latency"]["base"]:
+            knot.update(value=microseconds if part["name"] == "ipc" else 0, interval=None)
+    (folder / "giant.json").write_text(json.dumps(profile))
+    (folder / "giant.adm").write_text(PROGRAM.replace("profile meshinsight", 'profile "giant.json"'))
+    run = admc("overhead", "giant.adm", "--traces", csv(folder / "calls.csv", rows()), "--format", "json")
+    if microseconds > 10**9:
+        assert (run.code, "ADM862" in run.out, "10,000 s" in run.out) == (1, True, True), run.out
+    else:
+        # The longest path: `web`, and `search` with two calls of `geo` after each other; each call has two hops.
+        assert json.loads(run.out)["full_mesh"]["latency"]["max"] == 7 * 10**9 * 1000
+
+
+def test_sums_over_traces_are_exact() -> None:
+    values = [2**62, 2**62 + 1, 2**62 + 3, 0]
+    assert _distribution(np.array(values, np.int64), at_least=False).mean == Fraction(sum(values), 4)
 
 
 def test_what_is_no_file(admc: Admc, folder: Path) -> None:

@@ -84,7 +84,7 @@ def test_the_most_frequent_shapes_are_written(admc: Admc, tmp_path: Path, monkey
     assert run.out.startswith("// Of traces: 4 requests with 4 calls, 0.8 requests/s.\n\n// 4 traces\nrequest web on")
     # The rate of a shape is its share of all requests.
     assert "rate 0.8/s" in run.out
-    assert "dropped 1 requests with 6 calls (ADM895)" in run.err
+    assert "dropped 1 request with 6 calls (ADM895)" in run.err
 
 
 def test_work_is_a_mean_and_repetitions_are_counted(admc: Admc, tmp_path: Path) -> None:
@@ -111,3 +111,25 @@ def test_names_that_the_language_does_not_allow_are_dropped(admc: Admc, tmp_path
     assert run.code == 0
     assert "ADM889" in run.err
     assert "\u202e" not in run.err + run.out
+
+
+@pytest.mark.parametrize("name", ["UNKNOWN", "USER", "(?)", ""])
+def test_a_callee_that_is_not_recorded_is_no_service(admc: Admc, tmp_path: Path, name: str) -> None:
+    """Different services stand behind such a name, so it may not become one service."""
+    odd = [Call("0", "", "web", 0, 50), Call("0.1", "web", name, 5, 9)]
+    run = admc("import", "traces", csv(tmp_path / "calls.csv", rows() + rows(odd, trace="odd")))
+    assert (run.code, "ADM889" in run.err, f"`{name or '(no name)'}`" in run.err) == (0, True, True), run.err
+    assert "UNKNOWN" not in run.out
+
+
+@pytest.mark.parametrize("longer", ["web_1", "w" * 200])
+def test_no_two_requests_have_one_name(admc: Admc, tmp_path: Path, longer: str) -> None:
+    """Also if a service has the name that a request of another would get, and if a name is as long as it may be."""
+    one, other = ("web", longer) if longer == "web_1" else (longer, "web")
+    calls = [Call("0", "", one, 0, 50), Call("0.1", one, "api", 5, 9)]
+    table = rows(calls[:1]) + rows(calls, trace="t2") + rows([Call("0", "", other, 0, 50)], trace="t3")
+    out = admc("import", "traces", csv(tmp_path / "calls.csv", table)).out
+    program = (
+        f"app shop\nexternal internet\nservice {one}, {other}, api {{ http 80 }}\ncall internet -> {one}, {other}\n"
+    )
+    assert len(dsl.load_text(f"{program}call {one} -> api\n{out}").requests) == 3

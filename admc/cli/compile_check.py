@@ -1,0 +1,109 @@
+"""`admc compile --check`: whether the plan beside a program is the one that a compile gives. It writes nothing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from admc.cli.output import Progress, show_report, write_out
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.render.report import Format, Report
+
+if TYPE_CHECKING:
+    from admc.plan.model import Plan
+
+CODE = "ADM815"
+
+
+class Checked(NamedTuple):
+    """What is checked, as the command line says it."""
+
+    program: Path
+    output: Path | None
+    include: Sequence[Path] | None
+    effort: float | None
+    require_optimal: bool
+    warnings_as_errors: bool
+
+
+class _Found(NamedTuple):
+    """The file of the plan: its content, and its plan unless it is no plan of this admc."""
+
+    content: bytes | None
+    plan: Plan | None
+    why: str | None
+    """Why it has no plan."""
+
+
+def check_plan(checked: Checked, format_: Format) -> int:
+    """Raises `CommandError`: exit 1 with `ADM815` if the plan is stale, otherwise as a compile."""
+    from admc.compile.pipeline import compile_program, folder_of
+    from admc.compile.proof import earlier_plan, require_optimal
+    from admc.plan.beside import default_plan_path
+    from admc.plan.to_json import to_json
+
+    target = checked.output or default_plan_path(checked.program)
+    found = _find(target)
+    progress = Progress()
+    try:
+        compiled = compile_program(
+            checked.program,
+            include=checked.include,
+            previous=earlier_plan(found.plan, must_be_optimal=checked.require_optimal),
+            effort=checked.effort,
+            progress=progress,
+            warnings_as_errors=checked.warnings_as_errors,
+        )
+        folder = folder_of(checked.program)
+        if checked.require_optimal:
+            require_optimal(compiled, folder)
+        fresh = to_json(compiled.plan) == found.content
+    finally:
+        progress.clear()
+    warnings = compiled.program.warnings
+    if not fresh:
+        error = _stale(checked, target, found, compiled.plan)
+        raise CommandError(error.exit_code, [*error.diagnostics, *warnings], folder)
+    numbers = {"plan": target.as_posix()}
+    show_report(Report((*warnings, *compiled.program.notes), Exit.DONE, folder, numbers), format_)
+    if format_ is Format.TEXT:
+        from admc.terminal import visible
+
+        write_out(f"`{visible(str(target))}` is up to date\n")
+    return Exit.DONE
+
+
+def _find(target: Path) -> _Found:
+    """Raises `CommandError` for a plan that cannot be read or is of a newer admc."""
+    from admc.files import present, read_bounded
+    from admc.plan.read import MAX_BYTES, PlanFormatError, from_json, named_plan
+
+    if not present(target):
+        return _Found(None, None, "there is no such file")
+    content = read_bounded(target, MAX_BYTES, "the plan")
+    try:
+        return _Found(content, from_json(content), None)
+    except PlanFormatError as error:
+        if error.code == "ADM805":
+            named_plan(content, str(target))
+        return _Found(content, None, f"it is not a plan that admc can read: {error}")
+
+
+def _stale(checked: Checked, target: Path, found: _Found, anew: Plan) -> CommandError:
+    from admc.plan.differing import differing
+
+    command = ["admc", "compile", str(checked.program)]
+    command += [word for path in checked.include or () for word in ("--include", str(path))]
+    if found.plan is not None:
+        command += ["--previous", str(target)]
+    command += [] if checked.output is None else ["-o", str(target)]
+    command += [] if checked.effort is None else ["--effort", f"{checked.effort:g}"]
+    command += ["--require-optimal"] if checked.require_optimal else []
+    return wrong_usage(
+        CODE,
+        f"the plan `{target}` is {'missing' if found.content is None else 'stale'}",
+        cause=found.why or (None if found.plan is None else differing(found.plan, anew)),
+        hint=f"run `{shlex.join(command)}`, and commit the plan with the program",
+    )

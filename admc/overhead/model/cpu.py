@@ -1,0 +1,77 @@
+"""The CPU of hops: their bases with parts, and their policies, at the rate of the whole sidecar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from admc.overhead.model.hop_figures import Base, HopFigures, subject_of
+from admc.overhead.model.layout import Enforced, LoadedHop
+from admc.overhead.model.overhead import Lack
+from admc.overhead.model.prices import Traffic, cpu_of
+from admc.overhead.model.traffic import traffic
+from admc.overhead.profiles.amounts import NANO, Whole, shares, whole
+from admc.overhead.profiles.law import Estimate, total
+from admc.overhead.profiles.profile import CPU
+
+
+class HopCpu(HopFigures):
+    def of_hop(self, hop: LoadedHop, passing: Traffic, rate: Fraction | None) -> tuple[Base, tuple[Whole | None, ...]]:
+        """The base with its parts, and the policies of a hop, in nano-cores."""
+        components = tuple(self._component(hop, enforced, rate) for enforced in hop.enforced)
+        self._rates_known(hop, passing)
+        parts = self.prices.hops.get(hop.port.protocol)
+        if parts is None:
+            self.notes.lacks(Lack.HOP, f"{hop.port.protocol} hop", hop.service)
+            return Base(None, ()), components
+        subject = f"{hop.port.protocol} hop"
+        costs = [cpu_of(part, rate, passing) for part in parts]
+        at_least = self.parts_complete(hop, parts, costs, CPU) or bool(passing.unrated)
+        slopes = self.prices.slope_known(hop.port.protocol, CPU)
+        at_least = self._bytes(hop, subject, passing, [cost for cost in costs if cost is not None], slopes) or at_least
+        base = whole(total(cost.amount for cost in costs if cost is not None), NANO, at_least=at_least)
+        rounded = iter(shares(base.value, [cost.amount for cost in costs if cost is not None], NANO))
+        return Base(base, tuple(None if cost is None else next(rounded) for cost in costs)), components
+
+    def _component(self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None) -> Whole | None:
+        policy = enforced.policy
+        cost = self.prices.component(policy, hop.port.protocol, hop.side)
+        subject = subject_of(policy.kind.component, policy.kind.name, hop.port.protocol)
+        if cost is None:
+            self.notes.lacks(Lack.COMPONENT, subject, hop.service)
+            return None
+        passing = traffic(self.program, enforced.calls)
+        part = self.prices.functions(cost)
+        found = cpu_of(part, rate, passing)
+        at_least = self.complete(hop, Lack.COMPONENT, subject, found, CPU) or bool(passing.unrated)
+        if cost.floor:
+            self.notes.lacks(Lack.FLOOR, subject, hop.service)
+            at_least = True
+        if found is None:
+            return None
+        at_least = self._bytes(hop, subject, passing, [found], not found.no_slope) or at_least
+        return whole(found.amount, NANO, at_least=at_least)
+
+    def _rates_known(self, hop: LoadedHop, passing: Traffic) -> None:
+        for index in hop.calls if passing.unrated else ():
+            call = self.program.calls[index]
+            if call.rate is None:
+                self.notes.lacks(Lack.RATE, f"{call.source} -> {call.destination}", hop.service)
+
+    def _bytes(self, hop: LoadedHop, subject: str, passing: Traffic, costs: Sequence[Estimate], slopes: bool) -> bool:
+        """Whether the cost of bytes is missing; notes that, and what is extrapolated."""
+        at_least = False
+        if any(cost.no_slope for cost in costs) and not slopes:
+            self.notes.lacks(Lack.BYTES, subject, hop.service)
+            at_least = True
+        if passing.unsized:
+            for index in hop.calls:
+                call = self.program.calls[index]
+                if call.size is None:
+                    self.notes.lacks(Lack.SIZE, f"{call.source} -> {call.destination}", hop.service)
+            at_least = True
+        if any(cost.rate_outside for cost in costs):
+            self.notes.extrapolates("rate", subject, hop.service)
+        if any(cost.size_outside for cost in costs):
+            self.notes.extrapolates("size", subject, hop.service)
+        return at_least

@@ -1,0 +1,56 @@
+"""What the CPU and the latency of a hop have in common: the base with its parts, policies that share an error, and
+notes of what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from admc.overhead.model.layout import LoadedHop
+from admc.overhead.model.notes import Notes
+from admc.overhead.model.overhead import Lack
+from admc.overhead.model.prices import PartFunctions, Prices
+from admc.overhead.profiles.amounts import Whole, added, independently_added
+from dsl.program import Program, Protocol
+
+
+class Base(NamedTuple):
+    """The base of a hop and its parts, in the profile's order; None where the profile has no figure."""
+
+    whole: Whole | None
+    parts: tuple[int | None, ...]
+
+
+class HopFigures:
+    """One quantity at the hops of a program."""
+
+    def __init__(self, program: Program, prices: Prices, notes: Notes) -> None:
+        self.program = program
+        self.prices = prices
+        self.notes = notes
+
+    def together(self, hop: LoadedHop, base: Whole | None, policies: Iterable[Whole | None]) -> Whole:
+        """The base and all policies of a hop. Policies with one figure share its error; others are independent."""
+        by_figure: dict[int, Whole | None] = {}
+        for enforced, found in zip(hop.enforced, policies, strict=True):
+            key = id(self.prices.component(enforced.policy, hop.port.protocol, hop.side))
+            by_figure[key] = added((by_figure[key], found)) if key in by_figure else found
+        return independently_added((base, *by_figure.values()))
+
+    def parts_complete(
+        self, hop: LoadedHop, parts: Sequence[PartFunctions], costs: Sequence[object | None], quantity: str
+    ) -> bool:
+        """Whether a part of the base lacks a figure; notes all such parts at once."""
+        names = [part.name for part, cost in zip(parts, costs, strict=True) if cost is None]
+        of = "" if len(names) == len(parts) else f"{', '.join(names)} of "
+        return self.complete(hop, Lack.HOP, f"{of}{hop.port.protocol} hop", None if names else parts, quantity)
+
+    def complete(self, hop: LoadedHop, lack: Lack, subject: str, cost: object | None, quantity: str) -> bool:
+        """Whether a figure is missing; notes that."""
+        if cost is None:
+            self.notes.lacks(lack, f"{subject}: {quantity}", hop.service)
+        return cost is None
+
+
+def subject_of(component: str | None, kind: str, protocol: Protocol) -> str:
+    return f"{component or f'kind {kind}'} ({protocol})"

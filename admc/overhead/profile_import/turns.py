@@ -1,0 +1,51 @@
+"""The runs of a table by arm and protocol, and by turn: what is compared is compared within one turn."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from admc.overhead.profile_import.estimates import middles, units
+from admc.overhead.profile_import.runs import Arm, Run
+from admc.overhead.profiles.profile import CPU, LATENCY, Sizes
+from dsl.program import Protocol
+
+Cell = tuple[Decimal, Decimal]
+"""Rate and size."""
+Differences = Mapping[str, Mapping[Cell, int]]
+"""By turn and cell, in units."""
+
+
+class Runs:
+    """Runs by arm and protocol; several slices of one arm in a turn are one median."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self._values: dict[tuple[Arm, Protocol | None, str], dict[str, dict[Cell, list[int]]]] = defaultdict(
+            lambda: defaultdict(lambda: defaultdict(list))
+        )
+        self._medians: dict[tuple[Arm, Protocol | None, str], Differences] = {}
+        for run in runs:
+            cell = (run.rate or Decimal(0), run.size or Decimal(0))
+            for quantity, value in ((LATENCY, run.latency), (CPU, run.cpu), ("memory", run.memory)):
+                if value is not None:
+                    self._values[run.arm, run.protocol, quantity][run.turn][cell].append(units(value))
+
+    def of(self, arm: Arm, protocol: Protocol | None, quantity: str) -> Differences:
+        key = arm, protocol, quantity
+        found = self._medians.get(key)
+        if found is None:
+            turns = self._values.get(key, {})
+            found = self._medians[key] = {
+                turn: {cell: middles(values) // 2 for cell, values in cells.items()} for turn, cells in turns.items()
+            }
+        return found
+
+
+def turns_of(*found: Differences) -> set[str]:
+    return {turn for each in found for turn in each}
+
+
+def sizes_of(*found: Differences) -> Sizes | None:
+    sizes = [size for each in found for cells in each.values() for _, size in cells]
+    return Sizes(min(sizes), max(sizes), min(sizes)) if sizes else None

@@ -1,0 +1,54 @@
+"""What differs between a plan and the one that its program gives now, in one line. `admc diff` says what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from admc.plan.model import Plan
+from admc.plan.to_json import row_text
+from admc.terminal import visible
+
+SHOWN: Final = 3
+"""Parts that the line names, and rows of each part."""
+_NAMES: Final[Mapping[str, Callable[[Any], str]]] = {
+    "inputs": lambda row: row.path,
+    "services": lambda row: row.name,
+    "externals": lambda row: row.name,
+    "calls": lambda row: f"{row.source} -> {row.destination}",
+    "policies": lambda row: row.name,
+    "adms": lambda row: row.service,
+    "enforcements": lambda row: f"{row.policy} on {row.source} -> {row.destination}",
+    "decisions": lambda row: f"{row.policy} at {row.destination}",
+    "closed": lambda row: row.destination,
+    "assumptions": lambda row: row.text,
+    "warnings": lambda row: row.code,
+}
+_OTHERS: Final = ("app", "solver", "profile", "overhead")
+
+
+def differing(plan: Plan, anew: Plan) -> str:
+    """The parts that differ, with the names of their rows."""
+    if plan.schema_version != anew.schema_version:
+        return f"it has schema version {plan.schema_version}, and this admc writes {anew.schema_version}"
+    parts = [f"`{name}`" for name in _OTHERS if getattr(plan, name) != getattr(anew, name)]
+    for name, named in _NAMES.items():
+        one, other = ({row_text(row): named(row) for row in getattr(each, name) or ()} for each in (plan, anew))
+        rows = [one.get(text) or other[text] for text in [*one, *other] if (text in one) is not (text in other)]
+        if rows:
+            parts.append(f"`{name}` ({_listed(rows)})")
+        elif list(one) != list(other):
+            parts.append(f"the order of `{name}`")
+    if not parts:
+        return "its bytes are not those that admc writes"
+    return f"it differs in {_some(parts, 'parts')}"
+
+
+def _listed(rows: Iterable[str]) -> str:
+    return _some([f"`{visible(row)}`" for row in dict.fromkeys(rows)], "")
+
+
+def _some(items: list[str], what: str) -> str:
+    more = len(items) - SHOWN
+    shown = ", ".join(items[:SHOWN])
+    return f"{shown} and {' '.join(filter(None, (str(more), 'more', what)))}" if more > 0 else shown

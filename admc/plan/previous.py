@@ -1,0 +1,35 @@
+"""A plan as an earlier one: what the solver needs of it, so that a new placement changes as little as possible."""
+
+from __future__ import annotations
+
+from admc.plan.model import FIRST_WITH_CONTENTS, Plan
+from dsl.program import Program, Side
+from solver.placement import ObjectiveValue, Previous
+
+_CHANGES = "changes"
+"""The last level of older plans that were compiled with an earlier plan. It is no property of a placement."""
+
+
+def previous_of(plan: Plan, program: Program) -> Previous:
+    """The plan for a placement of `program`."""
+    digests = {item.path: item.sha256 for item in program.inputs}
+    same = {item.path: item.sha256 for item in plan.inputs} == digests
+    return Previous(
+        sides_of(plan),
+        frozenset(adm.service for adm in plan.adms),
+        levels_of(plan) if same else (),
+    )
+
+
+def sides_of(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
+    """(policy, destination) -> sides."""
+    return {(decision.policy, decision.destination): decision.sides for decision in plan.decisions}
+
+
+def levels_of(plan: Plan) -> tuple[ObjectiveValue, ...]:
+    """The levels of a plan; what no profile can tell counts as nothing."""
+    return tuple(
+        ObjectiveValue(level.metric, level.value or 0, level.bound or 0)
+        for level in plan.solver.objectives
+        if level.metric != _CHANGES or plan.schema_version >= FIRST_WITH_CONTENTS
+    )

@@ -1,0 +1,348 @@
+"""Pairs of programs, one for each word, its reverse, and each way to lose a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.diff.identity import renames
+from admc.diff.protection import findings
+from tests.diff.protection.plans import plan_of
+
+if TYPE_CHECKING:
+    from admc.diff.model import Finding
+
+GOLDEN: Final = Path(__file__).with_name("examples.golden")
+
+SERVICES: Final = """
+app shop
+external internet
+external office { cidr "10.9.0.0/16" }
+service a, c, f { http 8080 }
+service b { http 8080  labels { app = "b"  tier = "db" } }
+service d { http 8080 }
+call a, c -> b
+call b -> d
+call internet -> a
+"""
+
+
+class Example(NamedTuple):
+    name: str
+    base: str
+    head: str
+
+
+def shop(policies: str, *edits: tuple[str, str]) -> str:
+    text = SERVICES
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return text + policies
+
+
+COUNTS: Final = "policy seen = request_count() on {} -> {}\n"
+QUOTA: Final = "@ingress\npolicy quota = rate_limit({}) on * -> b\n"
+ALLOW: Final = "@ingress\npolicy readers = allow(callers: [{}]) on {} -> b\n"
+WHEN: Final = "@ingress\npolicy quota = rate_limit(requests: 90, per: 60s) on * -> b when {}\n"
+HEADER: Final = 'policy tier = set_request_header(name: "x-tier", value: "gold") on * -> b{}\n'
+GOLD: Final = '@ingress\npolicy gold = deny() on * -> b when header("x-tier") == "free"\n'
+OFFICE: Final = 'external office { cidr "10.9.0.0/16" }'
+NO_CALL: Final = ("call a, c -> b", "call a -> b")
+NEW_CALL: Final = ("call a, c -> b", "call a, c, f -> b")
+OUTSIDE: Final = "policy few = connection_rate_limit(connections: 9, per: 60s) on a -> {stripe, bank}\n"
+STRIPE: Final = (
+    "external internet\n",
+    """external internet
+external stripe { tcp 443  host "api.stripe.com" }
+external bank { tcp 443  host "bank.example"  cidr "10.8.0.0/16" }
+call a -> stripe, bank
+""",
+)
+ELSEWHERE: Final = ("service a, c, f { http 8080 }", "service a, c, f { http 8080  namespace web }")
+OWN: Final = """
+@ingress @egress
+{}
+kind mine(value: string) for http template "mine.yaml"
+policy own = mine(value: "1") on a -> b
+"""
+
+EXAMPLES: Final = (
+    # ---- each way to lose a call ----
+    Example("the policy went", shop(COUNTS.format("a", "b")), shop("")),
+    Example(
+        "the scope shrank",
+        shop("@ingress\n" + COUNTS.format("{a, c}", "b")),
+        shop("@ingress\n" + COUNTS.format("a", "b")),
+    ),
+    Example(
+        "a label stopped picking it",
+        shop(COUNTS.format("a", '[tier = "db"]')),
+        shop(
+            COUNTS.format("a", '[tier = "db"]'),
+            ('tier = "db"', 'tier = "web"'),
+            ("d {", 'd {  labels { tier = "db" } '),
+        ),
+    ),
+    Example(
+        "`*` became names",
+        shop("@ingress\n" + COUNTS.format("*", "b")),
+        shop("@ingress\n" + COUNTS.format("{a, c}", "b")),
+    ),
+    Example(
+        "`*` leaves one out",
+        shop("@ingress\n" + COUNTS.format("*", "b")),
+        shop("@ingress\n" + COUNTS.format("* except f", "b")),
+    ),
+    Example(
+        "a guard names fewer",
+        shop("@ingress\npolicy no = deny() on {c, f} -> b\n"),
+        shop("@ingress\npolicy no = deny() on c -> b\n"),
+    ),
+    Example(
+        "a port went out of scope",
+        shop("@ingress\n" + COUNTS.format("a", "d")),
+        shop("@ingress\n" + COUNTS.format("a", "b")),
+    ),
+    Example(
+        "a new call outside of the new scope",
+        shop("@ingress\n" + COUNTS.format("*", "b")),
+        shop("@ingress\n" + COUNTS.format("{a, c}", "b"), NEW_CALL),
+    ),
+    # ---- matches ----
+    Example("narrowed", shop(WHEN.format('path starts_with "/"')), shop(WHEN.format('path == "/user"'))),
+    Example(
+        "narrowed from every request",
+        shop(QUOTA.format("requests: 90, per: 60s")),
+        shop(WHEN.format('path == "/user"')),
+    ),
+    Example("another match", shop(WHEN.format('path == "/user"')), shop(WHEN.format('path == "/users"'))),
+    Example("another expression", shop(WHEN.format('path matches "/u.*"')), shop(WHEN.format('path matches "/us.*"'))),
+    # ---- arguments ----
+    Example(
+        "more requests", shop(QUOTA.format("requests: 90, per: 60s")), shop(QUOTA.format("requests: 900, per: 60s"))
+    ),
+    Example(
+        "a shorter period", shop(QUOTA.format("requests: 90, per: 60s")), shop(QUOTA.format("requests: 90, per: 1s"))
+    ),
+    Example(
+        "a larger burst",
+        shop(QUOTA.format("requests: 90, per: 60s")),
+        shop(QUOTA.format("requests: 90, per: 60s, burst: 95")),
+    ),
+    Example(
+        "fewer and other conditions",
+        shop("policy again = retry(attempts: 3, on: [unavailable, reset]) on a -> b\n"),
+        shop("policy again = retry(attempts: 2, on: [reset, unavailable, internal]) on a -> b\n"),
+    ),
+    Example(
+        "a limit is left out",
+        shop("policy few = circuit_breaking(max_requests: 9, max_pending: 5) on a -> b\n"),
+        shop("policy few = circuit_breaking(max_pending: 5) on a -> b\n"),
+    ),
+    Example(
+        "an argument without a direction",
+        shop(HEADER.format("")),
+        shop(HEADER.format("").replace("gold", "silver")),
+    ),
+    Example(
+        "more replicas of a limit of each",
+        shop("policy few = circuit_breaking(max_requests: 9) on a -> b\n"),
+        shop(
+            "policy few = circuit_breaking(max_requests: 9) on a -> b\n",
+            ("service b { http 8080", "service b { http 8080  replicas 3"),
+        ),
+    ),
+    # ---- guards ----
+    Example("a guard admits one more", shop(ALLOW.format("a, c", "*")), shop(ALLOW.format("a, c, f", "*"))),
+    Example("a guard admits one less", shop(ALLOW.format("a, c", "*")), shop(ALLOW.format("a", "*"))),
+    Example("a new guard", shop(""), shop(ALLOW.format("a", "*"))),
+    Example("a guard selects more requests", shop(GOLD), shop(GOLD.split(" when ")[0] + "\n")),
+    Example(
+        "a new call that a guard refuses", shop(ALLOW.format("a, c", "*")), shop(ALLOW.format("a, c", "*"), NEW_CALL)
+    ),
+    Example(
+        "an external of a guard has more addresses",
+        shop(ALLOW.format("a, c, office", "*")),
+        shop(ALLOW.format("a, c, office", "*"), ("10.9.0.0/16", "10.0.0.0/8")),
+    ),
+    Example(
+        "an external without a guard has fewer addresses",
+        shop("policy no = deny() on office -> b\n", ("call a, c -> b", "call a, c, office -> b")),
+        shop(
+            "policy no = deny() on office -> b\n",
+            ("call a, c -> b", "call a, c, office -> b"),
+            ("10.9.0.0/16", "10.9.1.0/24"),
+        ),
+    ),
+    Example(
+        "an external comes beside one without addresses",
+        shop("policy quota = rate_limit(requests: 9, per: 60s) on internet -> a\n", (OFFICE, "")),
+        shop("policy quota = rate_limit(requests: 9, per: 60s) on internet -> a\n"),
+    ),
+    Example(
+        "an external goes beside one without addresses that a guard admits",
+        shop("policy readers = allow(callers: [internet]) on * -> a\n"),
+        shop("policy readers = allow(callers: [internet]) on * -> a\n", (OFFICE, "")),
+    ),
+    # ---- assumptions ----
+    Example(
+        "a guard moves to its senders",
+        shop(ALLOW.format("a, c", "*")),
+        shop(ALLOW.format("a, c", "*").replace("@in", "@e")),
+    ),
+    Example(
+        "a log moves to its senders",
+        shop("@ingress\n" + COUNTS.format("*", "b")),
+        shop("@egress\n" + COUNTS.format("*", "b")),
+    ),
+    Example(
+        "a sender is not trusted any more",
+        shop("@egress\n" + COUNTS.format("a", "b")),
+        shop(
+            "@egress\n" + COUNTS.format("a", "b"),
+            ("service a, c, f { http 8080 }", "service a { http 8080  untrusted }\nservice c, f { http 8080 }"),
+        ),
+    ),
+    Example(
+        "a new sender of a closed destination",
+        shop("@egress\n" + COUNTS.format("*", "b")),
+        shop("@egress\n" + COUNTS.format("*", "b"), NEW_CALL),
+    ),
+    Example(
+        "other pods are selected",
+        shop(ALLOW.format("a, c", "*")),
+        shop(
+            ALLOW.format("a, c", "*"),
+            ("service a, c, f { http 8080 }", "service a { http 8080  namespace web }\nservice c, f { http 8080 }"),
+        ),
+    ),
+    # ---- order, kinds, ports ----
+    Example("reordered", shop(HEADER.format("") + GOLD), shop(GOLD + HEADER.format(""))),
+    Example(
+        "a new policy writes what another reads",
+        shop(GOLD),
+        shop("@ingress\n" + HEADER.format("") + GOLD),
+    ),
+    Example(
+        "a new policy writes what another writes",
+        shop(HEADER.format("")),
+        shop(HEADER.format("") + HEADER.format("").replace("tier =", "late =").replace("gold", "free")),
+    ),
+    Example(
+        "a new split before a policy",
+        shop("@egress\n" + COUNTS.format("a", "b"), ("call b -> d", "call b -> d\ncall a -> d")),
+        shop(
+            "policy canary = split(to: d, percent: 5%) on a -> b\n@ingress\n" + COUNTS.format("a", "b"),
+            ("call b -> d", "call b -> d\ncall a -> d"),
+        ),
+    ),
+    Example(
+        "a new retry before a timeout",
+        shop("policy slow = timeout(after: 1s) on a -> b\n"),
+        shop("policy again = retry(attempts: 2) on a -> b\npolicy slow = timeout(after: 1s) on a -> b\n"),
+    ),
+    Example(
+        "another kind",
+        shop("policy edge = request_count() on a -> b\n"),
+        shop("policy edge = deny() on a -> b\n"),
+    ),
+    Example(
+        "another effect of the program's own kind",
+        shop(OWN.format("@effect(writes(header))")),
+        shop(OWN.format("@effect(reads(header))")),
+    ),
+    Example(
+        "another protocol",
+        shop(COUNTS.format("a", "b")),
+        shop(COUNTS.format("a", "b"), ("service b { http", "service b { grpc")),
+    ),
+    Example(
+        "a script before other policies",
+        shop(GOLD + HEADER.format("")),
+        shop('@ingress\npolicy own = lua(script: "filter.lua") on a -> b\n' + GOLD + HEADER.format("")),
+    ),
+    Example(
+        "a kind turns its own direction round, and an argument changes",
+        shop(OWN.format("@weaker(value: more)").replace("string", "int").replace('"1"', "1")),
+        shop(OWN.format("@weaker(value: less)").replace("string", "int").replace('"1"', "9")),
+    ),
+    Example(
+        "a kind becomes a guard", shop(OWN.format("@effect(rejects)")), shop(OWN.format("@guard @effect(rejects)"))
+    ),
+    Example(
+        "a kind has another parameter",
+        shop(OWN.format("")),
+        shop(OWN.format("").replace("string", "string, more: int = 1")),
+    ),
+    # ---- names and addresses ----
+    Example("another host of an external", shop(OUTSIDE, STRIPE), shop(OUTSIDE, STRIPE, ("stripe.com", "stripe.org"))),
+    Example(
+        "fewer addresses of an external that is called",
+        shop(OUTSIDE, STRIPE),
+        shop(OUTSIDE, STRIPE, ("10.8.0.0/16", "10.8.1.0/24")),
+    ),
+    Example(
+        "more addresses of an external that `*` leaves out",
+        shop("@ingress\n" + COUNTS.format("* except office", "b")),
+        shop("@ingress\n" + COUNTS.format("* except office", "b"), ("10.9.0.0/16", "10.0.0.0/8")),
+    ),
+    Example(
+        "senders of a closed destination are elsewhere",
+        shop("@egress\n" + COUNTS.format("*", "b")),
+        shop("@egress\n" + COUNTS.format("*", "b"), ELSEWHERE),
+    ),
+    Example(
+        "a named caller has other labels",
+        shop("@ingress\n" + COUNTS.format("a", "b")),
+        shop(
+            "@ingress\n" + COUNTS.format("a", "b"),
+            (
+                "service a, c, f { http 8080 }",
+                'service a { http 8080  labels { app = "x" } }\nservice c, f { http 8080 }',
+            ),
+        ),
+    ),
+    Example(
+        "a guard admits one more, for more requests",
+        shop('@ingress\npolicy readers = allow(callers: [a]) on * -> b when path == "/x"\n'),
+        shop('@ingress\npolicy readers = allow(callers: [a, f]) on * -> b when path starts_with "/x"\n'),
+    ),
+    # ---- calls ----
+    Example(
+        "another port number",
+        shop("@ingress\n" + COUNTS.format("*", "b")),
+        shop("@ingress\n" + COUNTS.format("*", "b"), ("service b { http 8080", "service b { http 8081")),
+    ),
+    Example(
+        "a call went with its policy", shop(COUNTS.format("{a, c}", "b")), shop(COUNTS.format("{a, c}", "b"), NO_CALL)
+    ),
+    Example(
+        "a call went, and a guard refuses it",
+        shop(ALLOW.format("a", "*") + "@ingress\n" + COUNTS.format("{a, c}", "b")),
+        shop(ALLOW.format("a", "*") + "@ingress\n" + COUNTS.format("{a, c}", "b"), NO_CALL),
+    ),
+    Example(
+        "a service went",
+        shop("@ingress\n" + COUNTS.format("*", "d")),
+        shop("", ("service d { http 8080 }", ""), ("call b -> d", "")),
+    ),
+)
+
+
+def found(base: str, head: str) -> tuple[str, ...]:
+    before, after = plan_of(base), plan_of(head)
+    result = findings(before, after, renames(before, after))
+    return tuple(line(each) for each in (*result.weaker, *result.stricter, *result.gone))
+
+
+def line(finding: Finding) -> str:
+    calls = ", ".join(f"{call.source} -> {call.destination}" for call in finding.calls)
+    return f"{finding.word} {finding.policy}: {calls}: {finding.text}"
+
+
+def listing(example: Example) -> str:
+    """What the golden file has of an example: its findings, and those of its reverse."""
+    forward = (f"    {each}" for each in found(example.base, example.head))
+    back = (f"    {each}" for each in found(example.head, example.base))
+    return "\n".join((f"## {example.name}", *forward, "reverse", *back, ""))

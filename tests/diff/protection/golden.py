@@ -1,0 +1,8 @@
+"""Writes the golden file of all examples: `python -m tests.diff.protection.golden`."""
+
+from __future__ import annotations
+
+from tests.diff.protection.examples import EXAMPLES, GOLDEN, listing
+
+if __name__ == "__main__":
+    GOLDEN.write_text("\n".join(listing(example) for example in EXAMPLES), encoding="utf-8")

@@ -1,0 +1,97 @@
+"""Where nothing is called weaker, HEAD lets nothing through that BASE refuses or counts."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+import pytest
+
+from admc.diff.identity import renames
+from admc.diff.model import Word
+from admc.diff.protection import findings
+from dsl.diagnostics.diagnostic import ProgramError
+from solver.placement import PlacementError
+from tests.diff.protection.judged import breaches
+from tests.diff.protection.plans import Compiled, compiled
+from tests.diff.protection.random_pairs import Spec, edited, program
+
+SUITE: Final = 150
+LONG: Final = 2000
+
+
+def compiled_or_none(spec: Spec) -> Compiled | None:
+    try:
+        return compiled(spec.text())
+    except (ProgramError, PlacementError):
+        return None
+
+
+def _hold(seeds: range) -> None:
+    judged = 0
+    for seed in seeds:
+        random = Random(seed)  # noqa: S311
+        pair = None
+        while pair is None:
+            spec = program(random)
+            base = compiled_or_none(spec)
+            other = edited(random, spec)
+            head = None if base is None else compiled_or_none(other)
+            pair = None if base is None or head is None else (base, head, spec, other)
+        base, head, spec, other = pair
+        renamed = renames(base.plan, head.plan)
+        found = findings(base.plan, head.plan, renamed)
+        if not found.weaker:
+            judged += 1
+            broken = list(breaches(base, head, dict(renamed)))
+            assert not broken, f"seed {seed}: {broken[0]}\n{spec.text()}\n{other.text()}\n{found}"
+    assert judged * 4 > len(seeds), f"only {judged} of {len(seeds)} pairs say anything"
+
+
+def test_what_is_not_weaker_lets_nothing_through() -> None:
+    _hold(range(SUITE))
+
+
+@pytest.mark.long
+def test_what_is_not_weaker_lets_nothing_through_on_many_pairs() -> None:
+    _hold(range(SUITE, SUITE + LONG))
+
+
+SHOP: Final = """
+app shop
+external internet
+external office { cidr "10.9.0.0/16" }
+service a, c { http 8080 }
+service b { http 8080 }
+service s, judge { http 8001 }
+call a -> b, s
+"""
+QUOTA: Final = "@ingress\npolicy quota = rate_limit(requests: {}, per: 1h) on {} -> b{}\n"
+SET: Final = '@ingress\npolicy writer = set_request_header(name: "x-in", value: "set") on * -> b\n'
+DENY: Final = '@ingress\npolicy guard = deny() on * -> b when header("x-in") == "client"\n'
+COUNT: Final = "policy seen = request_count() on {} -> b\n"
+WEAKENED: Final = {
+    "the policy went": (Word.LOST, DENY, ""),
+    "`*` became names": (Word.LOST, "@ingress\n" + COUNT.format("*"), "@ingress\n" + COUNT.format("a")),
+    "narrowed": (Word.NARROWED, QUOTA.format(1, "*", ""), QUOTA.format(1, "*", ' when method == "POST"')),
+    "a larger quota": (Word.LOOSENED, QUOTA.format(1, "*", ""), QUOTA.format(2, "*", "")),
+    "a guard admits one more": (
+        Word.LOOSENED,
+        "@ingress\npolicy readers = allow(callers: [a]) on * -> b\n",
+        "@ingress\npolicy readers = allow(callers: [a, c]) on * -> b\n",
+    ),
+    "no longer closed": (Word.LOOSENED, "@egress\n" + COUNT.format("*"), "@ingress\n" + COUNT.format("*")),
+    "reordered": (Word.REORDERED, DENY + SET, SET + DENY),
+    "a new writer": (Word.UNCLEAR, DENY, SET + DENY),
+    "another match": (Word.UNCLEAR, DENY, DENY.replace("client", "set")),
+    "another kind": (Word.UNCLEAR, DENY, DENY.replace("deny()", "request_count()")),
+}
+
+
+@pytest.mark.parametrize("name", WEAKENED)
+def test_the_judge_lets_through_what_each_word_alone_warns_of(name: str) -> None:
+    """So a comparison that is silent about the word would not be sound."""
+    word, before, after = WEAKENED[name]
+    base, head = compiled(SHOP + before), compiled(SHOP + after)
+    assert {each.word for each in findings(base.plan, head.plan).weaker} == {word}
+    assert list(breaches(base, head, {}))
