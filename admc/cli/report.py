@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -45,8 +45,9 @@ def report(
     from admc.files import write_whole
     from admc.report.html import render
 
-    page = _difference(subject, include, effort) if _is_difference(subject) else _plan(subject, include, effort)
-    changed = write_whole(output, render(page))
+    make = _difference if _is_difference(subject) else _plan
+    page, inputs = make(subject, include, effort)
+    changed = write_whole(output, render(page), inputs=inputs)
     shown = visible(str(output))
     write_out(f"wrote `{shown}`\n" if changed else f"`{shown}` is up to date\n")
     return Exit.DONE
@@ -57,7 +58,13 @@ def _is_difference(subject: str) -> bool:
     return subject.endswith(_JSON) and not subject.endswith(_PLAN)
 
 
-def _plan(subject: str, include: list[Path] | None, effort: float | None) -> Page:
+class _Made(NamedTuple):
+    page: Page
+    inputs: tuple[Path, ...]
+    """Files on disk that must not be overwritten."""
+
+
+def _plan(subject: str, include: list[Path] | None, effort: float | None) -> _Made:
     from admc.cli.output import Progress
     from admc.diff.sides.take import Options, side
     from admc.render.diff_words import TEXT, side_taken
@@ -68,13 +75,14 @@ def _plan(subject: str, include: list[Path] | None, effort: float | None) -> Pag
         taken = side(subject, Options(tuple(include or ()), effort, progress))
     finally:
         progress.clear()
-    return plan_page(taken.known, side_taken(taken.taken, TEXT))
+    return _Made(plan_page(taken.known, side_taken(taken.taken, TEXT)), taken.on_disk())
 
 
-def _difference(subject: str, include: list[Path] | None, effort: float | None) -> Page:
+def _difference(subject: str, include: list[Path] | None, effort: float | None) -> _Made:
     if include or effort is not None:
         raise wrong_usage("ADM801", "a saved difference is shown as it is, without `--include` and `--effort`")
     from admc.diff.read import read_diff
     from admc.report.diff_page import diff_page
 
-    return diff_page(read_diff(Path(subject)))
+    path = Path(subject)
+    return _Made(diff_page(read_diff(path)), (path,))

@@ -7,7 +7,6 @@ from typing import Final
 
 from admc.diff.model import CostLine, Diff, Finding, Verdict, Word
 from admc.overhead.rows import AmountRow
-from admc.plan.model import SourceLine
 from admc.render import diff_words as words
 from admc.render.diff_headline import doubts, headline, nothing_found
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
@@ -105,7 +104,7 @@ def _moves(diff: Diff, nodes: Mapping[str, int]) -> Section:
         return Section("Moved", "Nothing moves.")
     rows = []
     for move in diff.moves[:MOST_ROWS]:
-        why = "" if move.cause is None else words.cause_phrase(move.cause, TEXT, lambda line: _head(diff, line))
+        why = "" if move.cause is None else words.cause_phrase(diff, move.cause, TEXT, _place)
         rows.append(
             (
                 Cell(visible(move.policy)),
@@ -119,8 +118,8 @@ def _moves(diff: Diff, nodes: Mapping[str, int]) -> Section:
     return Section("Moved", note, head=("policy", "destination", "before", "after", "why"), rows=tuple(rows))
 
 
-def _head(diff: Diff, line: SourceLine) -> str:
-    return visible(words.head_place(diff, line).text)
+def _place(place: words.Place) -> str:
+    return visible(place.text)
 
 
 def _rollout(diff: Diff) -> Section:
