@@ -19,7 +19,7 @@ from admc.report.diff_page import diff_page
 from admc.report.html import render
 from admc.report.model import Page
 from admc.report.plan_page import plan_page
-from tests.diff.rendering.cases import EXAMPLE, GATES
+from tests.diff.rendering.cases import CASES, EXAMPLE, GATES
 from tests.diff.rendering.cases import HOSTILE as HOSTILE_DIFF
 from tests.generate import generate
 from tests.report.browser import SKIPPED, Tab, chromium, tab
@@ -163,6 +163,14 @@ async def test_of_a_difference_one_side_can_be_shown_alone(browser: Tab, tmp_pat
     assert not browser.problems()
 
 
+async def test_a_page_without_a_graph_is_drawn_and_printed(browser: Tab, tmp_path: Path) -> None:
+    await opened(browser, tmp_path, diff_page(CASES["equal"]))
+    assert "nothing to draw" in await browser.run("document.body.innerText")
+    assert await browser.run("document.getElementById('view').offsetHeight") == 0
+    await browser.send("Page.printToPDF")
+    assert not browser.problems()
+
+
 async def test_dark_light_narrow_and_print_are_drawn_without_a_problem(browser: Tab, tmp_path: Path) -> None:
     backgrounds = []
     for scheme, width in (("light", 1400), ("dark", 400)):
@@ -172,6 +180,15 @@ async def test_dark_light_narrow_and_print_are_drawn_without_a_problem(browser: 
         assert await browser.run("document.documentElement.scrollWidth <= window.innerWidth")
         assert not browser.problems()
     assert len(set(backgrounds)) == 2
+    drawn = await browser.run(
+        "(() => { window.dispatchEvent(new Event('beforeprint')); const paper = document.getElementById('paper');"
+        " const pixels = paper.getContext('2d').getImageData(0, 0, paper.width, paper.height).data;"
+        " const background = getComputedStyle(document.body).backgroundColor;"
+        " window.dispatchEvent(new Event('afterprint'));"
+        " return [pixels.filter((value, at) => at % 4 === 3 && value > 0).length, background]; })()"
+    )
+    assert drawn[0] > 10_000
+    assert drawn[1] == backgrounds[0]
     printed = await browser.send("Page.printToPDF")
     assert len(printed["data"]) > 20_000
     assert not browser.problems()

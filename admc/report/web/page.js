@@ -4,6 +4,7 @@
   const page = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const LABELS = 5; // pixels: smaller letters are not drawn
+  const MOST_PAPER = 1100; // pixels: the height of the graph on paper, where it is 1360 wide
   const CROWDED = 200; // edges: from here on they are pale, and a choice shows its own alone
   const READABLE = 0.55; // the zoom from which labels can be read
 
@@ -189,6 +190,16 @@
 
   function showAll() { cy.fit(undefined, 16); if (cy.zoom() > 1.4) { cy.zoom(1.4); cy.center(); } }
 
+  // The whole graph on a canvas of its own: that of the window is drawn too late for paper.
+  function printed() {
+    const canvas = byId("paper"), all = cy.elements().boundingBox(), width = all.w + 20, height = all.h + 20;
+    const scale = Math.min(canvas.width / width, MOST_PAPER / height, 2.4);
+    canvas.height = Math.ceil(scale * height);
+    const pan = { x: canvas.width / 2 - scale * (all.x1 + all.w / 2), y: canvas.height / 2 - scale * (all.y1 + all.h / 2) };
+    const context = canvas.getContext("2d");
+    cy.renderer().renderTo(context, scale, pan, 1);
+  }
+
   function zoom(factor) {
     cy.zoom({ level: cy.zoom() * factor, renderedPosition: { x: cy.width() / 2, y: cy.height() / 2 } });
   }
@@ -199,7 +210,8 @@
     cy.elements().removeClass("chosen near aside");
     const panel = byId("panel");
     panel.replaceChildren();
-    if (!target || target.empty()) { hint(panel); return; }
+    panel.className = !target || target.empty() ? "empty" : "";
+    if (panel.className) { hint(panel); return; }
     target.addClass("chosen");
     target.connectedEdges().addClass("near");
     if (page.edges.length >= CROWDED) {
@@ -285,6 +297,7 @@
   byId("title").textContent = page.title;
   page.facts.forEach((text) => byId("facts").append(make("li", "", text)));
   page.doubts.forEach((text) => byId("doubts").append(make("li", "", text)));
+  byId("mesh").classList.toggle("bare", !page.nodes.length);
   byId("graph-note").textContent = page.graph_note;
   page.legend.forEach((key) => {
     const line = make("li"), edge = ["ingress", "egress", "both", "plain", "weaker", "refused", "came", "gone", "stricter"].includes(key.look);
@@ -333,9 +346,11 @@
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   window.addEventListener("beforeprint", () => {
     document.querySelectorAll("details").forEach((each) => { each.open = true; });
-    redraw(); cy.resize(); showAll(); cy.forceRender();
+    document.documentElement.classList.add("paper");
+    redraw();
+    if (page.nodes.length) printed();
   });
-  window.addEventListener("afterprint", () => { redraw(); cy.resize(); });
+  window.addEventListener("afterprint", () => { document.documentElement.classList.remove("paper"); redraw(); });
   cy.ready(() => { showAll(); select(null); document.documentElement.dataset.ready = "yes"; });
   window.admcReport = { cy, page, select }; // for tests and for a reader's console
 })();
