@@ -40,6 +40,21 @@ class HttpChain(NamedTuple):
         """The name of its route table."""
         return str(self.manager.rds.route_config_name)
 
+    def renamed(self, name: str) -> HttpChain:
+        """The same by another name, which its route table and its filters have, too."""
+        manager = _Manager()
+        manager.CopyFrom(self.manager)
+        manager.rds.route_config_name = name
+        for each in manager.http_filters:
+            each.name = in_chain(each.name, self.table, name)
+        return self.with_manager(manager)
+
+    def with_manager(self, manager: Any) -> HttpChain:
+        chain = type(self.chain)()
+        chain.CopyFrom(self.chain)
+        chain.filters[-1].typed_config.Pack(manager, deterministic=True)
+        return HttpChain(chain, manager)
+
     @property
     def filters(self) -> tuple[str, ...]:
         """The names of all filters that a route can skip."""
@@ -71,10 +86,24 @@ def combined(hop: str, old: HttpChain, new: HttpChain) -> HttpChain:
     early = max(after.early_header_mutation_extensions, before.early_header_mutation_extensions, key=_size)
     manager.ClearField("early_header_mutation_extensions")
     manager.early_header_mutation_extensions.extend(early)
-    chain = type(new.chain)()
-    chain.CopyFrom(new.chain)
-    chain.filters[-1].typed_config.Pack(manager, deterministic=True)
-    return HttpChain(chain, manager)
+    return new.with_manager(manager)
+
+
+def in_chain(filter_name: str, before: str, after: str) -> str:
+    """The name of a filter when the chain that it belongs to gets another name."""
+    return after + filter_name.removeprefix(before) if filter_name.startswith(f"{before}/") else filter_name
+
+
+def renamed_table(table: Any, name: str) -> Any:
+    """A route table for a chain with another name."""
+    result = type(table)()
+    result.CopyFrom(table)
+    result.name = name
+    for host, before in zip(result.virtual_hosts, table.virtual_hosts, strict=True):
+        host.typed_per_filter_config.clear()
+        for filter_name, settings in before.typed_per_filter_config.items():
+            host.typed_per_filter_config[in_chain(filter_name, table.name, name)].CopyFrom(settings)
+    return result
 
 
 def _prepend(field: Any, first: Iterable[Any]) -> None:

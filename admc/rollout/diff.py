@@ -49,7 +49,7 @@ class Diff:
     @cached_property
     def changed(self) -> tuple[HopKey, ...]:
         """Hops whose policies change in any way."""
-        return tuple(key for key in self.frame.keys if not self._same(key, arguments=True))
+        return tuple(key for key in self.frame.keys if not self.same(key, arguments=True))
 
     @cached_property
     def moving(self) -> frozenset[Port]:
@@ -57,7 +57,7 @@ class Diff:
         target in each plan, these are two ports, and requests may reach either: what changes at one changes at both."""
         ends: dict[Port, set[Side]] = {}
         for key in self.changed:
-            if not self._same(key, arguments=False):
+            if not self.same(key, arguments=False):
                 ends.setdefault(key.port, set()).add(key.side)
         beside = self._retargeted
         return frozenset(
@@ -98,7 +98,7 @@ class Diff:
         """Whether something leaves one end of a port, and something comes to the other."""
         return bool(self._apart(port, left, 0) and self._apart(port, left.other, 1))
 
-    def _same(self, key: HopKey, *, arguments: bool) -> bool:
+    def same(self, key: HopKey, *, arguments: bool) -> bool:
         """Whether a hop has the same policies in the same order in both plans."""
         before, after = (self.frame.policies(plan, key) for plan in range(2))
         return [policy.name for policy in before] == [policy.name for policy in after] and all(

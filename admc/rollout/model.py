@@ -70,6 +70,8 @@ class HopPart(NamedTuple):
     """The plan whose filter chain it has; None: the chain has the filters of both."""
     steady: frozenset[str] = frozenset()
     """Names of filters, `/POLICY:KIND`, of guards that are there in both plans, and change in arguments alone."""
+    differs: bool = False
+    """The two plans differ there, and not in arguments alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from admc.rollout.chains import HttpChain, combined, discovered
+from admc.rollout.chains import HttpChain, combined, discovered, renamed_table
 from admc.rollout.model import Plan
 from admc.rollout.route_overlay import overlaid
 from dsl.program import Side
 from emitters.envoy import Mode, emit
+from emitters.envoy.chains.chain_names import chain_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -116,6 +117,7 @@ class _Mixed:
         self._tables = {plan: {name: each for made in own[plan] for name, each in made.routes.items()} for plan in Plan}
         every = (*plain, *plans.values())
         extensions = {name: each for made in every for name, each in made.extensions.items()}
+        self._plans = plans
         self._moving: list[_Moving] = []
         self._routes: dict[str, Any] = {}
         """The tables that are the same in all steps."""
@@ -142,6 +144,23 @@ class _Mixed:
         }
         return replace(self._resources, routes=_union([self._routes, moving]))
 
+    def _configured(self, chains: Mapping[Plan, HttpChain]) -> bool:
+        """Whether filters have another configuration in each plan."""
+        found = ([self._plans[plan].extensions.get(name) for name in each.filters] for plan, each in chains.items())
+        return next(found) != next(found)
+
+    def _apart(
+        self, hop: str, plan: Plan, chain: HttpChain, table: Any, extensions: dict[str, Any]
+    ) -> tuple[HttpChain, Any]:
+        """The chain of a plan by a name of its own, and its route table: the chain of the other plan has the same name.
+        The configurations of its filters are noted."""
+        found = chain.renamed(chain_name(hop, [chain.table, plan]))
+        made = self._plans[plan].extensions
+        for before, after in zip(chain.filters, found.filters, strict=True):
+            if before in made:
+                extensions[after] = _renamed(made[before], after)
+        return found, renamed_table(table, found.table)
+
     def _chain(self, part: HopPart, extensions: dict[str, Any]) -> Any:
         """The filter chain of a hop. Its route table is noted, and the configurations of guards that stay are set."""
         name = part.hop.name
@@ -150,8 +169,11 @@ class _Mixed:
             self._routes[found.table] = self._tables[part.plan][found.table]
             return found.chain
         own = {plan: self._chains[plan][name] for plan in Plan}
-        found = combined(name, own[Plan.OLD], own[Plan.NEW])
         tables = {plan: self._tables[plan][each.table] for plan, each in own.items()}
+        if part.differs and own[Plan.OLD].table == own[Plan.NEW].table and self._configured(own):
+            for plan in Plan:
+                own[plan], tables[plan] = self._apart(name, plan, own[plan], tables[plan], extensions)
+        found = combined(name, own[Plan.OLD], own[Plan.NEW])
         filters = {plan: each.filters for plan, each in own.items()}
         self._moving.append(_Moving(part.hop, found.table, tables, filters))
         # A revocation does not wait for the steps: guards that stay have their new arguments at once.

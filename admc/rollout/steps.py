@@ -87,7 +87,7 @@ class _Steps:
             hop = frame.hops[plan is Plan.NEW].get(key)
             return None if hop is None else HopPart(hop, plan)
         steady = frozenset(filter_name("", policy) for policy in frame.steady_guards(key))
-        return HopPart(frame.union(key), None, steady)
+        return HopPart(frame.union(key), None, steady, not self._diff.same(key, arguments=False))
 
 
 def _secret(key: bytes, ends: str, destination: str) -> str:

@@ -139,6 +139,10 @@ class Bench:
         """A command whose time is not measured."""
         self._run(command)
 
+    def output(self, command: Sequence[str]) -> str:
+        """What a command prints."""
+        return self._run(command).output
+
     def _run(self, command: Sequence[str]) -> Run:
         done = run(command)
         if done.code != 0:
@@ -291,6 +295,26 @@ def diff_(bench: Bench) -> None:
     command = [ADMC, "diff", *map(str, plans), "--format", "json", "-o", found]
     title = f"admc diff of two saved plans, {LARGE}, {4 * CHANGED} policies changed"
     bench.whole("diff", [(title, command, Goal(5, 1_000 * MEGABYTE))])
+    _programs(bench, base, head)
+
+
+def _programs(bench: Bench, base: Path, head: Path) -> None:
+    """The programs themselves, which are needed for steps and causes. Nothing is promised of these times."""
+    command = [sys.executable, "-m", "tests.bench.diff.worker", str(base), str(head)]
+    reports = [json.loads(bench.output(command)) for _ in range(bench.repeats("diff"))]
+    table = Table(title=f"Two programs, {LARGE}: stages, in seconds", title_justify="left")
+    for name in ("stage", "median", "lowest", "highest"):
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    names = dict.fromkeys(name for each in reports for name in each["stages"])
+    for name in names:
+        table.add_row(name, *_seconds(spread([each["stages"].get(name, 0.0) for each in reports])))
+    table.add_row("admc's own work", *_seconds(spread([each["own"] for each in reports])))
+    bench.console.print(table)
+    first = reports[0]
+    bench.console.print(
+        f"  {first['weaker']} findings are weaker; {first['moves']} decisions moved, {first['complete']} with a "
+        f"complete cause; {first['steps']} steps\n"
+    )
 
 
 def _seconds(value: Spread) -> tuple[str, str, str]:

@@ -41,10 +41,10 @@ BODY: Final = b"b" * 100
 
 PROGRAM: Final = """
 app move
-service shop, till, ordered, copied, spare, repeated, renamed { http PORT }
+service shop, till, ordered, copied, spare, repeated, renamed, matched { http PORT }
 service called { grpc PORT }
 call shop, till -> called, ordered
-call shop -> copied, spare, repeated, renamed
+call shop -> copied, spare, repeated, renamed, matched
 
 policy slow    = timeout(after: 20s) on {shop, till} -> called
 policy known   = allow(callers: [shop, till]) on * -> called
@@ -99,6 +99,11 @@ pin sinks at SIDE
 pin rises at SIDE
 pin nameNOW at ingress
 pin outNOW at ingress
+
+policy leadNOW = add_request_header(name: "x-lead", value: "NOW") on shop -> matched
+policy only    = deny() on shop -> matched when header("x-version") == "NOW"
+pin leadNOW at egress
+pin only at ingress
 
 // Without redirection, the listeners of both ends have to exist before policies move to them.
 policy breaker = circuit_breaking(max_requests: 1000) on {shop, till} -> called
@@ -279,6 +284,24 @@ class Repeated(Destination):
     def check(self, arrived: Sequence[Seen]) -> None:
         assert len(arrived) == 2 * len(names_with_status(self.callers, 200))
         assert {each.header("x-once") for each in arrived} == {("1",)}
+
+
+class Matched(Destination):
+    """A policy that gets another `when` in a filter chain that keeps its name, while another one changes at senders."""
+
+    def __init__(self, bed: Bed) -> None:
+        dial = bed.egress("shop", "matched")
+        self.callers = [
+            repeat(dial, {"x-version": version}, keep=keep) for version in ("0", "1") for keep in (True, False)
+        ]
+
+    def check(self, arrived: Sequence[Seen]) -> None:
+        answered = [request for each in self.callers for request in each.answered]
+        assert {request.status for request in answered} == {200, 403}
+        passed = [request.name for request in answered if request.status == 200]
+        assert sorted(name for each in arrived for name in each.header("x-echo-id")) == sorted(passed)
+        # The old plan refuses version 0, and the new one version 1.
+        assert {(*each.header("x-version"), *each.header("x-lead")) for each in arrived} == {("0", "1"), ("1", "0")}
 
 
 class Renamed(Destination):

@@ -71,6 +71,35 @@ def test_a_filter_chain_that_both_plans_have_stays() -> None:
     assert manager(prepared(old, new)["s"], "egress/d:80") == manager(rest["s"], "egress/d:80")
 
 
+@pytest.mark.parametrize("other", ['on {s, t} -> d when header("x-key") == "1"', "on s -> d"])
+def test_a_policy_that_gets_another_scope_or_match_is_there_in_both_versions(other: str) -> None:
+    """While policies move at its port. Its filter chain has one name in both plans, and each version its own in the
+    steps: older connections keep what they have, and requests meet what one plan enforces."""
+    text = "policy g = deny() on {s, t} -> d\npin g at ingress\n"
+    text += 'policy h = set_request_header(name: "x-h", value: "1") on s -> d\npin h at ingress\n'
+    moves = "policy q = request_count() on {s, t} -> d\npin q at egress\n"
+    old = small("ingress", text)
+    new = small("ingress", text.replace("on {s, t} -> d", other, 1), moves)
+    rest = [
+        {each.service: each for each in emit(*plan, known(old, new), Mode.REDIRECT, by_chain=True)}["d"]
+        for plan in (old, new)
+    ]
+    assert rest[0].extensions.keys() == rest[1].extensions.keys()
+    guards = [config for made in rest for name, config in made.extensions.items() if name.endswith("/g:deny")]
+    assert guards[0].typed_config != guards[1].typed_config
+    for name, step in steps(old, new, b"key").items():
+        made = Emitted(step, known(old, new), Mode.REDIRECT).at(step)["d"]
+        assert not made.extensions.keys() & rest[0].extensions.keys()
+        found = [config for name, config in made.extensions.items() if name.endswith("/g:deny")]
+        assert {each.typed_config.value for each in found} == {each.typed_config.value for each in guards}
+        chain = HttpChain(None, manager(made, "ingress/80"))
+        unmarked, marked = branches(made.routes[chain.table])
+        for found_routes, plan in ((unmarked, name in (StepName.RECEIVERS, StepName.RELEASE)), (marked, True)):
+            for route in found_routes:
+                (own,) = (each for each in found if each.name not in route.typed_per_filter_config)
+                assert own.typed_config == guards[plan].typed_config, name
+
+
 def test_what_is_emitted_for_one_step_is_right_for_all() -> None:
     guard = "policy g = allow(callers: [CALLERS]) on {s, t} -> d\npin g at ingress\n"
     old, new = small("ingress", guard.replace("CALLERS", "s, t")), small("egress", guard.replace("CALLERS", "s"))

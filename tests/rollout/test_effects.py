@@ -12,7 +12,7 @@ from admc.rollout.model import StepName
 from admc.rollout.steps import steps
 from admc.testbed.envoys import envoy_binary
 from tests.rollout.bed import KEY, Bed
-from tests.rollout.effects import SIDES, Called, Copied, Destination, Ordered, Renamed, Repeated, placed
+from tests.rollout.effects import SIDES, Called, Copied, Destination, Matched, Ordered, Renamed, Repeated, placed
 from tests.testbed.callers import wait_for_answers, wait_for_workers
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Destinations(NamedTuple):
     copied: Copied
     repeated: Repeated
     renamed: Renamed
+    matched: Matched
 
 
 def secrets_of(step: Step) -> dict[str, str]:
@@ -52,7 +53,7 @@ def secrets_of(step: Step) -> dict[str, str]:
 
 def destinations(bed: Bed, direction: str, plans: tuple[Placed, Placed], stack: ExitStack) -> Destinations:
     secrets = secrets_of(steps(*plans, KEY)[StepName.SENDERS])
-    assert secrets.keys() == {"called", "ordered", "copied", "repeated", "renamed"}
+    assert secrets.keys() == {"called", "ordered", "copied", "repeated", "renamed", "matched"}
     others = secrets_of(steps(*plans, b"another key")[StepName.SENDERS])
     own = secrets["called"]
     forged = ("", "1", "0" * 64, others["called"], secrets["ordered"], own[:-1], own.upper(), f"{own}, {own}")
@@ -62,6 +63,7 @@ def destinations(bed: Bed, direction: str, plans: tuple[Placed, Placed], stack: 
         Copied(bed, secrets["copied"], stack),
         Repeated(bed),
         Renamed(bed, direction),
+        Matched(bed),
     )
 
 
@@ -99,6 +101,7 @@ def test_each_destination_has_its_effects_in_each_step(tmp_path: Path, alone: No
     found.copied.check([*arrived["copied"], *arrived["spare"]])
     found.repeated.check(arrived["repeated"])
     found.renamed.check(arrived["renamed"])
+    found.matched.check(arrived["matched"])
     logs = {path.name: path.read_text(errors="replace") for path in (tmp_path / "logs").iterdir()}
     assert len(logs["copied.out"].splitlines()) == len(arrived["copied"])
     # Neither a log nor a request shows the marker's value, but those of callers that write it themselves.

@@ -89,7 +89,7 @@ class Plans:
         found = {}
         numbers = {Plan.OLD: old, Plan.NEW: new}
         for service, parts in step.parts.items():
-            for hop, plan, _ in parts:
+            for hop, plan, *_ in parts:
                 key = (service, hop.side, hop.destination, hop.port.target)
                 if plan is not None:
                     own = self.hops[numbers[plan]][key]

@@ -336,7 +336,10 @@ class World:
         (plan,) = self.published
         needed = {(service, name) for service, names in captures(self.placed(plan)).items() for name in names}
         missed = {(service, name) for service, name in needed if name not in self.loaded.get(service, ())}
-        assert all(service in self.server.rollout._redirection._known.asked for service, _ in missed), missed
+        known = self.server.rollout._redirection._known
+        asked = {service: own.captures for service, own in known.asked.items()}
+        unasked = {(service, name) for service, name in missed if name not in asked.get(service, ())}
+        assert not unasked, f"{sorted(unasked)} neither loaded nor requested"
         self.missed[plan] = {(service, name.removesuffix(" at 80")) for service, name in missed}
 
     @property

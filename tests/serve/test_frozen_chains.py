@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 import socket
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -26,7 +27,8 @@ from tests.testbed.callers import http_connection
 from tests.testbed.ports import free_port, program_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from tests.serve.server_process import Served
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 ENVOY = envoy_binary()
 pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
+SAVED_SECONDS = 2.0
+"""By then the server has stored what proxies acknowledged."""
 SETTLE_SECONDS = 0.2
 """Envoy's main thread sends the ACK, and its workers follow."""
 PORT = program_port()
@@ -70,6 +74,19 @@ GUARDS = {
 }
 
 
+LANE = """\
+"@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
+default_source_code: {inline_string: "assert(${kbps} > 0, 'too narrow')"}
+"""
+"""Envoy rejects it with 0."""
+THIRD = """\
+@ingress
+kind slow_lane(kbps: int) for http template "lane.yaml"
+policy third = slow_lane(kbps: KBPS) on {shop, till} -> cart
+pin third at ingress
+"""
+
+
 def text(guard: str, more: str = "") -> str:
     return f"{PROGRAM}policy guard = {guard}\npin guard at ingress\n{more}"
 
@@ -79,27 +96,40 @@ def serving(
     folder: Path, guard: str, drain: int, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Served, envoy_bed.Bed]]:
     """A server and the Envoy of `cart`."""
+    with ExitStack() as stack:
+        bed, serve = prepared(folder, guard, drain, monkeypatch, stack)
+        with serve() as server:
+            until_at_rest(server)
+            yield server, bed
+
+
+def prepared(
+    folder: Path, guard: str, drain: int, monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+) -> tuple[envoy_bed.Bed, Callable[[], AbstractContextManager[Served]]]:
+    """The Envoy of `cart`, and its server, which the caller starts."""
     assert ENVOY is not None
     monkeypatch.setattr(envoy_bed, "DRAIN_SECONDS", drain)
     (folder / "keys.json").write_bytes(keys())
+    (folder / "lane.yaml").write_text(LANE)
     program = folder / "policies.adm"
     program.write_text(text(guard))
     found = load(program)
     port = free_port()
-    with (
-        served(folder, "policies.adm", "--mode", "explicit", xds=f"127.0.0.1:{port}") as server,
-        envoy_bed.Bed(Placed(found, place(found)), folder, ENVOY, port) as bed,
-    ):
-        until_at_rest(server)
-        yield server, bed
+    bed = stack.enter_context(envoy_bed.Bed(Placed(found, place(found)), folder, ENVOY, port))
+    options = ("policies.adm", "--mode", "explicit", "--state", "state")
+    return bed, lambda: served(folder, *options, xds=f"127.0.0.1:{port}")
 
 
-def change(server: Served, folder: Path, content: str) -> None:
-    """Write another program, and wait until the proxy has acknowledged it."""
+def change(server: Served, folder: Path, content: str, until: Callable[[Served], None] | None = None) -> None:
+    """Write another program, and wait until the proxy has acknowledged it, or else."""
     before = server.status()["server"]["state"]
     write(folder / "policies.adm", content)
     server.until(lambda: server.status()["server"]["state"] != before)
-    until_at_rest(server)
+    (until or until_at_rest)(server)
+
+
+def until_rejected(server: Served) -> None:
+    server.until(lambda: 'admc_xds_rejects_total{type="TypedExtensionConfig"} 1.0' in server.get("/metrics")[1])
 
 
 def until_at_rest(server: Served) -> None:
@@ -157,6 +187,42 @@ def test_a_revocation_reaches_connections_on_frozen_chains_at_once(
         assert time.monotonic() < frozen + drain, "the machine was too slow: the chain is no longer frozen"
         older.close()
         newer.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_revocation_in_a_plan_that_was_rejected_holds_for_frozen_chains_in_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: None, restarts: bool
+) -> None:
+    """Connections of two plans are open. The first one has another guard of that name. The proxy rejects the plan with
+    the revocation, for another policy, and perhaps the server is killed then."""
+    drain = 40
+    guard = GUARDS["allow"]
+    with ExitStack() as stack:
+        bed, serve = prepared(tmp_path, guard.before + ' when path == "/other"', drain, monkeypatch, stack)
+        server = stack.enter_context(serve())
+        until_at_rest(server)
+        oldest = Caller(bed)
+        assert oldest.request().status == 200
+        change(server, tmp_path, text(guard.before, SECOND))
+        frozen = time.monotonic()
+        older = Caller(bed)
+        assert older.request().getheader("x-second") == "1"
+        change(server, tmp_path, text(guard.after, SECOND + THIRD.replace("KBPS", "0")), until_rejected)
+        assert older.request().status == 200, "the proxy has the revocation, which is a part of what it rejects"
+        if restarts:
+            time.sleep(SAVED_SECONDS)
+            server.stop(signal.SIGKILL)
+            server = stack.enter_context(serve())
+            server.until_event("recalled")
+            until_rejected(server)
+        change(server, tmp_path, text(guard.after, SECOND + THIRD.replace("KBPS", "1")))
+        newest = Caller(bed)
+        assert newest.request().status == guard.status
+        assert older.request().status == guard.status
+        assert oldest.request().status == 200
+        assert time.monotonic() < frozen + drain, "the machine was too slow: the chain is no longer frozen"
+        for each in (oldest, older, newest):
+            each.close()
 
 
 def test_what_lasts_longer_than_the_drain_time_is_cut(

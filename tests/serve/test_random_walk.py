@@ -296,6 +296,19 @@ def test_an_abort_that_fails_withdraws_no_request_for_redirection(tmp_path: Path
         walked.world.judge()
 
 
+@pytest.mark.parametrize("fuse", range(16))
+def test_a_plan_that_is_not_published_leaves_no_request_for_other_rules(tmp_path: Path, fuse: int) -> None:
+    """With the newer plan, `web` needs other rules. While it has the older plan, it needs those that are loaded."""
+    with random_walk(tmp_path, Which("egress", "", "1", 8)) as walked:
+        walked.kill_at_an_effect(fuse)
+        walked.newer_plan(Which("", "", "1", 1))
+        if walked.world.server is None:
+            walked.another_server_starts(compiles=False)
+        walked.operator_reads_rules("web")
+        walked.operator_loads_rules("web")
+        walked.world.judge()
+
+
 def test_no_safe_steps_lead_from_where_an_abort_goes_back_to(tmp_path: Path) -> None:
     """The newest plan was accepted because safe steps lead to it from the one under way."""
     with random_walk(tmp_path, Which("egress", "ingress", "1", 0)) as walked:
@@ -327,6 +340,16 @@ def test_an_older_connection_keeps_a_guard_where_another_of_its_name_follows(tmp
         walked.all_goes_well(1.1, 2)
         walked.newer_plan(Which("", "", "1", 6))
         walked.all_goes_well(1.1, 2)
+
+
+@pytest.mark.parametrize("third", [6, 7])
+@pytest.mark.parametrize("q", [("egress", ""), ("", "egress")])
+def test_a_guard_that_gets_another_match_changes_with_the_policies_that_move(
+    tmp_path: Path, q: tuple[str, str], third: int
+) -> None:
+    """The receiver's filter chain has the same name in both plans, and other policies change at senders."""
+    with random_walk(tmp_path, Which("ingress", q[0], "1", third)) as walked:
+        walked.newer_plan(Which("ingress", q[1], "2", 8))
 
 
 def test_a_restarted_server_knows_which_guards_older_connections_have(tmp_path: Path) -> None:

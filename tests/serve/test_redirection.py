@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from admc.exits import CommandError
+from admc.exits import CommandError, wrong_usage
 from admc.rollout.model import StepName
 from admc.serve.rollout.redirection import MAX_LOADED, NAME, Redirection, Rules, write
 from emitters.envoy import Mode
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from admc.serve.rollout.controller import Rollout
     from admc.serve.rollout.plans import Planned
+    from admc.serve.state_dir.store import Position
     from tests.serve.always_ack import Until
 
 WITHOUT: Final = PROGRAM.partition("policy")[0]
@@ -152,6 +153,49 @@ def test_redirection_that_no_plan_needs_is_not_requested_any_more(tmp_path: Path
             await until(lambda: settled(rollout) and at(rollout) == "none.adm")
             assert rollout.text == ""
         assert json.loads((folder / NAME).read_text())["asked"] == {}
+
+    asyncio.run(run())
+
+
+def test_a_plan_that_cannot_be_stored_requests_no_redirection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "state"
+    web = folder / "interception" / "web"
+
+    async def run() -> None:
+        rollout = await begun(Agreeing(), planned_by(tmp_path / "none.adm", WITHOUT, Mode.REDIRECT), folder)
+        store = rollout._store
+
+        async def full(position: Position | None) -> None:
+            if position is not None and position.rollout.queued is None:
+                raise wrong_usage("ADM803", "no space is left", cause="")
+            await store(position)
+
+        monkeypatch.setattr(rollout, "_store", full)
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: rollout.waits == ("no space is left",))
+            assert at(rollout) == "none.adm"
+            assert not web.exists()
+            monkeypatch.setattr(rollout, "_store", store)
+            await until(lambda: at(rollout) == "egress.adm")
+            assert (web / "digest").exists()
+
+    asyncio.run(run())
+
+
+def test_a_plan_whose_redirection_cannot_be_requested_is_not_published(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+
+    async def run() -> None:
+        rollout = await begun(Agreeing(), planned_by(tmp_path / "none.adm", WITHOUT, Mode.REDIRECT), folder)
+        (folder / "interception").touch()
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: "cannot write" in "".join(rollout.waits))
+            assert at(rollout) == "none.adm"
+            (folder / "interception").unlink()
+            await until(lambda: settled(rollout) and at(rollout) == "egress.adm")
+            assert "redirection is not confirmed at `web`" in rollout.text
 
     asyncio.run(run())
 

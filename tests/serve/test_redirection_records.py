@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from admc.exits import CommandError
 from admc.rollout.model import Placed, StepName
 from admc.rollout.steps import steps
 from admc.serve.rollout.redirection import NAME, Redirection
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from admc.rollout.model import Step
 
-APP: Final = "app shop\nservice web { http 8080 }\nservice cart { http 8081 }\ncall web -> cart\n"
+APP: Final = "app shop\nservice web { http 8080 }\nservice cart, stock { http 8081 }\ncall web -> cart, stock\n"
 MOVES: Final = 'policy p = add_request_header(name: "x-p", value: "1") on web -> cart\npin p at SIDE\n'
 COMES: Final = 'policy q = set_response_header(name: "x-q", value: "1") on web -> cart\npin q at egress\n'
 
@@ -30,6 +31,7 @@ def placed(text: str) -> Placed:
 
 INGRESS, EGRESS = placed(MOVES.replace("SIDE", "ingress")), placed(MOVES.replace("SIDE", "egress"))
 BOTH, MOVED = placed(MOVES.replace("SIDE", "ingress") + COMES), placed(MOVES.replace("SIDE", "egress") + COMES)
+ELSEWHERE = placed(MOVES.replace("SIDE", "egress").replace("cart", "stock"))
 ADDRESSES: Final = loopback(INGRESS.program)
 
 
@@ -57,6 +59,49 @@ def test_redirection_that_the_active_plan_does_not_need_is_requested_again(tmp_p
     confirm(tmp_path, "web")
     redirection.confirm()
     assert redirection.missing(step) == ()
+    assert redirection.text == ""
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("written", [False, True])
+def test_what_requested_rules_lack_is_requested_again_once_they_are_withdrawn(
+    tmp_path: Path, written: bool, restarts: bool
+) -> None:
+    """The operator may have loaded them, also where the server could not write all of their files."""
+    redirection, digest = Redirection(tmp_path), tmp_path / "interception" / "web" / "digest"
+    redirection.begin(EGRESS)
+    if written:
+        redirection.ask(ELSEWHERE, ADDRESSES)
+    else:
+        digest.mkdir(parents=True)
+        with pytest.raises(CommandError):
+            redirection.ask(ELSEWHERE, ADDRESSES)
+        digest.rmdir()
+    other = (digest.parent / "iptables.rules").read_text()
+    if restarts:
+        redirection = Redirection(tmp_path)
+        redirection.resume()
+    redirection.ask(EGRESS, ADDRESSES)
+    assert "redirection is not confirmed at `web`" in redirection.text
+    assert (digest.parent / "iptables.rules").read_text() != other
+    confirm(tmp_path, "web")
+    redirection.confirm()
+    assert redirection.text == ""
+
+
+def test_rules_that_the_server_could_not_write_are_written_later(tmp_path: Path) -> None:
+    redirection, digest = Redirection(tmp_path), tmp_path / "interception" / "web" / "digest"
+    redirection.begin(INGRESS)
+    digest.mkdir(parents=True)
+    with pytest.raises(CommandError):
+        redirection.ask(EGRESS, ADDRESSES)
+    with pytest.raises(CommandError):
+        redirection.keep()
+    digest.rmdir()
+    assert redirection.keep()
+    assert not redirection.keep()
+    confirm(tmp_path, "web")
+    redirection.confirm()
     assert redirection.text == ""
 
 

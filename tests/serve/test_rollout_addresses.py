@@ -143,6 +143,29 @@ def test_addresses_hold_in_the_middle_of_a_rollout(tmp_path: Path, with_the_plan
     asyncio.run(run())
 
 
+def test_addresses_that_come_with_a_forgotten_plan_hold_for_the_plans_that_are_there(tmp_path: Path) -> None:
+    """The reconciler has a plan in force that the rollout has given up since, and sends its new addresses."""
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "egress", ("10.1.0.3",)), tmp_path / "state")
+        forgotten = planned(tmp_path, "egress", ("10.1.0.7",), "10.1.0.8", value="bronze")
+        async with following(rollout) as until:
+            await until(lambda: not rollout.under_way)
+            await rollout.relocate(forgotten)
+            assert forgotten.digest not in rollout.plans
+            assert at(rollout) == "egress-gold.adm"
+            for service, after, before in (("web", "10.1.0.7", "10.1.0.3"), ("other", "10.1.0.8", "10.1.0.6")):
+                found = server.store.current(service)
+                assert found is not None
+                texts = " ".join(text for part in found.collections.values() for text in _texts(part))
+                assert after in texts
+                assert before not in texts
+                assert "bronze" not in texts
+
+    asyncio.run(run())
+
+
 def _texts(part: Any) -> Iterable[str]:
     return (str(resource.body) for resource in part.resources.values())
 

@@ -21,7 +21,7 @@ from envoy.config.endpoint.v3 import endpoint_pb2
 from admc.exits import CommandError
 from admc.rollout.reducer import Command, CommandName, Observation, reduce
 from admc.rollout.rollout_state import begun
-from admc.serve.state_dir.store import Position, Recipe, StoredState, open_state_dir
+from admc.serve.state_dir.store import Position, Recipe, StateDir, StoredState, open_state_dir
 from admc.testbed.envoys import LAUNCHER
 from xds_server.resources.snapshot import Resource, Snapshot
 
@@ -123,6 +123,29 @@ def test_a_part_of_the_folder_that_goes_is_there_again_at_once(gone: str, tmp_pa
         assert kept.save(POSITION, groups)
         with pytest.raises(CommandError, match="another server keeps its state"):
             open_state_dir(folder)
+    assert recall(folder).position == POSITION
+
+
+@pytest.mark.parametrize("gone", ["", "objects"])
+def test_what_goes_while_a_server_writes_is_there_again(
+    gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "state"
+    clean = StateDir._remove_unused_objects
+
+    def without(kept: StateDir) -> None:
+        shutil.rmtree(folder / gone)
+        clean(kept)
+
+    with closing(open_state_dir(folder)) as kept:
+        kept.load()
+        with monkeypatch.context() as patched:
+            patched.setattr(StateDir, "_remove_unused_objects", without)
+            with pytest.raises(CommandError):
+                kept.save(POSITION, {})
+        assert kept.renew()
+        assert kept.save(POSITION, {})
+        assert not kept.renew()
     assert recall(folder).position == POSITION
 
 

@@ -144,6 +144,8 @@ def _stepping(
         return _rest(own[part.plan][service, hop.name], addresses)
     held = {each: found.get((service, hop.name)) for each, found in own.items()}
     chains = {each: _own(hop.name, () if it is None else it.policies) for each, it in held.items()}
+    if part.differs and len({each.name for each in chains.values()}) == 1:
+        chains = {each: _apart(hop.name, each, own_) for each, own_ in chains.items()}  # as in `resources`
     old, new = chains[Plan.OLD], chains[Plan.NEW]
     name = new.name if old.name == new.name else chain_name(hop.name, [old.name, new.name])
     acts = {each: act(policy) for own_ in (old, new) for each, policy in own_.filters.items()}
@@ -161,6 +163,11 @@ def _stepping(
         addresses.pod_addresses(hop.destination),
     )
     return _Made(hop, Chain(name, tuple(dict.fromkeys((*old.filters, *new.filters)))), table, acts)
+
+
+def _apart(hop: str, plan: Plan, own: _Own) -> _Own:
+    name = chain_name(hop, [own.name, plan])
+    return _Own(name, {name + each.removeprefix(own.name): policy for each, policy in own.filters.items()})
 
 
 def _snapshot(made: Sequence[_Made]) -> Snapshot:

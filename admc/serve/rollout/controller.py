@@ -164,9 +164,7 @@ class Rollout:
                 await asyncio.to_thread(self._redirection.resume)
             await self._ask(position.rollout)
             state = await self._with_renamed(position.rollout)
-            # What was stored may be published, and may not: connections may be of each of these plans.
-            earlier = sorted(plan for each in state.may_have for plan in each.label.plans)
-            await self._hand_over(state, await self._prepared(state, *earlier))
+            await self._hand_over(state, await self._prepared(state))
             self.state = state
             self._arrives = state.now.goal is None and state.proven != state.now
 
@@ -275,11 +273,12 @@ class Rollout:
         if state == before:
             return
         if state.now != before.now:
-            # There may be no snapshots of it, and then its redirection is not needed either.
+            # There may be no snapshots of it, or it cannot be stored. Then its redirection is not needed either.
             prepared = await self._prepared(state, before.now.goal or before.now.base)
-            await self._ask(state)
+            await self._leave(before, state)
+            await self._store(self._position(state, prepared))
             try:
-                await self._store(self._position(state))
+                await self._ask(state)
             except CommandError:
                 await self._ask(before)  # the label that proxies have goes on needing its redirection
                 raise
@@ -307,13 +306,12 @@ class Rollout:
         """Publish a label again, or the first one."""
         await self._hand_over(state, await self._prepared(state, state.now.base))
 
-    async def _prepared(self, state: RolloutState, *before: str) -> Prepared:
-        """What to publish of a state. `before`: the plans in one of which older connections have what is published.
-        Raises `CommandError` or `SnapshotError`."""
+    async def _prepared(self, state: RolloutState, before: str = "") -> Prepared:
+        """What to publish of a state. `before`: the plan that is published; empty after a start, when what older
+        connections need is known as it was to be published. Raises `CommandError` or `SnapshotError`."""
         content = await asyncio.to_thread(self.plans.content, state.now, state.key)
         after = state.now.goal or state.now.base
-        steady = [await asyncio.to_thread(self.plans.guards, each, after) for each in before if each in self.plans]
-        guards = frozenset.intersection(*steady) if steady else frozenset()
+        guards = await asyncio.to_thread(self.plans.guards, before, after) if before in self.plans else frozenset()
         return await asyncio.to_thread(self.publisher.prepared, state, content, guards)
 
     async def _hand_over(self, state: RolloutState, prepared: Prepared) -> None:
@@ -325,16 +323,18 @@ class Rollout:
     def _redirects(self, label: Label) -> bool:
         return self.plans.state(label).source.mode is Mode.REDIRECT
 
-    async def _ask(self, state: RolloutState) -> None:
-        """Request the redirection that a label needs."""
-        if not self._redirects(state.now):
-            return
-        before, step = self.state, self._step(state)
-        if before is not None and before.now.goal is None and before.now != state.now:
+    async def _leave(self, before: RolloutState, state: RolloutState) -> None:
+        """From a plan at rest another label follows: only what the plan needs is sure to be loaded still."""
+        if before.now.goal is None and self._redirects(state.now):
             old = self.plans[before.now.base].placed if self._redirects(before.now) else None
             await asyncio.to_thread(self._redirection.begin, old)
-        placed = self.plans[state.now.base].placed if step is None else step.merged
-        await asyncio.to_thread(self._redirection.ask, placed, self.plans.state(state.now).addresses)
+
+    async def _ask(self, state: RolloutState) -> None:
+        """Request the redirection that a label needs."""
+        if self._redirects(state.now):
+            step = self._step(state)
+            placed = self.plans[state.now.base].placed if step is None else step.merged
+            await asyncio.to_thread(self._redirection.ask, placed, self.plans.state(state.now).addresses)
 
     def _log(self, before: RolloutState, state: RolloutState) -> None:
         step = self._step(state)
@@ -350,12 +350,13 @@ class Rollout:
         if not before.back and (state.back or returned):
             LOG.info("rollout_undoing", extra={"state": self.plans[state.now.base].state.version})
 
-    def _position(self, state: RolloutState) -> Position | None:
+    def _position(self, state: RolloutState, prepared: Prepared | None = None) -> Position | None:
+        """What to store of a state. `prepared`: what is about to be published of it."""
         recipes = self.plans.recipes
         wanted = plans_of(state)
         if not wanted <= recipes.keys():
             return None
-        return Position(state, {name: recipes[name] for name in wanted}, self.publisher.to_freeze(state))
+        return Position(state, {name: recipes[name] for name in wanted}, self.publisher.to_freeze(state, prepared))
 
     @property
     def position(self) -> Position | None:

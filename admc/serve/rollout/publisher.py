@@ -121,10 +121,11 @@ class Publisher:
         else:
             self.frozen[name] = whole
 
-    def to_freeze(self, state: RolloutState) -> dict[str, Snapshot]:
-        """Service -> its published snapshot, where older connections may use resources of it."""
+    def to_freeze(self, state: RolloutState, prepared: Prepared | None = None) -> dict[str, Snapshot]:
+        """Service -> its snapshot, published or about to be, where older connections may use resources of it."""
+        whole = {} if prepared is None else prepared.whole
         services = {chain.service for chain in state.kept}
-        return {name: item for name in sorted(services) if (item := self._held(name))}
+        return {name: item for name in sorted(services) if (item := whole.get(name) or self._published(name))}
 
     def _held(self, service: str) -> Snapshot | None:
         """What the connections through the proxies of a service use: what is published, but of what a proxy refuses,

@@ -78,8 +78,9 @@ class Redirection:
         self._known: Known | None = None
         self._rules: dict[str, Rules] = {}
         """Service -> its requested rules, as they are in the folder."""
-        self._left: tuple[FileStat | None, ...] = ()
-        """The state of all these files, and of the record, when the server last wrote one of them."""
+        self._left: tuple[FileStat | None, ...] | None = None
+        """The state of all these files, and of the record, when the server had written them. None: not all of them are
+        written."""
 
     @property
     def text(self) -> str:
@@ -151,7 +152,12 @@ class Redirection:
         asked = {name: Asked(own.digest, needed[name]) for name, own in rules.items()}
         # An earlier confirmation is not about rules that are requested only now, even if they are the same.
         there = {name for name in self._rules if known.asked.get(name) == asked.get(name)}
-        redirected = {name: names for name, names in known.redirected.items() if name in missing or name not in asked}
+        # The operator may load requested rules in place of others, also when they are not requested any more.
+        redirected = {
+            name: names & asked[name].captures if name in asked else names
+            for name, names in known.redirected.items()
+            if name in missing or name not in asked
+        }
         digests = {name: digest for name, digest in known.digests.items() if name not in asked}
         self._store(Known(redirected, asked, digests), {name: rules[name] for name in rules if name not in there})
 
@@ -180,21 +186,26 @@ class Redirection:
         return tuple(name for name, names in sorted(needed) if not names <= known.get(name, frozenset()))
 
     def _store(self, known: Known, written: Mapping[str, Rules] = MappingProxyType({})) -> None:
-        """Store the record, and new rules, before they are used: a restarted server reads them."""
+        """Store the record, and new rules, before they are used: a restarted server reads them. The record is first, so
+        that it has all that the operator may load. `keep` writes what cannot be written now."""
         folder, rules = self._folder, {**self._rules, **written}
         rules = {name: own for name, own in rules.items() if name in known.asked}
-        if folder is not None:
-            changed = self._is_changed(folder)
-            write(folder, rules if changed else written)
-            if changed or written or known != self._known:
-                write_whole(folder / NAME, _record(known))
+        if folder is None:
+            self._known = known
+            return
+        changed, is_new = self._is_changed(folder), known != self._known
         self._known, self._rules = known, rules
-        if folder is not None:
-            self._left = self._stats(folder)
+        if changed or written or is_new:
+            self._left = None
+            files = rules if changed else written
+            withdraw(folder, files)
+            write_whole(folder / NAME, _record(known))
+            write(folder, files)
+        self._left = self._stats(folder)
 
     def _is_changed(self, folder: Path) -> bool:
-        """Whether a file was removed or changed from outside, or by an attempt that failed."""
-        return bool(self._left) and self._stats(folder) != self._left
+        """Whether a file was removed or changed from outside, or could not be written."""
+        return self._stats(folder) != self._left
 
     def _stats(self, folder: Path) -> tuple[FileStat | None, ...]:
         places = (folder / "interception" / service for service in sorted(self._rules))
@@ -217,15 +228,21 @@ def _digest(files: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def write(folder: Path, rules: Mapping[str, Rules]) -> None:
-    """Write the files of services. Raises `CommandError` if the folder cannot be written."""
-    for service, own in rules.items():
+def withdraw(folder: Path, services: Iterable[str]) -> None:
+    """Remove the confirmations of services. Raises `CommandError` if the folder cannot be written."""
+    for service in services:
         place = folder / "interception" / service
         try:
             place.mkdir(parents=True, exist_ok=True)
             (place / "loaded").unlink(missing_ok=True)
         except OSError as error:
             raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=system_message(error)) from error
+
+
+def write(folder: Path, rules: Mapping[str, Rules]) -> None:
+    """Write the files of services. Raises `CommandError` if the folder cannot be written."""
+    for service, own in rules.items():
+        place = folder / "interception" / service
         for name, content in {**own.files, "digest": own.digest + "\n"}.items():
             write_whole(place / name, content.encode())
 

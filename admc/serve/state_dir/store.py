@@ -68,7 +68,7 @@ class Position(NamedTuple):
     plans: Mapping[str, Recipe]
     """Every plan that the rollout names."""
     frozen: Mapping[str, Snapshot]
-    """Service -> what was published last, where older connections may use something of it that is not in `now`."""
+    """Service -> its published snapshot, where older connections may use something of it that is not in `now`."""
 
 
 class StoredState(NamedTuple):
@@ -181,7 +181,7 @@ class StateDir:
         """Whether the stored files were removed, replaced or changed from outside. Then the folder is there again, this
         process's alone, and the next `save` writes everything. Raises `CommandError` where that cannot be."""
         with self._writing:
-            if self._left is None or self._stats() == self._left:
+            if self._is_there() and (self._left is None or self._stats() == self._left):
                 return False
             if self._holds_lock():
                 _made(self.folder)  # not locked again: the process that has the lock may not lock it again
@@ -203,11 +203,15 @@ class StateDir:
         there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
         return there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
 
+    def _is_there(self) -> bool:
+        """Whether the folder is there and this process's. It may be removed while this process writes."""
+        return self._holds_lock() and (self.folder / "objects").is_dir()
+
     def save_as_owner(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
         """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
         the folder is not this process's any more: what another one keeps there is left alone."""
         with self._writing:
-            if not self._holds_lock() or not (self.folder / "objects").is_dir():
+            if not self._is_there():
                 raise _not_writable(self.folder, "it was removed or replaced")
         self.save(position, groups)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from dsl.checks.disjoint import disjoint
 from dsl.program import Verb
@@ -25,8 +25,6 @@ class BufferLimit(EnvoyKind):
     """
 
     max: int
-
-    has_second_filter: ClassVar[bool] = True
 
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
         """Report a limit inside of a filter that holds requests up: it misses the body that arrives meanwhile."""

@@ -45,8 +45,7 @@ class HttpFilter(NamedTuple):
     waits_for_body: bool = False
     """Lets nothing on before the whole body is there: so it cannot wait for a tunnel, which has no end."""
     second: Json | None = None
-    """Typed configuration of a second filter, right behind the first and under the same conditions. Its kind says
-    `has_second_filter`."""
+    """Typed configuration of a second filter, right behind the first and under the same conditions."""
     writes_request: bool = False
     """Changes a part of the request that a route may match on."""
 
@@ -92,8 +91,6 @@ class EnvoyKind:
     """Its cluster has one connection pool for all downstream connections, and not one for each."""
     limit_shared_by_replicas: ClassVar[bool] = False
     """Its filter divides a limit by the size of the ADM's own cluster."""
-    has_second_filter: ClassVar[bool] = False
-    """Its `HttpFilter` has a second filter."""
     replies_with_any_status: ClassVar[bool] = False
     """Its filter may answer a request itself, with a status that is not known here."""
 

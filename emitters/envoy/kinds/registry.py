@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from emitters.envoy.kinds.interface import EnvoyKind
 from emitters.envoy.kinds.shared.template import TemplateKind
-from emitters.envoy.names import filter_name, second_filter_name
 
 if TYPE_CHECKING:
     from dsl.program import Kind, Policy
@@ -35,12 +34,6 @@ def class_of(kind: Kind) -> type[EnvoyKind]:
 def arguments_of(policy: Policy) -> EnvoyKind:
     """A policy as its kind, with typed arguments."""
     return class_of(policy.kind).of(policy)
-
-
-def filter_names(hop: str, policy: Policy) -> tuple[str, ...]:
-    """The names of all filters of a policy in a hop. A route that skips the policy has to skip each of them."""
-    name = filter_name(hop, policy)
-    return (name, second_filter_name(name)) if class_of(policy.kind).has_second_filter else (name,)
 
 
 def repeats_requests(hop: Hop) -> bool:
