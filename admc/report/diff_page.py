@@ -128,7 +128,7 @@ def _rollout(diff: Diff) -> Section:
     note = words.NO_STEPS if words.lacks_steps(diff) else ""
     if not order and not others:
         return Section("Rollout", "Nothing changes.")
-    rows = [row(f"{at}.", text) for at, text in enumerate(order, 1)] + [row("", text) for text in others]
+    rows = [row(f"{at}. {text}") for at, text in enumerate(order, 1)] + [row(text) for text in others]
     return Section("Rollout", note, rows=tuple(rows))
 
 
