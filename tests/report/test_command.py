@@ -104,3 +104,19 @@ def test_a_saved_difference_takes_no_options_of_programs(admc: Admc, tmp_path: P
 
 def test_an_effort_has_to_be_above_zero(admc: Admc, shop: Path, tmp_path: Path) -> None:
     assert admc("report", shop, "-o", tmp_path / "page.html", "--effort", "0").code == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "message"),
+    [
+        ("-", "standard input is not read here"),
+        ("HEAD", "`HEAD` names no program and no plan"),
+        ("no.adm", "no such file"),
+    ],
+)
+def test_what_is_no_program_is_refused_in_words_about_one(
+    admc: Admc, tmp_path: Path, subject: str, message: str
+) -> None:
+    run = admc("report", subject, "-o", tmp_path / "page.html")
+    assert run.code == 1
+    assert message in run.err + run.out
