@@ -274,7 +274,7 @@ def test_the_worst_findings_are_annotated_and_the_others_counted() -> None:
     assert lines[0].startswith("::warning title=admc diff%3A not compared::")
     assert all(each.startswith("::error title=admc gate g") for each in lines[1:10])
     assert lines[-1].startswith("::notice title=admc diff::")
-    assert lines[-1].endswith("%0Aand 20041 more, which `admc diff` lists")
+    assert lines[-1].endswith("%0Aand 20042 more, which `admc diff` lists")
     several = diff_github.render(CASES["every_word"]).splitlines()
     assert [each.split("%3A ")[1].split("::")[0] for each in several[:-1]] == [
         *("lost", "narrowed", "loosened", "loosened", "rests on more", "reordered", "unclear", "refused")
