@@ -23,6 +23,7 @@ from admc.cli.output import write_out
 from admc.cli.overhead import overhead
 from admc.cli.parser import Command, Group, usage_error
 from admc.cli.profile import app as profile
+from admc.cli.report import report
 from admc.cli.rollout import rollout
 from admc.cli.serve import serve
 from admc.cli.status import status
@@ -52,6 +53,7 @@ app.command("diff", cls=Command)(diff)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
 app.command("overhead", cls=Command)(overhead)
+app.command("report", cls=Command)(report)
 app.command("test", cls=Command)(run_tests)
 app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)

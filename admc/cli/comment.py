@@ -113,7 +113,7 @@ def github(
         _run(run),
         _content(found, repository or ""),
         quiet_if_same,
-        nothing_to_say=not any(changes_anything(diff) for diff in found),
+        nothing_to_say=not any(changes_anything(diff) or diff.notes for diff in found),
     )
     address = api or os.environ.get("GITHUB_API_URL") or API
     progress = Progress()

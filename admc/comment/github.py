@@ -1,7 +1,7 @@
 """The part of GitHub's REST API that a comment needs: https://docs.github.com/rest/issues/comments.
 
-It waits as GitHub says (`retry-after`, `x-ratelimit-reset`), and tries again where an answer was lost, except for a new
-comment: whether that was stored has to be looked up first (`post.py`).
+It waits as GitHub says (`retry-after`, `x-ratelimit-reset`), and tries again where an answer was lost. Before a
+write is repeated, what is there by then has to be looked up (`post.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from admc import __version__
 from admc.exits import CommandError, wrong_usage
@@ -50,6 +51,10 @@ class LostAnswerError(Exception):
     """A request may or may not have taken effect: there is no answer, or one that says that the server failed."""
 
 
+class WaitedError(Exception):
+    """A write was not made: GitHub limits the rate, and the client waited. Another run may have written meanwhile."""
+
+
 class Waiting(NamedTuple):
     """How long the client waits, in seconds, all in all; and how it sleeps, which tests replace."""
 
@@ -74,7 +79,9 @@ async def connected(api: str, repository: str, token: str, waiting: Waiting) -> 
         "X-GitHub-Api-Version": _VERSION,
     }
     timeout = aiohttp.ClientTimeout(total=SECONDS)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout, trust_env=True) as session:
+    # Not `trust_env`: it takes the user's `.netrc`, too, which does not go together with a token.
+    proxy = _proxy(urlsplit(address))
+    async with aiohttp.ClientSession(headers=headers, timeout=timeout, proxy=proxy) as session:
         yield GitHub(session, address, repository, waiting)
 
 
@@ -116,16 +123,16 @@ class GitHub:
         return _comment(_object(await self._request("POST", f"/issues/{pull}/comments", {"body": body})))
 
     async def update(self, comment: int, body: str) -> Comment:
-        """May be repeated: the second time changes nothing."""
-        return _comment(_object(await self._again("PATCH", f"/issues/comments/{comment}", {"body": body})))
+        """Raises `LostAnswerError`: a newer run may have written before this is done again."""
+        return _comment(_object(await self._request("PATCH", f"/issues/comments/{comment}", {"body": body})))
 
     # ---- requests ----
 
-    async def _again(self, method: str, path: str, content: Mapping[str, str] | None = None) -> object:
-        """A request that may be repeated, until it has an answer."""
+    async def _again(self, method: str, path: str) -> object:
+        """A request that changes nothing, until it has an answer."""
         for attempt in range(TRIES):
             try:
-                return await self._request(method, path, content)
+                return await self._request(method, path)
             except LostAnswerError as error:
                 if attempt == TRIES - 1:
                     raise _failed(
@@ -135,7 +142,7 @@ class GitHub:
         raise AssertionError
 
     async def _request(self, method: str, path: str, content: Mapping[str, str] | None = None) -> object:
-        """The answer to one request, after waits that GitHub asks for. Raises `LostAnswerError`."""
+        """The answer to one request. Raises `LostAnswerError`; and `WaitedError` where a write had to wait."""
         url = f"{self._api}/repos/{self._repository}{path}"
         while True:
             status, headers, text = await self._sent(method, url, content)
@@ -147,6 +154,8 @@ class GitHub:
             if seconds is None:
                 raise self._refused(method, path, status, text)
             await self.wait(seconds, "GitHub limits the rate of requests")
+            if content is not None:
+                raise WaitedError
 
     async def _sent(
         self, method: str, url: str, content: Mapping[str, str] | None
@@ -161,7 +170,7 @@ class GitHub:
                 if len(text) > MAX_BYTES:
                     raise _failed("an answer of GitHub is too large", "check `--api`")
                 return response.status, response.headers, text
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise LostAnswerError(_described(error)) from error
 
     async def wait(self, seconds: float, why: str) -> None:
@@ -188,9 +197,11 @@ class GitHub:
 
 def _checked(api: str) -> str:
     """The token goes there: over TLS, or to this machine."""
-    url = urlsplit(api)
-    local = url.hostname in ("127.0.0.1", "::1", "localhost")
-    fine = url.scheme == "https" or (url.scheme == "http" and local)
+    try:
+        url = urlsplit(api)
+    except ValueError:
+        url = urlsplit("")
+    fine = url.scheme == "https" or (url.scheme == "http" and _local(url))
     if not fine or not url.hostname or url.query or url.fragment or "@" in url.netloc or not api.isprintable():
         raise wrong_usage(
             "ADM877",
@@ -201,13 +212,24 @@ def _checked(api: str) -> str:
     return api.rstrip("/")
 
 
+def _local(url: SplitResult) -> bool:
+    return url.hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def _proxy(url: SplitResult) -> str | None:
+    """The proxy that the environment names for this address. None for this machine: the token stays on it."""
+    if _local(url) or proxy_bypass(url.hostname or ""):
+        return None
+    return getproxies().get(url.scheme)
+
+
 def _told_to_wait(status: int, headers: Mapping[str, str], text: bytes) -> float | None:
     """Seconds until the request may be sent again; None if it was refused for another reason."""
     if status not in _LIMITED:
         return None
     after = headers.get("retry-after", "")
     if after.isascii() and after.isdigit():
-        return float(after[:9])
+        return max(float(after[:9]), 1.0)
     reset = headers.get("x-ratelimit-reset", "")
     if headers.get("x-ratelimit-remaining") == "0" and reset.isascii() and reset.isdigit():
         return max(float(reset[:12]) - time.time(), 1.0)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from admc.comment.body import Run, body, digest, has_tag, written
-from admc.comment.github import Comment, GitHub, LostAnswerError
+from admc.comment.github import Comment, GitHub, LostAnswerError, WaitedError
 from admc.exits import wrong_usage
 
 TRIES: Final = 4
@@ -46,24 +46,26 @@ class Posted(NamedTuple):
 async def post(github: GitHub, wanted: Wanted) -> Posted:
     """Raises `CommandError`. Nothing is half posted: a comment is written in one request."""
     text = body(wanted.tag, wanted.run, wanted.content)
-    for attempt in range(TRIES):
+    lost = 0
+    while True:
+        # A newer run may have written while this one waited, and a comment may be there although its answer was lost.
         own = await _own(github, wanted)
-        if own:
-            return await _replaced(github, wanted, own, text)
-        if wanted.quiet_if_same and wanted.nothing_to_say:
-            return Posted(Action.NOTHING, "", 0)
         try:
+            if own:
+                return await _replaced(github, wanted, own, text)
+            if wanted.quiet_if_same and wanted.nothing_to_say:
+                return Posted(Action.NOTHING, "", 0)
             made = await github.create(wanted.pull, text)
+            return Posted(Action.CREATED, made.url, 0)
+        except WaitedError:
+            continue  # as often as the time for waiting allows
         except LostAnswerError as error:
-            if attempt == TRIES - 1:
+            lost += 1
+            if lost == TRIES:
                 raise wrong_usage(
                     "ADM878", f"GitHub does not answer: {error}", hint="run it again later: it looks first"
                 ) from error
-            # The comment may be there: the next round looks before it posts again.
-            await github.wait(2.0**attempt, str(error))
-        else:
-            return Posted(Action.CREATED, made.url, 0)
-    raise AssertionError
+            await github.wait(2.0 ** (lost - 1), str(error))
 
 
 async def _own(github: GitHub, wanted: Wanted) -> list[Comment]:
@@ -77,8 +79,17 @@ async def _replaced(github: GitHub, wanted: Wanted, own: list[Comment], text: st
     before = written(first.body)
     if before is not None and before.run > wanted.run:
         return Posted(Action.OLDER, first.url, others)
-    same = before is not None and before.digest == digest(wanted.content) and first.body.endswith(wanted.content)
+    same = (
+        before is not None
+        and before.digest == digest(wanted.content)
+        and _plain(first.body).endswith(_plain(wanted.content))
+    )
     if first.body == text or (same and wanted.quiet_if_same):
         return Posted(Action.SAME, first.url, others)
     made = await github.update(first.id, text)
     return Posted(Action.UPDATED, made.url or first.url, others)
+
+
+def _plain(text: str) -> str:
+    """Without what a host or a browser changes: line ends, and blanks at the end."""
+    return text.replace("\r\n", "\n").rstrip()

@@ -62,7 +62,7 @@ def _beside(path: Path, program: Program, folder: str) -> tuple[Placement | None
     if not os.path.lexists(beside):
         return None, ()
     try:
-        plan = read_plan(beside)
+        plan = read_plan(beside, regular=True)
         placement = checked(beside, plan, program)
         same_contents(beside, plan, build(program, placement, overhead_of(program, placement, folder)))
     except CommandError as error:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 def compared(base: Side, head: Side, accepted: Mapping[str, str], *, causes: bool, effort: float | None) -> Diff:
     """`accepted`: gate -> the reason for which its breach is accepted. Raises `CommandError`."""
+    # HEAD's gates are read first: errors in them would leave the next change without any gate.
+    later = _gates(head)
     diff = difference(base.plan, head.known, base.taken, head.taken)
     diff = _with_steps(diff, base, head)
     if causes:
@@ -29,11 +31,14 @@ def compared(base: Side, head: Side, accepted: Mapping[str, str], *, causes: boo
     notes = list(diff.notes)
     if base.plan is not None and base.plan.app != diff.app:
         notes.append(f"the app was renamed: `{base.plan.app}` -> `{diff.app}`")
-    gates, why = _gates(base)
+    from admc.diff.gate_changes import gate_changes
     from admc.diff.gates import judge
 
+    gates, why = _gates_of_base(base)
     if why is not None:
         notes.append(why)
+    elif How.PLAN not in (base.taken.how, head.taken.how):  # a plan may lie elsewhere than its gates
+        notes.extend(gate_changes(gates, later))
     return replace(diff, gates=judge(gates, diff, accepted), notes=tuple(notes))
 
 
@@ -65,15 +70,22 @@ def _with_causes(diff: Diff, base: Side, head: Side, effort: float | None) -> Di
     return with_causes(diff, base.plan, head.known, sources, effort)
 
 
-def _gates(base: Side) -> tuple[tuple[Gate, ...], str | None]:
-    """The gates of BASE; none, and why, if they have errors: the change that mends them must not fail by them."""
-    if base.taken.how is How.NOTHING:
-        return (), None
+def _gates(side: Side) -> tuple[Gate, ...]:
+    """The gates beside a program or a plan. Raises `CommandError` for a file of gates with errors."""
     from admc.gates.read import gates_beside
 
-    name = base.files.path.name if base.plan is None else base.plan.inputs[0].path
+    name = side.files.path.name
+    if side.plan is not None and side.taken.how is How.PLAN:
+        if not side.plan.inputs:
+            return ()  # it does not say of which program it is
+        name = side.plan.inputs[0].path
+    return gates_beside(name, side.files.reader(), side.files.folder)
+
+
+def _gates_of_base(base: Side) -> tuple[tuple[Gate, ...], str | None]:
+    """None, and why, if they have errors: the change that mends them must not fail by them."""
     try:
-        return gates_beside(name, base.files.reader(), base.files.folder), None
+        return _gates(base), None
     except CommandError as error:
         first = error.diagnostics[0]
         return (), f"no gate is judged, since the gates of BASE have errors: {visible(first.message)} ({first.code})"

@@ -38,6 +38,8 @@ class _Found(NamedTuple):
     text: str
     doubt: str | None = None
     """Why the figure may be too low: a gate that is not breached is then not judged."""
+    overstated: str | None = None
+    """Why the change may be smaller than the figures say: a gate that is breached is then not judged."""
 
 
 def judge(gates: tuple[Gate, ...], diff: Diff, accepted: Mapping[str, str]) -> tuple[GateResult, ...]:
@@ -69,6 +71,8 @@ def _result(gate: Gate, diff: Diff, reason: str | None) -> GateResult:
     found = _measured(gate.measure, diff)
     if isinstance(found, str):
         verdict, text = Verdict.NOT_JUDGED, found
+    elif _breached(found, gate.limit) and found.overstated is not None:
+        verdict, text = Verdict.NOT_JUDGED, f"{found.text}; {found.overstated}"
     elif _breached(found, gate.limit):
         verdict, text = Verdict.BREACHED if reason is None else Verdict.ACCEPTED, found.text
     elif found.doubt is not None:
@@ -123,8 +127,10 @@ def _cost(measure: Measure, diff: Diff) -> _Found | str:
         return f"the profile has no figure of `{measure}`"
     before, after = (_amount(measure, amount.value) for amount in (line.base, line.head))
     doubt = "the figure of HEAD is `at least`, since something in it is not known" if line.head.at_least else None
+    known = "the figure of BASE alone is `at least`, so the change may be smaller"
+    overstated = known if line.base.at_least and not line.head.at_least else None
     base, head = Fraction(line.base.value), Fraction(line.head.value)
-    return _Found(base, head, f"{measure} {before} -> {after}{_share(line)}", doubt)
+    return _Found(base, head, f"{measure} {before} -> {after}{_share(line)}", doubt, overstated)
 
 
 def _share(line: CostLine) -> str:

@@ -19,7 +19,7 @@ MOST: Final = 10
 
 
 def render(diff: Diff) -> str:
-    found = [*_doubts(diff), *_gates(diff), *_findings(diff)]
+    found = [*_doubts(diff), *_gates(diff), *_notes(diff), *_findings(diff)]
     verdict, figures = first_line.headline(diff, TEXT)
     lines = ["; ".join((f"{diff.app}: {verdict}", *figures))]
     if len(found) > MOST:
@@ -41,6 +41,14 @@ def _gates(diff: Diff) -> Iterator[str]:
         at = words.base_place(diff, gate.line).text
         title = {"title": f"admc gate {gate.name}: {word}"}
         yield command("error" if word == "fails" else "warning", title, [said, at])
+
+
+def _notes(diff: Diff) -> Iterator[str]:
+    """One annotation for all: what HEAD does to the gates, or why none is judged."""
+    notes = first_line.notes(diff)
+    if notes:
+        more = [f"and {len(notes) - MOST} more"] if len(notes) > MOST else []
+        yield command("warning", {"title": "admc diff"}, [*notes[:MOST], *more])
 
 
 def _findings(diff: Diff) -> Iterator[str]:

@@ -110,7 +110,7 @@ def _gates(console: Console, diff: Diff) -> None:
     rows = []
     for gate in shown[:ROWS]:
         word = words.gate_word(gate)
-        at = words.base_place(diff, gate.line).text
+        at = words.base_place(diff, gate.line).in_column
         said = f"{'fail' if gate.fails else 'warn'} when {visible(gate.condition)}: {words.gate_text(gate, TEXT)}"
         rows.append((Text(word, _VERDICTS[word]), visible(gate.name), said, visible(at)))
     _columns(console, rows)
@@ -127,7 +127,7 @@ def _findings(console: Console, diff: Diff, title: str, findings: Sequence[Findi
         at = words.place(diff, finding)
         calls = visible(words.call_names(finding.calls)) if finding.calls else "-"
         word = Text(finding.word.value, _TONES.get(finding.word, "yellow" if title == "weaker" else ""))
-        rows.append((word, calls, visible(finding.text), visible(at.text) if at else ""))
+        rows.append((word, calls, visible(finding.text), visible(at.in_column) if at else ""))
     _columns(console, [row if title in ("weaker", "stricter") else (Text(""), *row[1:]) for row in rows])
     _rest(console, len(findings))
 
@@ -227,7 +227,7 @@ def _program(console: Console, diff: Diff) -> None:
     for each in diff.program[:ROWS]:
         at = words.named_place(diff, each)
         about = visible(f"{each.kind} {each.name}")
-        rows.append((Text(visible(each.change)), about, visible(each.text or ""), visible(at.text) if at else ""))
+        rows.append((Text(visible(each.change)), about, visible(each.text or ""), visible(at.in_column) if at else ""))
     _columns(console, rows)
     _rest(console, len(diff.program))
 

@@ -100,6 +100,13 @@ class Place(NamedTuple):
     def text(self) -> str:
         return f"{'BASE ' if self.is_base else ''}{self.path}:{self.line}"
 
+    @property
+    def in_column(self) -> str:
+        """From the folder of the program, which the last line names: a column has no room for more."""
+        folder = posixpath.dirname(self.side.path)
+        path = self.path.removeprefix(f"{posixpath.normpath(folder)}/") if folder else self.path
+        return f"{'BASE ' if self.is_base else ''}{path}:{self.line}"
+
 
 def place(diff: Diff, finding: Finding) -> Place | None:
     """Where a finding is shown: its line in HEAD, or in BASE if HEAD has none."""

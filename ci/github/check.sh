@@ -5,9 +5,9 @@
 set -uo pipefail
 
 admc="${ADMC_COMMAND:-$RUNNER_TEMP/admc/bin/admc}"
-folder="$RUNNER_TEMP/admc-differences"
 worst=0
-mkdir -p "$folder" || exit 1
+# A folder of its own: a job may use the action twice, and a difference that is left from before is not this one's.
+folder=$(mktemp -d "$RUNNER_TEMP/admc-differences.XXXXXX") || exit 1
 printf 'folder=%s\n' "$folder" >> "$GITHUB_OUTPUT" || exit 1
 
 rank() {
@@ -24,10 +24,30 @@ run() {
   return "$code"
 }
 
-accept=()
-while IFS= read -r line; do
-  if [ -n "$line" ]; then accept+=("--accept=$line"); fi
-done <<< "$ACCEPT"
+# A runner takes commands from the log, and what admc shows here has names and lines of the change.
+quoted() {
+  local end
+  end="admc-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
+  printf '::stop-commands::%s\n' "$end"
+  "$@"
+  local code=$?
+  printf '\n::%s::\n' "$end"
+  return "$code"
+}
+
+# The lines of ACCEPT that are about a program: `GATE=REASON` is about each, `PROGRAM:GATE=REASON` about one.
+accepted() {
+  accept=()
+  local line
+  while IFS= read -r line; do
+    line=${line%$'\r'}
+    case $line in
+      '') ;;
+      "$1":*) accept+=("--accept=${line#"$1":}") ;;
+      *) case ${line%%=*} in *:*) ;; *) accept+=("--accept=$line") ;; esac ;;
+    esac
+  done <<< "$ACCEPT"
+}
 
 # GitHub takes a summary of 1 MiB for each step.
 programs=$(grep -c . <<< "$PROGRAMS")
@@ -37,22 +57,30 @@ links="${GITHUB_SERVER_URL:-https://github.com}/${GITHUB_REPOSITORY:-}/blob"
 
 number=0
 while IFS= read -r program; do
+  program=${program%$'\r'}
   if [ -z "$program" ]; then continue; fi
   number=$((number + 1))
   difference="$folder/$number.json"
-  printf '::group::%s\n' "$(printf %s "$program" | tr -d '\r')"
+  printf '::group::%s\n' "$program"
   run "$admc" compile --check --format github -- "$program"
-  run "$admc" diff --format json -o "$difference" ${accept[@]+"${accept[@]}"} -- "$BASE" "$program"
+  accepted "$program"
+  compared=("$admc" diff ${accept[@]+"${accept[@]}"} -o "$difference")
+  run quoted "${compared[@]}" --format json -- "$BASE" "$program"
   if [ -s "$difference" ]; then
-    "$admc" diff --format text -- "$difference"
+    quoted "$admc" diff --format text -- "$difference"
     "$admc" diff --format markdown --links "$links" --max-bytes "$room" -- "$difference" >> "$GITHUB_STEP_SUMMARY"
   fi
   if [ -f "${program%.adm}.test.adm" ]; then
-    run "$admc" test --format junit -- "$program" > "$folder/$number.tests.xml" || run "$admc" test -- "$program"
+    run "$admc" test --format junit -- "$program" > "$folder/$number.tests.xml" || run quoted "$admc" test -- "$program"
   fi
   echo '::endgroup::'
   # Annotations outside of the group: a runner shows the first ten of a step, and the worst come first.
-  if [ -s "$difference" ]; then "$admc" diff --format github -- "$difference"; fi
+  if [ -s "$difference" ]; then
+    "$admc" diff --format github -- "$difference"
+  else
+    # Why there is none. It fails again, and as an annotation.
+    "${compared[@]}" --format github -- "$BASE" "$program"
+  fi
 done <<< "$PROGRAMS"
 
 if [ "$number" -eq 0 ]; then

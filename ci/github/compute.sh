@@ -5,8 +5,7 @@
 set -euo pipefail
 
 admc="${ADMC_COMMAND:-$RUNNER_TEMP/admc/bin/admc}"
-folder="$RUNNER_TEMP/admc-differences"
-mkdir -p "$folder"
+folder=$(mktemp -d "$RUNNER_TEMP/admc-differences.XXXXXX")
 if ! [[ $COMMIT =~ ^[0-9a-f]{40}$ ]]; then
   echo '::error::COMMIT is not the full id of a commit'
   exit 1
@@ -14,7 +13,7 @@ fi
 if [ -n "${TOKEN:-}" ]; then
   # In the environment: arguments of a process can be read by others of the machine.
   GIT_CONFIG_VALUE_0="Authorization: Basic $(printf 'x-access-token:%s' "$TOKEN" | base64 -w0)"
-  export GIT_CONFIG_VALUE_0 GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=http.extraheader
+  export GIT_CONFIG_VALUE_0 GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0="http.${GITHUB_SERVER_URL:-https://github.com}/.extraheader"
 fi
 
 nothing() {
@@ -38,8 +37,15 @@ for number in $numbers; do
 done
 if [ -z "$merge" ]; then nothing "no pull request that can be merged has $COMMIT as its newest commit"; fi
 
+# Nothing of a proposed program needs the token.
+unset TOKEN GIT_CONFIG_VALUE_0 GIT_CONFIG_COUNT GIT_CONFIG_KEY_0
+
+# A runner takes commands from the log, and messages have lines of the proposed program.
+end="admc-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
+printf '::stop-commands::%s\n' "$end"
 at=0
 while IFS= read -r program; do
+  program=${program%$'\r'}
   if [ -z "$program" ]; then continue; fi
   at=$((at + 1))
   # A breached gate is another exit code with a difference, and errors of HEAD have none: the other workflow shows both.
@@ -47,5 +53,6 @@ while IFS= read -r program; do
     echo "$program: the exit code is not 0"
   fi
 done <<< "$PROGRAMS"
+printf '\n::%s::\n' "$end"
 if [ -z "$(ls "$folder")" ]; then nothing 'there is no difference to comment on'; fi
 printf 'found=true\nfolder=%s\n' "$folder" >> "$GITHUB_OUTPUT"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
 
 from admc.comment.body import Run, body, first_line, has_tag, joined, written
-from admc.comment.github import Waiting, connected
+from admc.comment.github import Waiting, _proxy, connected
 from admc.comment.post import Action, Posted, Wanted, post
 from admc.exits import CommandError
-from tests.comment.api import REPOSITORY, TOKEN, US, Api, answer, served
+from tests.comment.api import REPOSITORY, TOKEN, US, Api, Fault, answer, served
 
 RUN = Run(500, 1)
 CONTENT = "3 things get weaker\n"
@@ -130,11 +132,12 @@ async def test_a_post_that_was_not_stored_is_repeated() -> None:
     assert slept == [1.0]
 
 
-async def test_an_update_whose_answer_was_lost_is_repeated() -> None:
+async def test_an_update_whose_answer_was_lost_is_looked_up() -> None:
     api = Api(after=["cut"])
     api.add(US, body("prod", Run(1, 1), "before"))
-    assert (await posted(api)).action is Action.UPDATED
-    assert [line.split()[0] for line in api.log] == ["GET", "PATCH", "PATCH"]
+    assert (await posted(api)).action is Action.SAME
+    assert [line.split()[0] for line in api.log] == ["GET", "PATCH", "GET"]
+    assert api.bodies() == [body("prod", RUN, CONTENT)]
 
 
 @pytest.mark.parametrize(
@@ -254,3 +257,57 @@ def test_whole_programs_give_way_and_are_counted() -> None:
     assert found.startswith("one line about the change\n\n# 0\n")
     assert found.endswith("_3 more programs: see the summary of the run._\n")
     assert joined(["a\n", "b\n"], "") == "a\n\nb\n"
+
+
+@pytest.mark.parametrize("answered", [answer(429, {"retry-after": "30"}), answer(502)], ids=["limited", "lost"])
+async def test_a_newer_run_that_writes_while_an_older_one_waits_is_not_overwritten(answered: Fault) -> None:
+    api = Api()
+    api.add(US, body("prod", Run(400, 1), "old\n"))
+    newer = body("prod", Run(501, 1), "newer\n")
+
+    def meanwhile(request: web.Request) -> web.StreamResponse | None:
+        assert request.method == "PATCH"
+        api.comments[0]["body"] = newer
+        return answered(request)
+
+    api.faults = [None, meanwhile]
+    found = await posted(api)
+    assert found.action is Action.OLDER
+    assert api.bodies() == [newer]
+
+
+async def test_a_limit_without_an_end_ends() -> None:
+    api = Api(faults=[answer(429, {"retry-after": "0"}) for _ in range(20)])
+    assert "limits the rate" in await refusal(api, most=10)
+
+
+async def test_a_body_of_which_the_host_changed_the_line_ends_is_the_same() -> None:
+    api = Api()
+    api.add(US, body("prod", Run(400, 1), CONTENT).rstrip().replace("\n", "\r\n"))
+    found = await posted(api, WANTED._replace(quiet_if_same=True))
+    assert found.action is Action.SAME
+
+
+async def test_the_user_s_netrc_and_proxies_are_not_used_for_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("default login me password secret\n", "utf-8")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert (await posted(Api())).action is Action.CREATED
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "https://\u2100.example"])
+async def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        async with connected(address, REPOSITORY, TOKEN, Waiting(1)):
+            pass
+    assert caught.value.diagnostics[0].code == "ADM877"
+
+
+def test_a_proxy_of_the_environment_is_for_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv("no_proxy", "inside.example")
+    addresses = ("https://api.github.com", "https://inside.example/api/v3", "https://localhost:1")
+    assert [_proxy(urlsplit(each)) for each in addresses] == ["http://proxy.example:3128", None, None]

@@ -93,6 +93,19 @@ def test_a_call_that_came(tmp_path: Path) -> None:
     assert cause.complete
 
 
+def test_the_profile_of_a_file_in_a_folder(tmp_path: Path) -> None:
+    """Its path is relative to the file that it stands in, and not to the program."""
+    profile = (Path(__file__).parents[2] / "admc/overhead/profiles/built_in/meshinsight.json").read_bytes()
+    for side in ("base", "head"):
+        (tmp_path / side / "costs").mkdir(parents=True)
+        (tmp_path / side / "costs/profile.json").write_bytes(profile)
+        (tmp_path / side / "costs/costs.adm").write_text('profile "profile.json"\n', "utf-8")
+    base = HOTEL + 'use "costs/costs.adm"\n'
+    found = Pair(tmp_path, base, changed(base, *MORE_CALLERS)).causes()["rate_readers", "rate"]
+    assert found is not None
+    assert found.text == "call `geo -> rate` came"
+
+
 WEB = "service web { http 80 }\n"
 TIE = f"""app shop
 {WEB}service api {{ http 80 }}

@@ -40,6 +40,10 @@ def cost(metric: str, base: int, head: int, *, at_least: bool = False) -> Cost:
     return Cost(None, None, (CostLine(metric, *rows, head - base),))
 
 
+def at_least_in_base(base: int, head: int) -> Cost:
+    return Cost(None, None, (CostLine("cpu", AmountRow(base, None, True), AmountRow(head, None, False), head - base),))
+
+
 def taken(how: How = How.COMPILED, why: str | None = None) -> Taken:
     return Taken("main", "shop.adm", None, how, why, 3, None)
 
@@ -129,6 +133,9 @@ def verdict(condition: str, diff: Diff, accepted: dict[str, str] | None = None) 
         ("cpu > 2.5", replace(SAME, cost=cost("cpu", 4 * CORE, 3 * CORE)), PASSED),
         ("cpu > +1", replace(SAME, cost=cost("cpu", 4 * CORE, 5 * CORE, at_least=True)), NOT_JUDGED),
         ("cpu > +1", replace(SAME, cost=cost("cpu", 4 * CORE, 6 * CORE, at_least=True)), BREACHED),
+        # What has no figure in BASE and goes would make the change look larger.
+        ("cpu > +1", replace(SAME, cost=at_least_in_base(4 * CORE, 6 * CORE)), NOT_JUDGED),
+        ("cpu > +1", replace(SAME, cost=at_least_in_base(4 * CORE, 5 * CORE)), PASSED),
         ("memory > +1MiB", replace(SAME, cost=cost("memory", 0, MIB + 1)), BREACHED),
         ("latency > 2ms", replace(SAME, cost=cost("latency_per_second", 0, 2_000_001)), BREACHED),
         ("latency > 2ms", replace(SAME, cost=cost("latency_per_second", 0, 2_000_000)), PASSED),

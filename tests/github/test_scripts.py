@@ -140,9 +140,9 @@ def checked(repository: Repository, programs: str, accept: str = "", *, depth: i
     return run_step("action.yml", "Check", clone, contexts)
 
 
-def planned(folder: Path, text: str) -> str:
+def planned(folder: Path, text: str, name: str = "a shop.adm") -> str:
     """The plan of a program, compiled elsewhere."""
-    program = folder / "elsewhere" / "a shop.adm"
+    program = folder / "elsewhere" / name
     program.parent.mkdir(exist_ok=True)
     program.write_text(text, "utf-8")
     command = [sys.executable, "-m", "admc", "compile", str(program), "--json"]
@@ -233,6 +233,50 @@ def test_no_program(repository: Repository, tmp_path: Path) -> None:
     assert "::error::no program is named" in done.log
 
 
+def test_a_difference_that_an_earlier_run_left_is_not_shown(repository: Repository, tmp_path: Path) -> None:
+    repository.pull_request(7, files(tmp_path, WEAKER))
+    first = checked(repository, PROGRAM)
+    assert (first.folder / "1.json").exists()
+    clone = tmp_path / "clone-refs-pull-7-merge"
+    (clone / "policies/a shop.gates.adm").write_text("gate safe = stop when weaker\n", "utf-8")
+    contexts = {"github.action_path": str(ROOT), "inputs.base": "HEAD^1", "inputs.programs": PROGRAM}
+    done = run_step("action.yml", "Check", clone, {**contexts, "inputs.accept": ""})
+    assert done.code == 1, done.log
+    assert "gets weaker" not in done.log + done.summary
+    assert re.search("::error file=policies/a shop.gates.adm,line=1.*title=admc ADM001", done.log), done.log
+
+
+def test_lines_that_end_in_cr_lf_and_breaches_accepted_of_one_program(repository: Repository, tmp_path: Path) -> None:
+    """The other program has no gate `safe`, so nothing of it could be accepted."""
+    other = {"other.adm": BASE, "other.plan.json": planned(tmp_path, BASE, "other.adm")}
+    repository.commit(other)
+    repository.pull_request(7, files(tmp_path, WEAKER))
+    accept = f"other:x.adm:safe=no\r\n{PROGRAM}:safe=planned: a=b\r\n"
+    done = checked(repository, f"{PROGRAM}\r\nother.adm\r\n", accept)
+    assert done.code == 0, done.log
+    (gate,) = json.loads((done.folder / "1.json").read_text("utf-8"))["gates"]
+    assert (gate["verdict"], gate["reason"]) == ("accepted", "planned: a=b")
+
+
+HOSTILE = 'policy log = access_log(format: "##[add-mask]gets") on * -> cart\n'
+
+
+def test_what_a_program_says_is_no_command_of_the_runner(repository: Repository, tmp_path: Path) -> None:
+    head = repository.pull_request(7, {PROGRAM: BASE + HOSTILE})
+    for done in (checked(repository, PROGRAM), computed(repository, head)):
+        obeyed, end = [], ""
+        for line in done.log.splitlines():
+            if end and line == f"::{end}::":
+                end = ""
+            elif not end and line.startswith("::stop-commands::"):
+                end = line.removeprefix("::stop-commands::")
+            elif not end and not line.startswith("::"):
+                obeyed.append(line)
+        assert not end
+        assert "##[add-mask]" in done.log
+        assert "##[add-mask]" not in "\n".join(obeyed)
+
+
 # ---- the comment ----
 
 COMMENT = "examples/github/admc-comment.yml"
@@ -269,6 +313,22 @@ def test_nothing_is_computed_where_the_merge_is_of_another_commit(repository: Re
     repository.git("update-ref", "refs/pull/7/merge", "main", where=repository.host)
     done = computed(repository, head)
     assert (done.code, done.outputs) == (0, {"found": "false"})
+
+
+def test_nothing_that_reads_a_proposed_program_has_the_token(repository: Repository, tmp_path: Path) -> None:
+    head = repository.pull_request(7, files(tmp_path, WEAKER))
+    reader = tmp_path / "reader"
+    reader.write_text('#!/bin/sh\nenv > "$RUNNER_TEMP/seen"\n', "utf-8")
+    reader.chmod(0o755)
+    clone = repository.checked_out("refs/heads/main", 1)
+    contexts = {"github.event.workflow_run.head_sha": head, "github.token": "s3cret"}
+    others = {"PROGRAMS": PROGRAM, "ADMC_COMMAND": str(reader)}
+    done = run_step(COMMENT, "Compute the difference", clone, contexts, **others)
+    assert done.code == 0, done.log
+    seen = (tmp_path / "runner/seen").read_text("utf-8")
+    assert "RUNNER_TEMP=" in seen
+    assert "s3cret" not in seen + done.log
+    assert "GIT_CONFIG_VALUE_0" not in seen
 
 
 @pytest.mark.parametrize("commit", ["main", "-x", "5" * 39, f"{'5' * 40}\n"])

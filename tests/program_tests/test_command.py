@@ -251,6 +251,13 @@ def test_the_plan_beside_the_program_is_judged(admc: Admc, folder: Path) -> None
     assert results == {"api": ["at_api"], "web": ["at_web"]}
 
 
+def test_a_plan_beside_the_program_that_is_no_file_is_not_waited_for(admc: Admc, folder: Path) -> None:
+    os.mkfifo(folder / "good/good.plan.json")
+    done = admc("test", "good/good.adm")
+    assert done.code == Exit.DONE
+    assert "it is not a regular file" in done.err
+
+
 def test_a_stale_plan_beside_the_program_is_a_warning(admc: Admc, folder: Path) -> None:
     assert admc("compile", "good/good.adm").code == Exit.DONE
     assert admc("test", "good/good.adm").err == ""

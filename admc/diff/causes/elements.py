@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from dsl.diagnostics.diagnostic import Diagnostics
+from dsl.files.reading import resolve_path
 from dsl.loader import Statements
 from dsl.syntax import tree
 from dsl.text import Span
@@ -135,4 +137,6 @@ def _content(statement: tree.Statement, given: Statements) -> bytes | None:
     """The file of a profile: it decides costs. No other file decides where a policy is enforced."""
     if not isinstance(statement, tree.Profile) or not isinstance(statement.named, tree.String):
         return None
-    return given.read(statement.named.value)
+    # The path is relative to the file that it stands in. The program was read without errors, so it has one.
+    path = resolve_path(statement.named.value, statement.span.source, statement.named.span, Diagnostics())
+    return None if path is None else given.read(path)

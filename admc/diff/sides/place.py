@@ -59,6 +59,17 @@ def places(base: str, head: str, *, merge_base: bool) -> tuple[Place, Place]:
     return _Locator(*sides).both(merge_base=merge_base)
 
 
+def one_place(name: str) -> Place:
+    """A program or a plan alone, where nothing is compared. Raises `CommandError` (exit 1)."""
+    if name == "-":
+        raise wrong_usage("ADM801", "standard input is not read here", hint="name a file")
+    split = _split(name)
+    if split.path is None:
+        hint = f"a program in a commit is `{visible(name)}:policies.adm`"
+        raise wrong_usage("ADM801", f"`{visible(name)}` names no program and no plan", hint=hint)
+    return _Locator(split, split).both(merge_base=False)[1]
+
+
 def _split(name: str) -> _Split:
     if name == "-":
         raise wrong_usage("ADM801", "a side of the comparison is not read from standard input", hint="name a file")

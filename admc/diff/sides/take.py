@@ -20,7 +20,7 @@ from admc.compile.reviewed_plan import checked, same_contents
 from admc.diff.identity import renames
 from admc.diff.model import How, Rename, Taken
 from admc.diff.sides.files import Files
-from admc.diff.sides.place import places
+from admc.diff.sides.place import one_place, places
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.beside import default_plan_path
 from admc.plan.build import build
@@ -89,6 +89,12 @@ def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -
             after = taker.compiled(after.program, before.plan, after.taken.why, renamed)
     _same_app(before, after)
     return before, after
+
+
+@no_collection()
+def side(name: str, options: Options) -> Side:
+    """One side alone, taken as HEAD is. Raises `CommandError`: exit 1, or 3 if there is no correct placement."""
+    return _Taker(one_place(name), options).side(None)
 
 
 def _same_app(before: Side, after: Side) -> None:

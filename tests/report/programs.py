@@ -1,0 +1,74 @@
+"""Plans and differences that the tests of the page share."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from admc.diff.sides.take import Options, side
+from admc.plan.model import Plan
+
+ROOT: Final = Path(__file__).parents[2]
+EXAMPLES: Final = ROOT / "examples"
+PROFILE: Final = "profile shared_2core_envoy_1_40\n"
+HOSTILE: Final = (
+    "</script><script>document.title='run'</script>",
+    "<img src=x onerror=\"document.title='run'\">",
+    "javascript:document.title='run'",
+    "\"'><svg onload=document.title='run'>",
+    "<!--<script>",
+    "]]>&lt;b&gt;&amp;\u2028\u2029\u202e",
+    "@@DATA@@",
+    "${document.title='run'}`+document.title",
+)
+
+
+@cache
+def hotel() -> Plan:
+    return side(str(EXAMPLES / "hotel_reservation" / "policies.adm"), Options()).known
+
+
+def profiled(folder: Path) -> Path:
+    """The example with a profile, in a folder of its own."""
+    target = folder / "hotel"
+    shutil.copytree(EXAMPLES / "hotel_reservation", target, ignore=shutil.ignore_patterns("*.plan.json"))
+    program = target / "policies.adm"
+    text = program.read_text(encoding="utf-8")
+    program.write_text(text.replace("app hotel_reservation\n", f"app hotel_reservation\n{PROFILE}"), encoding="utf-8")
+    return program
+
+
+def hostile(plan: Plan) -> Plan:
+    """The plan with names and texts that would be run if any of them were taken for markup or script."""
+    assert plan.services is not None
+    assert plan.calls is not None
+    names = {service.name: HOSTILE[at % len(HOSTILE)] + str(at) for at, service in enumerate(plan.services)}
+    names["*"] = "*"
+
+    def new(name: str) -> str:
+        return names.get(name, name)
+
+    return replace(
+        plan,
+        app=HOSTILE[0],
+        services=tuple(service._replace(name=new(service.name), namespace=HOSTILE[1]) for service in plan.services),
+        calls=tuple(call._replace(source=new(call.source), destination=new(call.destination)) for call in plan.calls),
+        policies=tuple(policy._replace(kind=HOSTILE[at % 8]) for at, policy in enumerate(plan.policies)),
+        adms=tuple(
+            adm._replace(
+                service=new(adm.service),
+                dataplane=HOSTILE[1],
+                because=tuple(because._replace(text=HOSTILE[at % 8]) for at, because in enumerate(adm.because)),
+            )
+            for adm in plan.adms
+        ),
+        enforcements=tuple(
+            each._replace(source=new(each.source), destination=new(each.destination), service=new(each.service))
+            for each in plan.enforcements
+        ),
+        closed=tuple(closed._replace(destination=new(closed.destination)) for closed in plan.closed),
+        assumptions=tuple(each._replace(text=HOSTILE[at % 8]) for at, each in enumerate(plan.assumptions)),
+    )
