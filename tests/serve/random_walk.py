@@ -140,7 +140,7 @@ class World:
         self.disk.touch()
         for proxy in self.proxies:
             if proxy.service == group:
-                proxy.offer(new)
+                proxy.offer_next()
 
     def kill(self) -> None:
         for proxy in self.proxies:

@@ -22,6 +22,7 @@ from tests.serve.random_walk import World
 from tests.serve.walk_end import come_to_rest
 from tests.serve.walk_plans import PLACES, PLANS, REPLICAS, THIRD, Which, simulated
 from tests.serve.walk_proxy import TYPES, Proxy, Refusal
+from xds_server.resources.types import LISTENER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -359,6 +360,27 @@ def test_a_restarted_server_knows_which_guards_older_connections_have(tmp_path: 
         walked.kill()
         walked.another_server_starts(compiles=False)
         walked.all_goes_well(0.1, 1)
+
+
+def test_a_new_proxy_that_starts_from_the_plan_before_a_refused_one_counts_as_having_it(tmp_path: Path) -> None:
+    """The newest plan moves nothing against the refused one. Against the plan before, it moves `p` to senders."""
+    with random_walk(tmp_path, AT_INGRESS) as walked:
+        world = walked.world
+        walked.refuse_the_next_response("cart", 0, LISTENER, lasting=True)
+        walked.newer_plan(NO_POLICIES)
+        walked.all_goes_well(0.1, 2)
+        walked.a_proxy("cart", 0, "is new")
+        (cart,) = walked._proxies("cart", 2)
+        cart.id = "cart-1"  # of a new pod
+        walked.a_proxy("cart", 0, "comes")
+        walked.time_passes(0.1)
+        state = world.server.rollout.state
+        assert ["cart" in each.services for each in state.may_have] == [True, True]
+        walked.newer_plan(AT_INGRESS._replace(p="egress"))
+        walked.time_passes(0.1)
+        for service in ("web", "till"):
+            walked.take_responses(service, 2, 8)
+        walked.take_responses("cart", 2, 8)
 
 
 def test_addresses_return_while_nothing_can_be_stored(tmp_path: Path) -> None:

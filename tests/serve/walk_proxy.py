@@ -20,6 +20,7 @@ from xds_server.protocol.wire import ClientNode, DeltaRequest
 from xds_server.resources.ack_events import Nacked, SnapshotAcked, SnapshotAckedExceptUrgent, TypeAcked
 from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
 from xds_server.transport.connection import Connection
+from xds_server.transport.fallback import at_start, next_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,6 +85,7 @@ class Stream:
         self._host, self.group, self.admission = server, proxy.service, proxy
         self.node = ClientNode(proxy.id, proxy.service, "envoy")
         past = server.store.earlier_streams(proxy.service)
+        self.fallback = at_start(server.store, proxy.service, snapshot)
         self._machine = DeltaStream(snapshot, server.shared, past)
         self.responses: list[Response] = []
         self.newer: Snapshot | None = None
@@ -94,6 +96,9 @@ class Stream:
 
     def receive(self, request: DeltaRequest) -> None:
         self._add(self._machine.receive(request))
+
+    def offer_next(self) -> None:
+        self.newer, self.fallback = next_snapshot(self._host.store, self.group, self.fallback)
 
     def push(self) -> None:
         if self.newer is not None and not self.responses:
@@ -171,9 +176,9 @@ class Proxy:
         self.held = {kind: {} for kind in TYPES}
         self.listener, self.older, self.before = None, [], {}
 
-    def offer(self, snapshot: Snapshot) -> None:
+    def offer_next(self) -> None:
         if self.stream is not None:
-            self.stream.newer = snapshot
+            self.stream.offer_next()
 
     def advance(self, now: float) -> None:
         """Take one response, if there is one, and answer it."""

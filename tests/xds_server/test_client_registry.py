@@ -132,6 +132,29 @@ async def test_a_client_is_fresh_if_its_first_request_for_listeners_and_no_other
         assert await fresh(LISTENER) is (brought is None)
 
 
+@pytest.mark.parametrize("variant", ["sotw", "delta"])
+async def test_a_new_client_is_not_fresh_if_it_starts_from_an_earlier_snapshot(variant: str) -> None:
+    """Its connections are made with that, and not with what is published. A correct snapshot does not change that."""
+    async with serving(world("listeners l=1")) as (server, port):
+        async with Client(port, variant) as client:
+            await client.send(LISTENER)
+            await client.send(LISTENER, nonce=(await client.read()).nonce)
+            await until(server, 1, 0)
+            server.store.publish("web", world("listeners l=2"))
+            await client.send(LISTENER, nonce=(await client.read()).nonce, error="bad")
+            async with asyncio.timeout(SECONDS):
+                while not server.metrics.rejects[LISTENER]:
+                    await asyncio.sleep(0.01)
+        async with Client(port, variant, id="web-2") as late:
+            await late.send(LISTENER)
+            earlier = await late.read()
+            assert [each.fresh for each in server.registry.views(["web"]) if each.node.id == "web-2"] == [False]
+            server.store.publish("web", world("listeners l=3"))
+            await late.send(LISTENER, nonce=earlier.nonce)
+            await late.read()
+            assert [each.fresh for each in server.registry.views(["web"]) if each.node.id == "web-2"] == [False]
+
+
 def unreferenced(server: XdsServer) -> list[dict[str, frozenset[str]]]:
     return [dict(each.unreferenced) for each in server.registry.views(["web"])]
 

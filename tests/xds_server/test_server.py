@@ -222,6 +222,10 @@ async def test_what_was_refused_is_no_better_with_other_endpoints(variant: str, 
                     assert "a=2" in said(got)
             assert said(got) == "l=1"
             assert await late.nothing_comes()
+            # Nor does it get it with the next endpoints.
+            server.store.publish("web", world(f"{bad}; endpoints a=3"))
+            assert said(await late.late()) == "a=3"
+            assert await late.nothing_comes()
             # A better one heals both.
             server.store.publish("web", world("clusters a=1; endpoints a=2; listeners l=3"))
             assert said(await late.late()) == "l=3"

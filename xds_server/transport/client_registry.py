@@ -25,7 +25,8 @@ class ClientView(NamedTuple):
     """Whether it has refused a resource, and has neither acknowledged another version of it since nor ended its
     subscription."""
     fresh: bool
-    """Whether it had no resources when its stream began, so that no connection through it is older than the stream."""
+    """Whether it had no resources when its stream began, so that no connection through it is older than the stream, and
+    the stream started from the latest snapshot, and not from the configuration in force in place of a refused one."""
     stream: Registered
 
     @property

@@ -17,6 +17,7 @@ from xds_server.protocol.wire import ClientNode, DeltaRequest, ProtocolError, So
 from xds_server.resources.types import ORDER
 from xds_server.transport.client import Admission, Caller, ClientStatus
 from xds_server.transport.errors import StreamRejectedError
+from xds_server.transport.fallback import Fallback, at_start, next_snapshot
 from xds_server.transport.nack_log import NackLog
 from xds_server.transport.variants import RequestT
 from xds_server.transport.writer import Writer
@@ -100,6 +101,7 @@ class Connection(Writer, Generic[RequestT]):
         self._failure: BaseException | None = None
         self._task = asyncio.current_task()
         self.admission = Admission("")
+        self.fallback = Fallback.NEVER
         self.caller: Caller | None = None
         self.since = time.time()
         self.began = asyncio.get_running_loop().time()
@@ -148,8 +150,8 @@ class Connection(Writer, Generic[RequestT]):
 
     @property
     def fresh(self) -> bool:
-        """Whether the client had no resources when the stream began."""
-        return self._machine is not None and self._machine.fresh
+        """Whether the client had no resources when the stream began, and the first ones are of the latest snapshot."""
+        return self._machine is not None and self._machine.fresh and self.fallback is Fallback.NEVER
 
     @property
     def unreferenced(self) -> Mapping[str, frozenset[str]]:
@@ -173,8 +175,12 @@ class Connection(Writer, Generic[RequestT]):
             acknowledged=self.acknowledged,
         )
 
-    def offer(self, snapshot: Snapshot) -> None:
-        """Take a newer snapshot, and send it when the client is ready. `write` sends the responses."""
+    def offer_next(self) -> None:
+        """Take the newest snapshot for this client, and send it when the client is ready. `write` sends the
+        responses."""
+        snapshot, self.fallback = next_snapshot(self._host.store, self.group, self.fallback)
+        if snapshot is None:
+            return
         if self._machine is None or self._end or self._outbox or self._busy:
             self._waiting = snapshot
             return
@@ -311,6 +317,7 @@ class Connection(Writer, Generic[RequestT]):
             # No stream lasts longer than twice its age, and a timer does not accept every number.
             left = min(self.admission.expires - time.time(), self._host.limits.age_seconds * 2)
             self._after(max(left, 0.0), lambda: self.reject(grpc.StatusCode.UNAUTHENTICATED, "the proof has expired"))
+        self.fallback = at_start(self._host.store, self.group, snapshot)
         self._machine = self._variant.stream(
             snapshot,
             self._host.shared,

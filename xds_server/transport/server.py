@@ -277,19 +277,17 @@ class XdsServer:
         self._timer = None
         loop = asyncio.get_running_loop()
         for group in self._debounce.due(loop.time()):
-            snapshot = self.store.current(group)
-            if snapshot is not None:
-                self._push(snapshot, self.registry.of(group))
+            self._push(self.registry.of(group))
         self._schedule(loop)
 
-    def _push(self, snapshot: Snapshot, connections: Iterable[AnyConnection]) -> None:
+    def _push(self, connections: Iterable[AnyConnection]) -> None:
         """Push to the streams of one HTTP/2 connection together, and compute all of their responses before the first
         write: gRPC then sends them in one go. If all streams were one batch, the first client would wait for the
         last."""
         for _, found in groupby(sorted(connections, key=attrgetter("peer")), key=attrgetter("peer")):
             together = tuple(found)
             for connection in together:
-                connection.offer(snapshot)
+                connection.offer_next()
             for connection in together:
                 connection.write()
 
