@@ -125,15 +125,15 @@ def _signed(value: object, where: str) -> object:
 
 
 def _number(value: object, where: str) -> object:
-    if type(value) not in (int, float) or not 0 <= value < _BEYOND:  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _BEYOND:
         raise JsonTypeError(where, "must be a number")
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def _plain(value: object, where: str, depth: int = 0) -> object:
     if isinstance(value, list) and depth < _MAX_PLAIN_DEPTH:
         return tuple(_plain(item, f"{where}[{at}]", depth + 1) for at, item in enumerate(value))
-    if value is None or type(value) in (str, bool) or (type(value) in (int, float) and -_BEYOND < value < _BEYOND):  # type: ignore[operator]
+    if value is None or isinstance(value, str | bool) or (isinstance(value, int | float) and abs(value) < _BEYOND):
         return value
     raise JsonTypeError(where, "must be a number, a string, true, false, null or a list of these")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -14,9 +14,6 @@ from admc.terminal import visible
 
 if TYPE_CHECKING:
     from admc.diff.model import Diff
-
-
-PLAN_ENDING: Final = ".plan.json"
 
 
 class DiffFormat(StrEnum):
@@ -133,6 +130,8 @@ def _compared(
 
 def _saved(path: str, compares: bool) -> Diff:
     """A difference that was saved as JSON: shown in any format, with the same exit code."""
+    from admc.plan.beside import PLAN_ENDING
+
     if not path.endswith(".json") or path.endswith(PLAN_ENDING):
         raise wrong_usage(
             "ADM801",

@@ -21,6 +21,7 @@ from admc.exits import CommandError, Exit, refused_warnings, wrong_usage
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
 from dsl.program import Program
+from dsl.resolve.beside import program_name
 from dsl.syntax.tokens import BESIDE, TEST
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def load_program(
 
     for word, ending in BESIDE.items():
         if path.name.endswith(ending):
-            own = path.with_name(path.name.removesuffix(ending) + ".adm")
+            own = path.with_name(program_name(path.name))
             reader = "`admc test` runs the tests" if word == TEST else "`admc diff` judges the gates"
             hint = f"name the program, `{own}`; {reader}"
             raise wrong_usage("ADM846", f"`{path}` is a file of {word}s, and not a program", hint=hint)

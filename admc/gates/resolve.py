@@ -7,13 +7,13 @@ from typing import Final
 
 from admc.gates.model import MEASURES, OF_THE_CHANGE, Gate, Limit, Measure
 from dsl import units
-from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.graph.bodies import report
+from dsl.resolve.beside import Form, statements
 from dsl.syntax import tree
-from dsl.syntax.tokens import GATE_ENDING
-from dsl.text import Span
+from dsl.syntax.tokens import GATE
 
-MAX_GATES: Final = 1000
+_FORM: Final = Form(GATE, 1000, misplaced="ADM848", too_many="ADM849")
 _NANO: Final = 10**9
 _MICRO: Final = 1000
 _HUNDRED: Final = 100
@@ -21,38 +21,8 @@ _HUNDRED: Final = 100
 
 def resolve_gates(module: tree.Module, diagnostics: Diagnostics) -> tuple[Gate, ...]:
     """All gates without an error, in the order of the file."""
-    first: dict[str, Span] = {}
-    found: list[Gate] = []
-    for statement in module.statements:
-        if isinstance(statement, tree.Broken):
-            continue
-        if not isinstance(statement, tree.Gate):
-            _misplaced(statement, diagnostics)
-            continue
-        name = statement.name
-        if name.text in first:
-            related = (Related(first[name.text], "first declared here"),)
-            message = f"gate `{name.text}` is declared twice"
-            diagnostics.error("ADM105", message, name.span, hint="rename one of them", related=related)
-        first.setdefault(name.text, name.span)
-        if len(first) > MAX_GATES:
-            diagnostics.error("ADM849", f"a file has at most {MAX_GATES} gates", name.span, hint="remove some of them")
-            break
-        gate = _gate(statement, diagnostics)
-        if gate is not None:
-            found.append(gate)
-    return tuple(found)
-
-
-def _misplaced(statement: tree.Statement, diagnostics: Diagnostics) -> None:
-    program = statement.span.source.path.removesuffix(GATE_ENDING) + ".adm"
-    diagnostics.error(
-        "ADM848",
-        f"`{statement.span.text.split(maxsplit=1)[0][:40]}` stands in a file of gates",
-        statement.span,
-        cause=f"each statement of a file of gates starts with `gate`; all others belong to the program, `{program}`",
-        hint=f"move it to `{program}`, which needs no `use` to have gates",
-    )
+    gates = (_gate(statement, diagnostics) for statement in statements(module, tree.Gate, _FORM, diagnostics))
+    return tuple(gate for gate in gates if gate is not None)
 
 
 def _gate(given: tree.Gate, diagnostics: Diagnostics) -> Gate | None:

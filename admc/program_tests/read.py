@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.program_tests.model import ProgramTest
@@ -14,19 +13,13 @@ from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dsl.files.folders import folder_reader
 from dsl.files.reading import Reader
 from dsl.program import Program
+from dsl.resolve.beside import program_name
 from dsl.resolve.resolver import in_order
 from dsl.syntax.parser import parse
-from dsl.syntax.tokens import TEST_ENDING
-
-_ENDING: Final = ".adm"
 
 
 def program_of(tests: Path) -> Path:
-    return tests.with_name(tests.name.removesuffix(TEST_ENDING) + _ENDING)
-
-
-def tests_of(program: Path) -> Path:
-    return program.with_name(program.name.removesuffix(_ENDING) + TEST_ENDING)
+    return tests.with_name(program_name(tests.name))
 
 
 def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:

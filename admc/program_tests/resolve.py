@@ -25,13 +25,14 @@ from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.graph.application import Application, the_port
 from dsl.graph.bodies import report
 from dsl.program import Policy, Port, Program, Protocol
+from dsl.resolve.beside import Form, statements
 from dsl.resolve.selectors import Selectors
 from dsl.syntax import tree
-from dsl.syntax.tokens import TEST_ENDING
+from dsl.syntax.tokens import TEST
 from dsl.text import Span
 from dsl.values.headers import header_name
 
-MAX_TESTS: Final = 10_000
+_FORM: Final = Form(TEST, 10_000, misplaced="ADM840", too_many="ADM847")
 MOST: Final = 10**9
 _METHOD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _GRPC_PATH: Final = re.compile(r"/[^/?#]+/[^/?#]+")
@@ -44,42 +45,12 @@ _UPGRADES: Final = ("websocket", "spdy/3.1", "tcp")
 def resolve_tests(module: tree.Module, program: Program, diagnostics: Diagnostics) -> tuple[ProgramTest, ...]:
     """All tests without an error, in the order of the file."""
     resolver = _Resolver(program, diagnostics)
-    first: dict[str, Span] = {}
     found: list[ProgramTest] = []
-    for statement in module.statements:
-        if isinstance(statement, tree.Broken):
-            continue
-        if not isinstance(statement, tree.Test):
-            _misplaced(statement, diagnostics)
-            continue
-        name = statement.name
-        if name.text in first:
-            diagnostics.error(
-                "ADM105",
-                f"test `{name.text}` is declared twice",
-                name.span,
-                hint="rename one of them",
-                related=(Related(first[name.text], "first declared here"),),
-            )
-        first.setdefault(name.text, name.span)
-        if len(first) > MAX_TESTS:
-            diagnostics.error("ADM847", f"a file has at most {MAX_TESTS} tests", name.span, hint="remove some of them")
-            break
+    for statement in statements(module, tree.Test, _FORM, diagnostics):
         expectation = resolver.expectation(statement.expectation)
         if expectation is not None:
-            found.append(ProgramTest(name.text, name.span, expectation))
+            found.append(ProgramTest(statement.name.text, statement.name.span, expectation))
     return tuple(found)
-
-
-def _misplaced(statement: tree.Statement, diagnostics: Diagnostics) -> None:
-    program = statement.span.source.path.removesuffix(TEST_ENDING) + ".adm"
-    diagnostics.error(
-        "ADM840",
-        f"`{statement.span.text.split(maxsplit=1)[0][:40]}` stands in a file of tests",
-        statement.span,
-        cause=f"each statement of a file of tests starts with `test`; all others belong to the program, `{program}`",
-        hint=f"move it to `{program}`, which needs no `use` to be tested",
-    )
 
 
 class _Resolver:

@@ -12,12 +12,13 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from admc.compile.pipeline import folder_of, load_program, overhead_of, place_program
 from admc.compile.reviewed_plan import checked
 from admc.emit.emission import addresses_of
 from admc.exits import CommandError, Exit, wrong_usage
+from admc.plan.beside import PLAN_ENDING
 from admc.plan.build import build
 from admc.plan.read import PlanFormatError, from_json, read_plan
 from admc.plan.to_json import to_json
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from emitters.hops import Hop
     from solver.placement import Placement
-
-PLAN_ENDING: Final = ".plan.json"
 
 
 class Source(NamedTuple):
