@@ -65,7 +65,8 @@ while IFS= read -r program; do
   run "$admc" compile --check --format github -- "$program"
   accepted "$program"
   compared=("$admc" diff ${accept[@]+"${accept[@]}"} -o "$difference")
-  run quoted "${compared[@]}" --format json -- "$BASE" "$program"
+  # HEAD is the commit that is tested, so that links carry it.
+  run quoted "${compared[@]}" --format json -- "$BASE" "HEAD:$program"
   if [ -s "$difference" ]; then
     quoted "$admc" diff --format text -- "$difference"
     "$admc" diff --format markdown --links "$links" --max-bytes "$room" -- "$difference" >> "$GITHUB_STEP_SUMMARY"
@@ -79,7 +80,7 @@ while IFS= read -r program; do
     "$admc" diff --format github -- "$difference"
   else
     # Why there is none. It fails again, and as an annotation.
-    "${compared[@]}" --format github -- "$BASE" "$program"
+    "${compared[@]}" --format github -- "$BASE" "HEAD:$program"
   fi
 done <<< "$PROGRAMS"
 

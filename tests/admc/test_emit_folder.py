@@ -167,6 +167,7 @@ def test_a_temporary_file_of_a_process_that_was_killed_goes(tmp_path: Path, cut_
     assert "under_way" not in (tmp_path / MANIFEST).read_text()
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_anywhere_leaves_what_the_next_emit_completes(tmp_path: Path) -> None:
     """A real process and a real signal, at the nth file that it puts on disk."""
     program = write(tmp_path, SHOP)

@@ -181,6 +181,7 @@ async def test_metrics_can_be_scraped() -> None:
         assert found["process_open_fds",] > 0
 
 
+@pytest.mark.long
 async def test_a_client_with_thousands_of_requests_blocks_no_other_client() -> None:
     """Metrics take half a millisecond: to build them for each of these requests would take seconds."""
     async with running() as bed, contextlib.AsyncExitStack() as stack:

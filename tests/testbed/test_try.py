@@ -92,7 +92,7 @@ def failure(output: str) -> tuple[str, str]:
 
 @needs_envoy
 @alone
-@pytest.mark.parametrize("name", ["online_boutique", "bookinfo"])
+@pytest.mark.parametrize("name", [pytest.param("online_boutique", marks=pytest.mark.long), "bookinfo"])
 def test_every_policy_of_an_example_is_seen(name: str, temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["try", str(EXAMPLES / name / "policies.adm"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -135,6 +135,7 @@ def test_an_arm_whose_requests_fail_is_left_out_and_said(task: Task) -> None:
     assert not any(row.arm.name == "local_ratelimit" for row in found.rows)
 
 
+@pytest.mark.long
 @NEEDS_GO
 @NEEDS_MESH
 def test_a_sidecar_writes_its_access_log_whole(task: Task) -> None:
