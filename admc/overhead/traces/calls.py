@@ -90,9 +90,10 @@ def link(rows: Rows, first: int, ids: Ids) -> Result:
 def only(linked: Linked, trees: Flags) -> tuple[Linked, Ints]:
     """The chosen trees, numbered anew, and their earlier numbers."""
     numbers = np.flatnonzero(trees)
-    chosen = trees[linked.tree]
-    if chosen.all():
+    # A tree without calls takes up a number, too.
+    if trees.all():
         return linked, numbers
+    chosen = trees[linked.tree]
     places = np.cumsum(chosen) - 1
     renumbered = np.cumsum(trees) - 1
     parent = linked.parent[chosen]

@@ -152,6 +152,20 @@ def test_a_trace_with_a_row_that_cannot_be_used_is_dropped(admc: Admc, folder: P
     assert f"without a usable trace, id or time (ADM893); the first: row 20 of `{file}`" in text
 
 
+def test_whole_traces_after_a_dropped_one_are_the_same_as_without_it(admc: Admc, folder: Path) -> None:
+    damaged = [list(row) for row in rows(trace="bad", at=0)]
+    damaged[-1][0] = ""
+    alone, after = (
+        csv(folder / f"{name}.csv", found) for name, found in (("alone", rows()), ("after", [*damaged, *rows()]))
+    )
+    one, other = (imported(SHOP, [file], Fraction(1)) for file in (alone, after))
+    assert one.requests == other.requests
+    figures = [
+        json.loads(admc("overhead", "shop.adm", "--traces", file, "--format", "json").out) for file in (alone, after)
+    ]
+    assert [each["plan"] for each in figures] == [figures[0]["plan"]] * 2
+
+
 BAD_FIELDS: dict[str, dict[str, Any]] = {
     "no id": {"spanId": None},
     "a long parent": {"parentSpanId": "x" * 1000},
