@@ -1,0 +1,14 @@
+"""One code, with what `admc explain CODE` says of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Code(NamedTuple):
+    """`bad` and `good` are programs, or lines for a shell; empty where no example helps."""
+
+    title: str
+    explanation: str
+    bad: str = ""
+    good: str = ""
