@@ -79,8 +79,8 @@ while IFS= read -r program; do
   if [ -s "$difference" ]; then
     "$admc" diff --format github -- "$difference"
   else
-    # Why there is none. It fails again, and as an annotation.
-    "${compared[@]}" --format github -- "$BASE" "HEAD:$program"
+    # Why there is none. It fails again, and as an annotation: at the file that is checked out.
+    "${compared[@]}" --format github -- "$BASE" "$program"
   fi
 done <<< "$PROGRAMS"
 

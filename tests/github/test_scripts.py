@@ -233,12 +233,14 @@ def test_no_program(repository: Repository, tmp_path: Path) -> None:
     assert "::error::no program is named" in done.log
 
 
+@pytest.mark.long
 def test_a_difference_that_an_earlier_run_left_is_not_shown(repository: Repository, tmp_path: Path) -> None:
     repository.pull_request(7, files(tmp_path, WEAKER))
     first = checked(repository, PROGRAM)
     assert (first.folder / "1.json").exists()
     clone = tmp_path / "clone-refs-pull-7-merge"
     (clone / "policies/a shop.gates.adm").write_text("gate safe = stop when weaker\n", "utf-8")
+    repository.git("commit", "--quiet", "--all", "--amend", "--no-edit", where=clone)
     contexts = {"github.action_path": str(ROOT), "inputs.base": "HEAD^1", "inputs.programs": PROGRAM}
     done = run_step("action.yml", "Check", clone, {**contexts, "inputs.accept": ""})
     assert done.code == 1, done.log
@@ -246,6 +248,7 @@ def test_a_difference_that_an_earlier_run_left_is_not_shown(repository: Reposito
     assert re.search("::error file=policies/a shop.gates.adm,line=1.*title=admc ADM001", done.log), done.log
 
 
+@pytest.mark.long
 def test_lines_that_end_in_cr_lf_and_breaches_accepted_of_one_program(repository: Repository, tmp_path: Path) -> None:
     """The other program has no gate `safe`, so nothing of it could be accepted."""
     other = {"other.adm": BASE, "other.plan.json": planned(tmp_path, BASE, "other.adm")}
@@ -261,6 +264,7 @@ def test_lines_that_end_in_cr_lf_and_breaches_accepted_of_one_program(repository
 HOSTILE = 'policy log = access_log(format: "##[add-mask]gets") on * -> cart\n'
 
 
+@pytest.mark.long
 def test_what_a_program_says_is_no_command_of_the_runner(repository: Repository, tmp_path: Path) -> None:
     head = repository.pull_request(7, {PROGRAM: BASE + HOSTILE})
     for done in (checked(repository, PROGRAM), computed(repository, head)):
@@ -315,6 +319,7 @@ def test_nothing_is_computed_where_the_merge_is_of_another_commit(repository: Re
     assert (done.code, done.outputs) == (0, {"found": "false"})
 
 
+@pytest.mark.long
 def test_nothing_that_reads_a_proposed_program_has_the_token(repository: Repository, tmp_path: Path) -> None:
     head = repository.pull_request(7, files(tmp_path, WEAKER))
     reader = tmp_path / "reader"

@@ -27,6 +27,7 @@ __all__ = ["folder"]
 NEWER = PROGRAM.replace("gold", "silver")
 
 
+@pytest.mark.long
 def test_an_abort_goes_back_and_stays_until_it_is_continued(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def command(*words: str, exits: int = 0) -> str:
         assert main(["rollout", *words, "--server", f"http://{server.ops}"]) == exits
