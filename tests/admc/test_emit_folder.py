@@ -106,7 +106,7 @@ class CutError(Exception):
 
 
 @pytest.mark.parametrize("again", [{"a": b"3", "b": b"3", "d": b"3"}, {"a": b"2", "b": b"2", "c": b"2"}, {"d": b"1"}])
-@pytest.mark.parametrize("cuts", [1, 2])
+@pytest.mark.parametrize("cuts", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_an_emit_that_was_cut_off_anywhere_is_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: dict[str, bytes], cuts: int
 ) -> None:

@@ -225,6 +225,7 @@ def test_any_json_is_read_or_refused(document: Any) -> None:
     assert all(names <= SERVICES.keys() for names in found.values())
 
 
+@pytest.mark.long
 def test_a_large_file_full_of_nonsense_is_refused_at_once() -> None:
     """A revocation must not wait until all errors of a large file are found."""
     services = [f"service_number_{number}" for number in range(10)]

@@ -81,6 +81,7 @@ def test_probes_find_what_envoy_enforces(everything: LoopbackLayout) -> None:
     assert [row for row in policy_rows if row.finding.outcome is not Outcome.ENFORCED] == []
 
 
+@pytest.mark.long
 @alone
 def test_probes_find_nothing_enforced_without_envoy(everything: LoopbackLayout) -> None:
     """The same requests without a proxy: a probe that finds its policy here would find it anywhere."""
