@@ -42,6 +42,18 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
     return placement
 
 
+def served(path: Path, plan: Plan, program: Program) -> Placement:
+    """The placement of a plan that the server would serve for this program. Raises `CommandError`.
+
+    Costs are left out: they are no part of what has to agree.
+    """
+    from admc.plan.build import build
+
+    placement = checked(path, plan, program)
+    same_contents(path, plan, build(program, placement, None))
+    return placement
+
+
 def same_contents(path: Path, plan: Plan, anew: Plan) -> None:
     """What a plan repeats of its program, and what follows from its decisions, is what was reviewed: as in the plan
     that its program and its decisions give `anew`. Raises `CommandError`."""

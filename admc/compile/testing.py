@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from admc.compile.pipeline import folder_of, load_program, overhead_of, place_program
+from admc.compile.pipeline import folder_of, load_program, place_program
 from admc.compile.programs import ProgramFiles
-from admc.compile.reviewed_plan import checked, same_contents
+from admc.compile.reviewed_plan import served
 from admc.exits import CommandError, Exit, worst, wrong_usage
 from admc.paths import shown_path
 from admc.plan.beside import default_plan_path
-from admc.plan.build import build
 from admc.plan.read import read_plan
 from admc.program_tests.read import load_tests, program_of
 from admc.program_tests.results import FileResults, RunResults
@@ -45,7 +44,7 @@ def _run(
         if not os.path.lexists(path):
             raise _no_tests(path)
         tests = load_tests(path, program, folder, include)
-        placement, unfit = _beside(program_of(path), program, folder)
+        placement, unfit = _beside(program_of(path), program)
         if placement is None:
             placement, _seconds = place_program(program, folder, effort=effort, progress=progress)
     except CommandError as error:
@@ -56,19 +55,16 @@ def _run(
     return FileResults(shown, folder, app, results, (*unfit, *errors), worst(_codes(result for _, result in results)))
 
 
-def _beside(path: Path, program: Program, folder: str) -> tuple[Placement | None, tuple[Diagnostic, ...]]:
+def _beside(path: Path, program: Program) -> tuple[Placement | None, tuple[Diagnostic, ...]]:
     """The placement of the plan beside a program, which the server would serve, and a warning if it does not fit."""
     beside = default_plan_path(path)
     if not os.path.lexists(beside):
         return None, ()
     try:
-        plan = read_plan(beside, regular=True)
-        placement = checked(beside, plan, program)
-        same_contents(beside, plan, build(program, placement, overhead_of(program, placement, folder)))
+        return served(beside, read_plan(beside, regular=True), program), ()
     except CommandError as error:
         hint = "the tests judge a new placement; `admc compile --check` says how to renew the plan"
         return None, (replace(error.diagnostics[0], severity=Severity.WARNING, hint=hint),)
-    return placement, ()
 
 
 def _codes(results: Iterable[Result]) -> Iterable[Exit]:

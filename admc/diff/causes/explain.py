@@ -89,10 +89,9 @@ class _Search:
         self.changes = changes(self._before, self._after)
         self._names = {rename.head: rename.base for rename in self.diff.renames}
         sides = sides_of(self.base)
-        for policy, destination in [*sides]:
-            for rename in self.diff.renames:
-                if rename.base == policy:
-                    sides[rename.head, destination] = sides[policy, destination]
+        renamed = {rename.base: rename.head for rename in self.diff.renames}
+        # A program between the two may have either name.
+        sides |= {(renamed[name], there): found for (name, there), found in sides.items() if name in renamed}
         self._previous = Previous(sides, frozenset(adm.service for adm in self.base.adms))
 
     def needless(self, move: Move) -> Cause | None:

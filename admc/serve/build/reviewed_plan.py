@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from admc.compile.pipeline import load_program
-from admc.compile.reviewed_plan import checked, same_contents, unfit
-from admc.plan.build import build
+from admc.compile.reviewed_plan import served, unfit
 from admc.plan.read import read_plan
 from admc.serve.file_watch import look
 from dsl.files.folders import folder_reader
@@ -50,6 +49,4 @@ def placed(
     if main.parent != path.parent:
         raise unfit(path, f"its program `{plan.inputs[0].path}` is not beside it", "compile again to write a new one")
     program = load_program(main, recording(path.parent, stats, contents, include), include=include)
-    placement = checked(path, plan, program)
-    same_contents(path, plan, build(program, placement, None))
-    return program, placement
+    return program, served(path, plan, program)
