@@ -109,7 +109,7 @@ def compile_(
     format_: FormatOption = Format.TEXT,
 ) -> int:
     """Compile a program into the smallest correct set of ADMs."""
-    _check_options(json, format_, emit, endpoints, mode, effort, force=force)
+    _check_options(json, format_, emit, endpoints, mode, force=force)
     _check_output(program, output, json)
     server = server_of(emit, XdsOptions(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token, xds_files))
     if check:
@@ -187,7 +187,6 @@ def _check_options(
     emit: Path | None,
     endpoints: Path | None,
     mode: AdmMode | None,
-    effort: float | None,
     *,
     force: bool,
 ) -> None:
@@ -207,8 +206,6 @@ def _check_options(
             "`--mode redirect` needs the addresses of the services",
             hint="give them with `--endpoints FILE`",
         )
-    if effort is not None and not 0 < effort < float("inf"):
-        raise wrong_usage("ADM801", "`--effort` must be a number above 0")
 
 
 def _check_alone(*, json: bool, emit: Path | None, previous: Path | None) -> None:

@@ -78,8 +78,6 @@ def diff(
 ) -> int:
     """Show what changes from BASE to HEAD: protection, placement, rollout and cost."""
     accepted = _accepted(accept or ())
-    if effort is not None and not 0 < effort < float("inf"):
-        raise wrong_usage("ADM801", "`--effort` must be a number above 0")
     if links is not None and not links.startswith(("https://", "http://")):
         raise wrong_usage("ADM801", f"`--links {visible(links)}` is no address", hint="it begins with `https://`")
     shown = _Shown(format_, links, max_bytes)

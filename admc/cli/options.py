@@ -65,11 +65,18 @@ class AdmMode(StrEnum):
     EXPLICIT = "explicit"
 
 
+def _effort(given: float | None) -> float | None:
+    if given is not None and not 0 < given < float("inf"):
+        raise wrong_usage("ADM801", "`--effort` must be a number above 0")
+    return given
+
+
 EffortOption = Annotated[
     float | None,
     typer.Option(
         "--effort",
         metavar="NUMBER",
+        callback=_effort,
         help="The solver's limit in deterministic time; 4 unless given. 1 is 1 to 4 seconds of one core.",
     ),
 ]

@@ -39,8 +39,6 @@ def report(
         raise wrong_usage(
             "ADM801", f"`{visible(str(output))}` does not have the ending of a page", hint="its name ends in `.html`"
         )
-    if effort is not None and not 0 < effort < float("inf"):
-        raise wrong_usage("ADM801", "`--effort` must be a number above 0")
     from admc.cli.output import write_out
     from admc.files import write_whole
     from admc.report.html import render

@@ -153,8 +153,6 @@ def serve(
     if xds_address == ops_address and xds_address[1]:
         raise wrong_usage("ADM801", "`--xds` and `--ops` are the same address", hint="give each a port of its own")
     _check_access(access, xds_address)
-    if effort is not None and not 0 < effort < float("inf"):
-        raise wrong_usage("ADM801", "`--effort` must be a number above 0")
     from admc.serve.auth import handshakes
 
     with handshakes.grpc_tracing(tls=access.tls_cert is not None):

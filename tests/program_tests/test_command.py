@@ -268,3 +268,10 @@ def test_a_stale_plan_beside_the_program_is_a_warning(admc: Admc, folder: Path) 
     assert "admc compile --check" in run.err
     (folder / "good/good.plan.json").write_text("{", "utf-8")
     assert "warning[ADM804]" in admc("test", "good/good.adm").err
+
+
+@pytest.mark.parametrize("effort", ["0", "-1", "inf", "nan"])
+def test_an_effort_is_above_zero(admc: Admc, effort: str) -> None:
+    run = admc("test", "good/good.adm", "--effort", effort)
+    assert run.code == Exit.INPUT
+    assert "`--effort` must be a number above 0" in run.err
