@@ -39,3 +39,13 @@ INGRESS_MARK: Final = PACKET_MARK | 0x01
 
 EGRESS_MARK: Final = PACKET_MARK | 0x02
 """On all other connections of an ADM: those of the egress listener, and its own (authorization, xDS, mirrors)."""
+
+STARTUP_PORT: Final = 15021
+"""In a pod: where the ADM answers its startup probe, as soon as it is configured."""
+
+ADM_USER: Final = 15001
+"""In a pod: the user id that the ADM runs as, and no other container may become. The packet filter tells by it what the
+ADM opens."""
+
+HANDOVER_IPV4: Final = "127.0.0.6"
+"""In a pod: the source address of what the ingress listener hands to the pod's own process."""

@@ -1,0 +1,100 @@
+"""What admc remembers of the cluster's objects: small immutable records instead of whole objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Key(NamedTuple):
+    """The name of an object; cluster-scoped objects have the namespace ""."""
+
+    namespace: str
+    name: str
+
+
+class PodCaptures(NamedTuple):
+    """The ports whose connections a pod's rules redirect to its ADM, at any address but loopback."""
+
+    ingress: frozenset[int] = frozenset()
+    """Target ports of the pod's own service."""
+    egress: frozenset[int] = frozenset()
+    """Ports that the pod dials: numbers of services, and target ports."""
+
+    def covers(self, other: PodCaptures) -> bool:
+        return other.ingress <= self.ingress and other.egress <= self.egress
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, as far as addresses, facts and identities need it."""
+
+    key: Key
+    uid: str
+    labels: Mapping[str, str]
+    addresses: tuple[str, ...]
+    """`status.podIPs`; empty until the pod has one."""
+    is_over: bool
+    """Its phase is `Succeeded` or `Failed`: its address may be another pod's by now."""
+    is_ready: bool
+    is_terminating: bool
+    host_network: bool
+    account: str
+    """Its service account."""
+    ports: Mapping[str, int]
+    """Named container ports."""
+    hosts_no_adm: str
+    """Why it cannot host an ADM (a mirror pod, Windows); empty if it can."""
+    untrusted: str
+    """Why what it sends cannot be relied on to pass its ADM (docs/cluster.md); empty if it can."""
+    service: str
+    """`APP/SERVICE` of the ADM in its spec; empty without one."""
+    captures: PodCaptures
+    """What its rules container captures, from the spec."""
+    is_redirected: bool
+    """Its rules container has ended with exit code 0."""
+    waits: bool
+    """It has the init container that waits until its address is known."""
+
+
+class ServicePort(NamedTuple):
+    number: int
+    target: int | str
+    """A number, or the name of a container port."""
+    name: str = ""
+    protocol: str = "TCP"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A Kubernetes Service."""
+
+    key: Key
+    uid: str
+    created: str
+    """`metadata.creationTimestamp`."""
+    addresses: tuple[str, ...]
+    """Cluster addresses; empty for a headless one."""
+    external_name: str
+    selector: Mapping[str, str]
+    """Empty: EndpointSlices give its addresses."""
+    ports: tuple[ServicePort, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """An EndpointSlice of a Service without a selector."""
+
+    key: Key
+    service: str
+    addresses: tuple[str, ...]
+    unready: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    name: str
+    labels: Mapping[str, str]
