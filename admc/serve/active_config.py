@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import Source, State
     from admc.serve.observe.problems import Problems
-    from admc.serve.state_dir.store import Position, Recipe, StateDir
+    from admc.serve.state_dir.store import StateDir
+    from admc.serve.state_dir.stored import Position, Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from xds_server.resources.snapshot import Snapshot

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from admc.serve.state_dir.store import Position, Recipe, StateDir
+    from admc.serve.state_dir.store import StateDir
+    from admc.serve.state_dir.stored import Position, Recipe
 
 SECONDS = 60.0
 Until = Callable[[Callable[[], bool]], Awaitable[None]]

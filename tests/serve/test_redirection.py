@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from admc.serve.rollout.controller import Rollout
     from admc.serve.rollout.plans import Planned
-    from admc.serve.state_dir.store import Position
+    from admc.serve.state_dir.stored import Position
     from tests.serve.always_ack import Until
 
 WITHOUT: Final = PROGRAM.partition("policy")[0]

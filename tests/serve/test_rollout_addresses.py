@@ -21,7 +21,8 @@ from admc.serve.build.source import Source, State
 from admc.serve.rollout import addresses
 from admc.serve.rollout.plans import Planned
 from admc.serve.state_dir.manifest import SECRET_BYTES
-from admc.serve.state_dir.store import Position, open_state_dir
+from admc.serve.state_dir.store import open_state_dir
+from admc.serve.state_dir.stored import Position
 from emitters.envoy import Mode
 from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned_by
 from tests.serve.server_process import served

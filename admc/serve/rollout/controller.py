@@ -22,7 +22,7 @@ from admc.serve.rollout.plans import Plans, hosts
 from admc.serve.rollout.publisher import Publisher
 from admc.serve.rollout.redirection import Redirection
 from admc.serve.state_dir.manifest import SECRET_BYTES, plans_of
-from admc.serve.state_dir.store import Position
+from admc.serve.state_dir.stored import Position
 from emitters.envoy import Mode
 from xds_server.resources.snapshot import SnapshotError
 
