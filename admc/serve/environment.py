@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from admc.rollout.model import Placed, Step
     from admc.serve.build.source import Source
     from admc.serve.file_watch import Signature
-    from admc.serve.state_dir.store import Position, StoredState
+    from admc.serve.files.state_dir import Position, StoredState
     from dsl.program import Program
     from emitters.addresses import Addresses
     from xds_server.resources.snapshot import Snapshot

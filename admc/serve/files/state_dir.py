@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
-from admc.serve.state_dir.manifest import (
+from admc.serve.storage.manifest import (
     Manifest,
     ManifestError,
     RecipeDigests,
@@ -31,7 +31,7 @@ from admc.serve.state_dir.manifest import (
     from_json,
     to_json,
 )
-from admc.serve.state_dir.snapshot_object import parsed, serialised
+from admc.serve.storage.snapshot_object import parsed, serialised
 from emitters.envoy import Mode
 
 if TYPE_CHECKING:
