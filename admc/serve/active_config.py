@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from admc.serve.auth.identity import Identities, Settings
     from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import Source, State
-    from admc.serve.files.state_dir import Position, Recipe, StateDir
+    from admc.serve.files.state_dir import StateDir
     from admc.serve.observe.problems import Problems
+    from admc.serve.storage.position import Position, Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from xds_server.resources.snapshot import Snapshot

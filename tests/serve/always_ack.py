@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from admc.serve.files.state_dir import Position, Recipe, StateDir
+    from admc.serve.files.state_dir import StateDir
+    from admc.serve.storage.position import Position, Recipe
 
 SECONDS = 60.0
 Until = Callable[[Callable[[], bool]], Awaitable[None]]

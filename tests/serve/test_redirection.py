@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from admc.serve.files.state_dir import Position
     from admc.serve.rollout.controller import Rollout
     from admc.serve.rollout.plans import Planned
+    from admc.serve.storage.position import Position
     from tests.serve.always_ack import Until
 
 WITHOUT: Final = PROGRAM.partition("policy")[0]

@@ -21,7 +21,8 @@ from envoy.config.endpoint.v3 import endpoint_pb2
 from admc.exits import CommandError
 from admc.rollout.reducer import Command, CommandName, Observation, reduce
 from admc.rollout.rollout_state import begun
-from admc.serve.files.state_dir import Position, Recipe, StateDir, StoredState, open_state_dir
+from admc.serve.files.state_dir import StateDir, open_state_dir
+from admc.serve.storage.position import Position, Recipe, StoredState
 from admc.testbed.envoys import LAUNCHER
 from xds_server.resources.snapshot import Resource, Snapshot
 

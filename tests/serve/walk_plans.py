@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from admc.rollout.model import Step
-    from admc.serve.files.state_dir import Recipe
+    from admc.serve.storage.position import Recipe
     from emitters.addresses import Addresses
     from tests.serve.random_walk import World
     from xds_server.resources.snapshot import Snapshot

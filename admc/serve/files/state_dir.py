@@ -18,7 +18,7 @@ import hashlib
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, system_message, write_whole
@@ -31,6 +31,7 @@ from admc.serve.storage.manifest import (
     from_json,
     to_json,
 )
+from admc.serve.storage.position import Position, Recipe, StoredState
 from admc.serve.storage.snapshot_object import parsed, serialised
 from emitters.envoy import Mode
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from admc.rollout.rollout_state import RolloutState
     from admc.serve.file_watch import FileStat
     from xds_server.resources.snapshot import Snapshot
 
@@ -48,37 +48,6 @@ FIRST_RELEASE: Final = "transition.json"
 MAX_OBJECT: Final = 256_000_000
 MAX_TOTAL: Final = 4_000_000_000
 """Bytes of all snapshots together, and of all plans."""
-
-
-class Recipe(NamedTuple):
-    """All that a state is made from: with it the same state can be made again, without a solver."""
-
-    main: str
-    """The program's path among the inputs."""
-    mode: str
-    inputs: Mapping[str, bytes]
-    plan: bytes
-    endpoints: bytes | None
-
-
-class Position(NamedTuple):
-    """Where a rollout is, with all that a restarted server needs to go on."""
-
-    rollout: RolloutState
-    plans: Mapping[str, Recipe]
-    """Every plan that the rollout names."""
-    frozen: Mapping[str, Snapshot]
-    """Service -> its published snapshot, where older connections may use something of it that is not in `now`."""
-
-
-class StoredState(NamedTuple):
-    """What was kept. `problems` are snapshots that cannot be used, and why."""
-
-    position: Position | None
-    first: Recipe | None
-    """In a folder of the first release: the one plan."""
-    groups: Mapping[str, Snapshot]
-    problems: tuple[str, ...]
 
 
 @dataclass(slots=True)
