@@ -23,15 +23,15 @@ from typing import IO, TYPE_CHECKING, Final
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
-from admc.serve.state_dir.manifest import Manifest, ManifestError, from_json, to_json
-from admc.serve.state_dir.stored import MAX_MANIFEST, MAX_OBJECT, Contents
+from admc.serve.storage.contents import MAX_MANIFEST, MAX_OBJECT, Contents
+from admc.serve.storage.manifest import Manifest, ManifestError, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from admc.serve.file_watch import FileStat
-    from admc.serve.state_dir.stored import Position, StoredState
+    from admc.serve.storage.position import Position, StoredState
     from xds_server.resources.snapshot import Snapshot
 
 UNDER_WAY: Final = "rollout"

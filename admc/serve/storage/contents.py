@@ -7,53 +7,22 @@ Where manifest and objects lie is not known here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from admc.serve.state_dir.manifest import Manifest, ManifestError, RecipeDigests, SavedSnapshot
-from admc.serve.state_dir.snapshot_object import parsed, serialised
+from admc.serve.storage.manifest import Manifest, ManifestError, RecipeDigests, SavedSnapshot
+from admc.serve.storage.position import Position, Recipe, StoredState
+from admc.serve.storage.snapshot_object import parsed, serialised
 from emitters.envoy import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from admc.rollout.rollout_state import RolloutState
     from xds_server.resources.snapshot import Snapshot
 
 MAX_MANIFEST: Final = 64_000_000
 MAX_OBJECT: Final = 256_000_000
 MAX_TOTAL: Final = 4_000_000_000
 """Bytes of all snapshots together, and of all plans."""
-
-
-class Recipe(NamedTuple):
-    """All that a state is made from: with it the same state can be made again, without a solver."""
-
-    main: str
-    """The program's path among the inputs."""
-    mode: str
-    inputs: Mapping[str, bytes]
-    plan: bytes
-    endpoints: bytes | None
-
-
-class Position(NamedTuple):
-    """Where a rollout is, with all that a restarted server needs to go on."""
-
-    rollout: RolloutState
-    plans: Mapping[str, Recipe]
-    """Every plan that the rollout names."""
-    frozen: Mapping[str, Snapshot]
-    """Service -> its published snapshot, where older connections may use something of it that is not in `now`."""
-
-
-class StoredState(NamedTuple):
-    """What was kept. `problems` are snapshots that cannot be used, and why."""
-
-    position: Position | None
-    first: Recipe | None
-    """In a folder of the first release: the one plan."""
-    groups: Mapping[str, Snapshot]
-    problems: tuple[str, ...]
 
 
 class Objects(Protocol):
