@@ -11,18 +11,18 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.cluster import credentials, tools
 from tests.cluster.folders import folder
-from tests.cluster.process import Running
+from tests.cluster.process import Network, Running
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 ISSUER: Final = "https://kubernetes.default.svc"
 AUDIENCE: Final = ISSUER
@@ -30,6 +30,8 @@ AUDIENCE: Final = ISSUER
 SERVICES: Final = "10.96.0.0/16"
 KUBERNETES_SERVICE: Final = "10.96.0.1"
 """The address of the Service `kubernetes`."""
+SECONDS: Final = 30.0
+"""Until a request is given up."""
 _UNREACHABLE: Final = (OSError, http.client.HTTPException)
 
 
@@ -41,31 +43,41 @@ class ApiError(Exception):
         self.status = status
 
 
-@dataclass
+@dataclass(frozen=True)
+class Place:
+    """Where the two listen, and how a client reaches them."""
+
+    address: str
+    port: int
+    etcd_port: int
+    peer_port: int
+    network: Network = nullcontext
+    url: str = ""
+    """For clients elsewhere than in that network; empty: the address itself."""
+
+
 class ApiServer:
     """A running API server with its etcd."""
 
-    folder: Path
-    address: str
-    port: int
-    credentials: credentials.Credentials
-    etcd_port: int
-    etcd: Running
-    options: tuple[str, ...]
-    """More options of kube-apiserver; of one that is given twice, the last counts."""
-    process: Running = field(init=False)
-    kubeconfig: Path = field(init=False)
-    """The administrator's."""
-
-    def __post_init__(self) -> None:
-        self.kubeconfig = self.credentials.kubeconfig("admin", self.url)
+    def __init__(
+        self, folder: Path, place: Place, made: credentials.Credentials, options: Sequence[str], *, accounts: bool
+    ) -> None:
+        """Starts both. `accounts`: a pod needs a service account that is there."""
+        self.folder = folder
+        self.place = place
+        self.credentials = made
+        self.kubeconfig = made.kubeconfig("admin", self.url)
+        """The administrator's."""
         self._tls = ssl.create_default_context(cafile=str(self.ca))
-        command = [str(tools.find(tools.API_SERVER)), *self._options(), *self.options]
-        self.process = Running("kube-apiserver", command, self.folder / "kube-apiserver.log")
+        self.etcd = Running("etcd", self._etcd_command(), folder / "etcd.log", network=place.network)
+        command = [str(tools.find(tools.API_SERVER)), *self._options(), *options]
+        if not accounts:
+            command.append("--disable-admission-plugins=ServiceAccount")
+        self.process = Running("kube-apiserver", command, folder / "kube-apiserver.log", network=place.network)
 
     @property
     def url(self) -> str:
-        return f"https://{self.address}:{self.port}"
+        return self.place.url or f"https://{self.place.address}:{self.place.port}"
 
     @property
     def admin_token(self) -> str:
@@ -77,13 +89,12 @@ class ApiServer:
         return self.credentials.ca
 
     def _options(self) -> list[str]:
-        own = self.credentials
+        own, place = self.credentials, self.place
         return [
-            f"--etcd-servers=http://{self.address}:{self.etcd_port}",
-            f"--bind-address={self.address}",
-            f"--advertise-address={self.address}",
-            f"--secure-port={self.port}",
-            "--endpoint-reconciler-type=none",
+            f"--etcd-servers=http://127.0.0.1:{place.etcd_port}",
+            f"--bind-address={place.address}",
+            f"--advertise-address={place.address}",
+            f"--secure-port={place.port}",
             f"--tls-cert-file={own.certificate}",
             f"--tls-private-key-file={own.key}",
             f"--client-ca-file={own.ca}",
@@ -95,16 +106,39 @@ class ApiServer:
             f"--api-audiences={AUDIENCE}",
             f"--service-cluster-ip-range={SERVICES}",
             "--allow-privileged=true",
-            "--disable-admission-plugins=ServiceAccount",
             "--profiling=false",
-            "--shutdown-delay-duration=0s",
+        ]
+
+    def _etcd_command(self) -> list[str]:
+        client = f"http://127.0.0.1:{self.place.etcd_port}"
+        peer = f"http://127.0.0.1:{self.place.peer_port}"
+        return [
+            str(tools.find(tools.ETCD)),
+            "--name=etcd",
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=etcd={peer}",
+            "--log-level=warn",
+            "--unsafe-no-fsync",
+            f"--quota-backend-bytes={4 << 30}",
         ]
 
     def request(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         """The decoded answer to a request of the administrator. Raises `ApiError`, and `OSError` without a server."""
-        connection = http.client.HTTPSConnection(self.address, self.port, timeout=30.0, context=self._tls)
-        headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": kind, "Accept": "application/json"}
+        connection = http.client.HTTPSConnection(
+            self.place.address, self.place.port, timeout=SECONDS, context=self._tls
+        )
+        headers = {
+            "Authorization": f"Bearer {self.admin_token}",
+            "Content-Type": kind,
+            "Accept": "application/json, */*",
+        }
         try:
+            with self.place.network():
+                connection.connect()
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
             content = response.read()
@@ -112,7 +146,7 @@ class ApiServer:
             connection.close()
         if response.status >= 400:
             raise ApiError(response.status, content.decode(errors="replace")[:1000])
-        is_json = response.headers.get_content_type() == "application/json"
+        is_json = response.headers.get_content_type().endswith("json")
         return json.loads(content) if is_json else content.decode()
 
     def apply(self, path: str, body: Any, manager: str = "tests") -> Any:
@@ -145,6 +179,7 @@ class ApiServer:
         self.etcd.pause()
 
     def continue_etcd(self) -> None:
+        """SIGCONT."""
         self.etcd.resume()
 
     def compact(self) -> None:
@@ -154,8 +189,10 @@ class ApiServer:
         self._etcd("compaction", {"revision": newest, "physical": True})
 
     def _etcd(self, call: str, body: dict[str, Any]) -> Any:
-        connection = http.client.HTTPConnection(self.address, self.etcd_port, timeout=30.0)
+        connection = http.client.HTTPConnection("127.0.0.1", self.place.etcd_port, timeout=SECONDS)
         try:
+            with self.place.network():
+                connection.connect()
             connection.request("POST", f"/v3/kv/{call}", json.dumps(body))
             response = connection.getresponse()
             content = response.read()
@@ -165,32 +202,30 @@ class ApiServer:
             raise ApiError(response.status, content.decode(errors="replace"))
         return json.loads(content)
 
+    def end(self) -> None:
+        """Kill both."""
+        self.process.kill()
+        self.etcd.kill()
 
-def start_etcd(into: Path, address: str, port: int, peer_port: int) -> Running:
-    client, peer = f"http://{address}:{port}", f"http://{address}:{peer_port}"
-    command = [str(tools.find(tools.ETCD)), f"--data-dir={into / 'etcd'}", "--name=etcd", "--log-level=warn"]
-    command += [f"--listen-client-urls={client}", f"--advertise-client-urls={client}"]
-    command += [f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=etcd={peer}"]
-    command += ["--unsafe-no-fsync", "--quota-backend-bytes=4294967296"]
-    return Running("etcd", command, into / "etcd.log")
+
+def require() -> None:
+    """Raises `tools.MissingError` where the cache lacks a program."""
+    for program in (tools.ETCD, tools.API_SERVER):
+        tools.find(program)
 
 
 @contextmanager
-def api_server(options: Sequence[str] = (), *, into: Path | None = None) -> Iterator[ApiServer]:
+def api_server(options: Sequence[str] = ()) -> Iterator[ApiServer]:
     """A server of one's own at a port of one's own. Both processes end with the thread that started them.
 
-    `options` are more of kube-apiserver's; `into` is the folder for everything. Raises `tools.MissingError` where the
-    cache lacks a program.
+    `options` are more of kube-apiserver's. Raises `tools.MissingError` where the cache lacks a program.
     """
-    for program in (tools.ETCD, tools.API_SERVER):
-        tools.find(program)
+    require()
     with ExitStack() as stack:
-        own = into or stack.enter_context(folder())
+        own = stack.enter_context(folder())
         made = credentials.make(own / "credentials", ("127.0.0.1", KUBERNETES_SERVICE))
-        etcd_port = free_port()
-        etcd = start_etcd(own, "127.0.0.1", etcd_port, free_port())
-        stack.callback(etcd.kill)
-        server = ApiServer(own, "127.0.0.1", free_port(), made, etcd_port, etcd, tuple(options))
-        stack.callback(server.process.kill)
+        place = Place("127.0.0.1", free_port(), free_port(), free_port())
+        server = ApiServer(own, place, made, ["--endpoint-reconciler-type=none", *options], accounts=False)
+        stack.callback(server.end)
         server.wait()
         yield server

@@ -8,13 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from admc.testbed.envoys import LAUNCHER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+Network = Callable[[], AbstractContextManager[None]]
+"""Moves the calling thread into a network namespace for a while, and what it starts or connects meanwhile."""
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 10.0
@@ -27,16 +32,26 @@ class StartError(Exception):
 class Running:
     """One process, which can be killed, stopped, continued, and started again."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        network: Network = nullcontext,
+    ) -> None:
+        """`environment` is beside that of this process; `network` is where it runs."""
         self.name = name
         self.command = tuple(command)
         self.log = log
-        self._environment = environment
+        self._environment = {**os.environ, **(environment or {})}
+        self._network = network
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
         launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
-        with self.log.open("ab") as log:
+        with self._network(), self.log.open("ab") as log:
             return subprocess.Popen(
                 [*launcher, *self.command],
                 stdin=subprocess.DEVNULL,
