@@ -22,9 +22,10 @@ from admc.exits import CommandError
 from admc.rollout import diff
 from admc.rollout.captures import captures
 from admc.rollout.model import Placed
-from admc.serve.active_config import ActiveConfig, Options, StateNotSavedError, StateUpdate
+from admc.serve.active_config import ActiveConfig, StateNotSavedError, StateUpdate
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.build.source import ReadResult, Source
+from admc.serve.files.environment import FileEnvironment
 from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
@@ -122,7 +123,7 @@ class World:
         """A server starts, with what is stored."""
         self.disk.dead = False
         self.state_dir = open_state_dir(self.folder / "state")
-        server = ActiveConfig(Options(self.source, None, Settings(Proof.NONE), self.state_dir), Problems())
+        server = ActiveConfig(FileEnvironment(self.source, None, Settings(Proof.NONE), self.state_dir), Problems())
         server.store.watchers.append(self._published)
         self.server, self.persistence = server, Persistence(server, self.state_dir)
 
