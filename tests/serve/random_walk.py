@@ -26,6 +26,7 @@ from admc.serve.active_config import ActiveConfig, StateNotSavedError, StateUpda
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.build.source import ReadResult, Source
 from admc.serve.files.environment import FileEnvironment
+from admc.serve.files.redirection import Redirection
 from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
@@ -337,7 +338,9 @@ class World:
         (plan,) = self.published
         needed = {(service, name) for service, names in captures(self.placed(plan)).items() for name in names}
         missed = {(service, name) for service, name in needed if name not in self.loaded.get(service, ())}
-        known = self.server.rollout._redirection._known
+        redirection = self.server.rollout._redirection
+        assert isinstance(redirection, Redirection)
+        known = redirection._known
         asked = {service: own.captures for service, own in known.asked.items()}
         unasked = {(service, name) for service, name in missed if name not in asked.get(service, ())}
         assert not unasked, f"{sorted(unasked)} neither loaded nor requested"
