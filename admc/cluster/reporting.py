@@ -15,6 +15,7 @@ from admc.cluster.program.conditions import Condition, Names, Progress
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.spec import Mode
 from admc.cluster.program.status import Report
+from admc.compile.facts import PATH as FACTS
 from dsl.diagnostics.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -150,10 +151,11 @@ class Reporter:
         return tuple(item for about in ("program", "warnings", "kept") for item in current.get(about, ()))
 
     def _is_in_force(self, candidate: Candidate) -> bool:
-        state, adopted = self._serving.state, self._wanted.adopted
-        if state is None or adopted is None or adopted.followed is not candidate.followed:
+        recipe, adopted = self._serving.recipe, self._wanted.adopted
+        if recipe is None or adopted is None or adopted.followed is not candidate.followed:
             return False
-        return state.source == self._wanted.source_of(adopted.content, adopted.followed)
+        files = {**adopted.content.files, FACTS: adopted.followed.facts_document()}
+        return all(files.get(path) == content for path, content in recipe.inputs.items())
 
     def _lacking(self) -> list[str]:
         """The pods without redirection that the plan in force needs."""
