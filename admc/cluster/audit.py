@@ -1,6 +1,6 @@
 """Mode `Audit`: a program is compiled as it would be served, and nothing is changed.
 
-    Source, addresses --Worker--> plan, findings
+Source, addresses --Worker--> plan, findings
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The cluster as it is now: watches of its objects, and what they say about the services of a program.
 
-    API server --Watched--> records --> Followed (Selection, Endpoints, Findings, FactState) for each program
+API server --Watched--> records --> Followed (Selection, Endpoints, Findings, FactState) for each program
 """
 
 from __future__ import annotations
@@ -94,9 +94,7 @@ class Cluster:
         pods: Watched[Pod] = Watched(api, "/api/v1/pods", decode.pod, changed=self._pod)
         services: Watched[Service] = Watched(api, "/api/v1/services", decode.service, changed=self._service)
         slices: Watched[Slice] = Watched(api, _SLICES, decode.slice_, changed=self._slice)
-        namespaces: Watched[Namespace] = Watched(
-            api, "/api/v1/namespaces", decode.namespace, changed=self._namespace
-        )
+        namespaces: Watched[Namespace] = Watched(api, "/api/v1/namespaces", decode.namespace, changed=self._namespace)
         programs: Watched[ProgramObject] = Watched(api, PROGRAMS, program_object, changed=self._program)
         self.plan_changed: list[Callable[[Key, Found | None, Found | None], None]] = []
         plans: Watched[Found] = Watched(
@@ -132,7 +130,9 @@ class Cluster:
     @property
     def taking_part(self) -> tuple[str, ...]:
         """The namespaces that take part in the installation, sorted."""
-        found_ = (each.name for each in self.namespaces.items.values() if each.labels.get(CONTROLLER) == self.controller)
+        found_ = (
+            each.name for each in self.namespaces.items.values() if each.labels.get(CONTROLLER) == self.controller
+        )
         return tuple(sorted(found_))
 
     def follow(self, program: Program, names: Mapping[str, str], facts: FactState) -> Followed:

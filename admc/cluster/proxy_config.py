@@ -1,6 +1,6 @@
 """What the proxies of an installation start from: a ConfigMap in each namespace that takes part.
 
-    authority of the server's certificate, where it is reached --pod_bootstrap--> ConfigMap admc-NAME
+authority of the server's certificate, where it is reached --pod_bootstrap--> ConfigMap admc-NAME
 """
 
 from __future__ import annotations

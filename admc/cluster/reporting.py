@@ -1,6 +1,6 @@
 """Reports what became of a `Program`: its status, its events, and its plan in ConfigMaps.
 
-    Wanted, the server, pods --report--> StatusWriter, PlanStore --> cluster
+Wanted, the server, pods --report--> StatusWriter, PlanStore --> cluster
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ class Reporter:
         else:
             found[Condition.RESOLVED] = conditions.resolved(fitting)
         mode = Mode.AUDIT if self._wanted.is_audit else Mode.ENFORCE
-        if mode is Mode.ENFORCE and (_errors(candidate.findings, compiled, fitting) or not self._is_in_force(candidate)):
+        if mode is Mode.ENFORCE and (
+            _errors(candidate.findings, compiled, fitting) or not self._is_in_force(candidate)
+        ):
             what = "an earlier plan is in force" if has_plan else "no plan is in force"
             found[Condition.PROGRAMMED] = conditions.not_programmed(what)
         else:

@@ -119,8 +119,10 @@ class Wanted:
     @property
     def is_audit(self) -> bool:
         candidate = self.candidate
-        return candidate is not None and candidate.read.spec is not None and (
-            candidate.read.spec.mode is ProgramMode.AUDIT
+        return (
+            candidate is not None
+            and candidate.read.spec is not None
+            and (candidate.read.spec.mode is ProgramMode.AUDIT)
         )
 
     async def run(self) -> None:
@@ -200,9 +202,7 @@ class Wanted:
         return None if due is None else max(0.0, due - time.monotonic()) + 0.01
 
     def source_of(self, content: Content, followed: Followed) -> Source:
-        return Source(
-            Path(content.main), Mode.POD, self._effort, files=content.files, facts=followed.facts_document()
-        )
+        return Source(Path(content.main), Mode.POD, self._effort, files=content.files, facts=followed.facts_document())
 
 
 def _is_same(candidate: Candidate, object_: ProgramObject) -> bool:
