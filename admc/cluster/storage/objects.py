@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.cluster.storage.packs import digest_of, packed, unpacked
 from admc.serve.storage.manifest import ManifestError
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     Fetch = Callable[[Collection[str]], Mapping[str, bytes]]
     """Digests of parts -> those that are there, whatever they have."""
+
+
+MAX_PACKS: Final = 16
+SLACK: Final = 2 * 1024 * 1024
+"""Bytes in packs that may be of no use, however little is used."""
 
 
 class _Stored(NamedTuple):
@@ -81,10 +86,11 @@ class PackedObjects:
         """The packs with some of these objects."""
         return frozenset(stored.pack for name in wanted if (stored := self._stored.get(name)) is not None)
 
-    def waste(self, wanted: Collection[str]) -> float:
-        """How many times as large the packs of these objects are as what is used of them."""
+    def is_wasteful(self, wanted: Collection[str]) -> bool:
+        """Whether these objects lie in too many packs, or in packs that are much larger than they are."""
+        packs = self.packs(wanted)
         used = sum(stored.length for name in wanted if (stored := self._stored.get(name)) is not None)
-        return sum(pack.length for pack in self.packs(wanted)) / used if used else 0.0
+        return len(packs) >= MAX_PACKS or sum(pack.length for pack in packs) - used > max(used, SLACK)
 
     def pack_new(self, wanted: Collection[str]) -> tuple[Pack, dict[str, bytes]]:
         """A pack of those that wait and are wanted, and its parts."""

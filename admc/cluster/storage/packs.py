@@ -56,8 +56,7 @@ def unpacked(pack: Pack, parts: Sequence[bytes]) -> dict[str, bytes]:
     whole = _inflated(parts, pack.length)
     end = whole.find(b"\n")
     try:
-        head = json.loads(whole[:end]) if end >= 0 else None
-        rows = [(str(name), int(length)) for name, length in head or ()]
+        rows = [(str(name), int(length)) for name, length in json.loads(whole[: max(end, 0)])]
     except (ValueError, TypeError, RecursionError) as error:
         raise ManifestError("a pack of it does not say what it has") from error
     found, at = {}, end + 1

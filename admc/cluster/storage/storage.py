@@ -56,10 +56,6 @@ SPACING_SECONDS: Final = 5.0
 LOAD_SECONDS: Final = 30.0
 """How long a replica that becomes active asks an API server that does not answer."""
 LOAD_PAUSE_SECONDS: Final = 0.5
-MAX_PACKS: Final = 16
-"""Beyond this number, everything is written in one pack again."""
-WASTE: Final = 2
-"""The same where all packs together are so many times as large as what is used of them."""
 ATTEMPTS: Final = 5
 """To read parts while another replica removes some."""
 EMPTY: Final = Manifest(None, {}, {})
@@ -260,9 +256,7 @@ class SecretStorage:
     def _stored(self, position: Position, groups: Mapping[str, Snapshot]) -> Manifest:
         """The manifest; its new objects wait for the next pack."""
         manifest = self._contents.store(self._manifest, position, groups)
-        if manifest != self._manifest and (
-            len(self._objects.packs(manifest.objects)) >= MAX_PACKS or self._objects.waste(manifest.objects) > WASTE
-        ):
+        if manifest != self._manifest and self._objects.is_wasteful(manifest.objects):
             self._objects.clear()
             self._contents.clear()
             manifest = self._contents.store(EMPTY, position, groups)
