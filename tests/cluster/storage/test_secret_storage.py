@@ -412,9 +412,7 @@ async def test_a_part_that_is_removed_while_it_is_read_is_no_damage() -> None:
         async def get(self, path: str, **params: object) -> dict[str, Any]:
             if "-part-" in path and not moved:
                 moved.append(path)
-                for number in range(3):
-                    await active.store(moving("a"), {"a": snapshot(f"n{number}")})
-                await active.store(POSITION)
+                await active.store(another)
                 assert path not in api.objects
             return await api.get(path, **params)
 
