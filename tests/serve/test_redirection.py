@@ -14,7 +14,7 @@ import pytest
 
 from admc.exits import CommandError, wrong_usage
 from admc.rollout.model import StepName
-from admc.serve.rollout.redirection import MAX_LOADED, NAME, Redirection, Rules, write
+from admc.serve.files.redirection import MAX_LOADED, NAME, Redirection, Rules, write
 from emitters.envoy import Mode
 from tests.serve.always_ack import PROGRAM, Agreeing, at, back, begun, close_all, following, hasten, planned_by
 from tests.serve.server_process import SECONDS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from admc.serve.rollout.controller import Rollout
     from admc.serve.rollout.plans import Planned
-    from admc.serve.state_dir.store import Position
+    from admc.serve.storage.position import Position
     from tests.serve.always_ack import Until
 
 WITHOUT: Final = PROGRAM.partition("policy")[0]
@@ -347,7 +347,7 @@ def test_without_a_folder_only_a_plan_without_redirection_goes_past_prepare(
 
     asyncio.run(run())
     steps = [vars(record)["step"] for record in caplog.records if record.getMessage() == "rollout_step"]
-    assert steps == (["prepare"] if mode is Mode.REDIRECT else [*map(str, StepName), "plan"])
+    assert steps == (["prepare"] if mode.redirected else [*map(str, StepName), "plan"])
 
 
 def test_an_error_of_the_system_is_reported_in_its_words(tmp_path: Path) -> None:
