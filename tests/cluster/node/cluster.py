@@ -24,6 +24,7 @@ from tests.cluster.node.containers import Containers
 from tests.cluster.node.machine import ADDRESS, Machine
 from tests.cluster.process import READY_SECONDS, Running, StartError
 from tests.cluster.tools import debian
+from tests.system import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -79,15 +80,14 @@ class Node:
         self.parts: dict[str, Running] = {
             "forward": self.machine.start_in_network("forward", command, _OWN_MODULES, [listening.fileno()])
         }
-        for part in self.parts.values():
-            stack.callback(part.kill)
+        stack.callback(self.kill_parts)
         self.server.wait()
         self.containers.wait()
-        self._start_parts(made, stack)
+        self._start_parts(made)
         self.containers.load([images.pause()])
         self.parts["kubelet"].wait_until(self._is_ready)
 
-    def _start_parts(self, made: credentials.Credentials, stack: ExitStack) -> None:
+    def _start_parts(self, made: credentials.Credentials) -> None:
         url = f"https://{ADDRESS}:{PORT}"
         network = [sys.executable, "-m", "tests.cluster.node.network", str(self.inside), ADDRESS]
         started = {
@@ -98,12 +98,14 @@ class Node:
             "network": self.machine.start("network", network, _OWN_MODULES),
         }
         self.parts.update(started)
-        for part in started.values():
-            stack.callback(part.kill)
 
     @property
     def kubeconfig(self) -> Path:
         return self.server.kubeconfig
+
+    def kill_parts(self) -> None:
+        for part in self.parts.values():
+            part.kill()
 
     def _is_ready(self) -> bool:
         for name, part in self.parts.items():
@@ -218,7 +220,7 @@ class Node:
         return started
 
 
-_OWN_MODULES: Final = {"PYTHONPATH": str(ROOT), "PATH": machine.PATH}
+_OWN_MODULES: Final = {"PYTHONPATH": str(ROOT), "PATH": PATH}
 
 
 def _kubelet(made: credentials.Credentials) -> list[str]:
@@ -245,6 +247,4 @@ def cluster() -> Iterator[Node]:
     require()
     with ExitStack() as stack:
         own = stack.enter_context(folder())
-        node = Node(own, stack)
-        stack.callback(lambda: [part.kill() for part in node.parts.values()])
-        yield node
+        yield Node(own, stack)
