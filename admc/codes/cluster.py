@@ -32,4 +32,13 @@ PODS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**PODS}
+API: Mapping[str, tuple[str, ...]] = {
+    "ADM946": (
+        "no API server can be reached with this configuration",
+        "A command about a cluster needs the Kubernetes client (`pip install 'admc[cluster]'`), and an address, an "
+        "authority and credentials: of a kubeconfig file, which `--kubeconfig` or KUBECONFIG names, of the service "
+        "account of the pod in which admc runs, or of `~/.kube/config`. The cause says what is missing or wrong.",
+    ),
+}
+
+CODES: Mapping[str, tuple[str, ...]] = {**API, **PODS}
