@@ -4,6 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+INJECTION: Mapping[str, tuple[str, ...]] = {
+    "ADM920": (
+        "a pod template is not as Kubernetes has it",
+        "`admc inject` found a value of another type where a pod template has its containers, volumes, ports or "
+        "security contexts. The API server would refuse it, too. `kubectl apply --dry-run=server -f FILE` says more.",
+    ),
+    "ADM921": (
+        "a container or volume of the user has a name of admc's",
+        "admc gives its containers the names `admc-rules`, `admc-proxy` and `admc-wait`, and its volumes `admc-config` "
+        "and `admc-token`. It replaces those that it wrote, and no others. Give yours another name; if an earlier "
+        "`admc inject` wrote it and it was edited since, remove it.",
+    ),
+    "ADM922": (
+        "the pod can host no ADM",
+        "A pod on its node's network shares its packet filter with the whole node, and a pod on Windows has none that "
+        "admc knows. Declare the service `host_network` or `no adm` in the program and compile again: policies then "
+        "go to the other side of its calls.",
+    ),
+    "ADM923": (
+        "a probe asks a port whose connections are redirected",
+        "The kubelet sends a probe or a hook to the pod's address from the node. If the port has policies at ingress, "
+        "the probe would meet them, as a caller that they do not know. Let it ask another port, or make it an `exec` "
+        "probe, which runs in the container: connections on loopback pass no ADM.",
+    ),
+    "ADM924": (
+        "a container runs as the ADM's user",
+        "The packet filter of a pod tells by the user id what the ADM opens, and lets it pass. Another container with "
+        "that id would go round every policy of its service. Give it another `runAsUser`.",
+    ),
+    "ADM925": (
+        "a container listens at a port of the ADM",
+        "All containers of a pod share its ports. The ADM needs four of them: 15000 on loopback shows its state, 15001 "
+        "and 15006 take redirected connections, and 15021 answers its startup probe.",
+    ),
+    "ADM926": (
+        "a pod template is of two services",
+        "The Services in the given manifests, or else the labels in the program, select the pods of this template for "
+        "two services of the program. Each would have an ADM of its own in every pod, and the rules of one would "
+        "replace those of the other. Give each service pods of its own, or declare one service with the ports of both.",
+        "service web { http 80 -> 8080 }\nservice admin { http 90 -> 9090 }",
+        "service web { http main 80 -> 8080  http admin 90 -> 9090 }",
+    ),
+    "ADM927": (
+        "manifests that cannot be read",
+        "`admc inject` reads YAML and JSON of at most 32 MB and 2,000,000 values, with aliases written out, and 60 "
+        "levels. A key that is there twice is an error: readers differ in which of the two values they take, so what "
+        "is checked could differ from what is applied.",
+    ),
+    "ADM928": (
+        "an injected pod has something that its ADM does not hold against",
+        "A warning: the manifests were written. Another mesh redirects the connections of the pod as well, a container "
+        "loses a capability that it asked for, a pod may not find the server, or a document lost its comments because "
+        "it is in a style that admc does not edit in place. The message says which, and what to do.",
+    ),
+    "ADM929": (
+        "it is not known which server the pods belong to",
+        "Pods need the name of the installation (`--cluster NAME`) for their token and their ConfigMap, and the "
+        "address of its xDS server (`--xds HOST:PORT`). A server that follows a cluster says both, so `--server URL` "
+        "needs neither of them.",
+        "admc inject --plan policies.plan.json -f app.yaml",
+        "admc inject --plan policies.plan.json --cluster shop -f app.yaml",
+    ),
+}
+
 PODS: Mapping[str, tuple[str, ...]] = {
     "ADM960": (
         "arguments that a program of a pod does not take",
@@ -44,10 +108,10 @@ API: Mapping[str, tuple[str, ...]] = {
 FACTS: Mapping[str, tuple[str, ...]] = {
     "ADM940": (
         "the addresses of a service are not known in the cluster",
-        "A service of the program is the Kubernetes Service of its name in its `namespace` (`mongo_rate` is `mongo- "
-        "rate`), or the one that `spec.services` of the Program object names. Here that Service is absent, it is a "
-        "name outside of the cluster (`ExternalName`), or it has a pod on the host's network before a plan takes that "
-        "into account. Until that changes, ADMs refuse the connections that may be those of the service and that "
+        "A service of the program is the Kubernetes Service of its name in its `namespace` (`mongo_rate` is "
+        "`mongo-rate`), or the one that `spec.services` of the Program object names. Here that Service is absent, it "
+        "is a name outside of the cluster (`ExternalName`), or it has a pod on the host's network before a plan takes "
+        "that into account. Until that changes, ADMs refuse the connections that may be those of the service and that "
         "would pass without their policies.",
     ),
     "ADM941": (
@@ -90,4 +154,4 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**FACTS, **API, **PODS}
+CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **FACTS, **API, **PODS}

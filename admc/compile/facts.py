@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dsl.program import Program, Service
 
-PATH: Final = "cluster-facts.json"
+FACTS: Final = "cluster-facts.json"
 """Of the document among the inputs of a plan."""
 SCHEMA_VERSION: Final = 1
 MAX_BYTES: Final = 8_000_000
@@ -91,11 +91,11 @@ def with_facts(program: Program, content: bytes) -> Program:
     `CommandError`.
     """
     facts = from_json(content)
-    if any(item.path == PATH for item in program.inputs):
-        raise _wrong(f"the program has a file of its own named `{PATH}`", "give that file another name")
+    if any(item.path == FACTS for item in program.inputs):
+        raise _wrong(f"the program has a file of its own named `{FACTS}`", "give that file another name")
     services = {name: _worse(service, facts.get(name, NO_FACTS)) for name, service in program.services.items()}
     main, *others = program.inputs
-    added = Input(PATH, hashlib.sha256(content).hexdigest())
+    added = Input(FACTS, hashlib.sha256(content).hexdigest())
     return replace(program, services=services, inputs=(main, *sorted((*others, added))))
 
 

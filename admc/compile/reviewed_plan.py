@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from admc.compile.facts import PATH as FACTS
+from admc.compile.facts import FACTS
 from admc.compile.pipeline import costs_of, expressible, folder_of
 from admc.exits import CommandError, wrong_usage
 from admc.plan.agreement import disagreement

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
-from admc.compile.facts import NO_FACTS, PATH, ServiceFacts, from_json, to_json, with_facts
+from admc.compile.facts import FACTS, NO_FACTS, ServiceFacts, from_json, to_json, with_facts
 from admc.compile.pipeline import compile_program, place_program
 from admc.compile.reviewed_plan import checked
 from admc.exits import CommandError, Exit
@@ -65,7 +65,7 @@ def test_the_document_is_canonical() -> None:
 def test_no_facts_are_an_input_too() -> None:
     loaded = dsl.load_text(TEXT)
     empty = with_facts(loaded, to_json({}))
-    assert [item.path for item in empty.inputs] == ["policies.adm", PATH]
+    assert [item.path for item in empty.inputs] == ["policies.adm", FACTS]
     assert empty.inputs[1].sha256 == hashlib.sha256(to_json({})).hexdigest()
     assert empty.services == loaded.services
 
@@ -73,7 +73,7 @@ def test_no_facts_are_an_input_too() -> None:
 def test_the_input_stands_in_the_order_of_paths() -> None:
     files = {"b.adm": b"", "d.adm": b""}
     loaded = dsl.load_text(f'use "d.adm"\nuse "b.adm"\n{TEXT}', read=files.__getitem__)
-    assert [item.path for item in with_facts(loaded, to_json({})).inputs] == ["policies.adm", "b.adm", PATH, "d.adm"]
+    assert [item.path for item in with_facts(loaded, to_json({})).inputs] == ["policies.adm", "b.adm", FACTS, "d.adm"]
 
 
 def test_facts_make_worse_and_never_better() -> None:
@@ -156,7 +156,7 @@ def test_bad_documents(content: bytes, said: str) -> None:
 
 def test_a_file_of_the_program_with_that_name() -> None:
     topology = json.dumps({"services": []}).encode()
-    loaded = dsl.load_text(f'{TEXT}topology "{PATH}"\n', read={PATH: topology}.__getitem__)
+    loaded = dsl.load_text(f'{TEXT}topology "{FACTS}"\n', read={FACTS: topology}.__getitem__)
     with pytest.raises(CommandError) as caught:
         with_facts(loaded, to_json({}))
     assert "a file of its own" in caught.value.diagnostics[0].message
@@ -186,7 +186,7 @@ def test_the_option_of_compile(admc: Admc, tmp_path: Path) -> None:
     facts.write_bytes(to_json({"search": ServiceFacts(untrusted=NOT_TRUSTED)}))
     assert admc("compile", str(path), "--facts", str(facts)).code == 0
     made = json.loads(path.with_suffix(".plan.json").read_bytes())
-    assert [item["path"] for item in made["inputs"]] == ["policies.adm", PATH]
+    assert [item["path"] for item in made["inputs"]] == ["policies.adm", FACTS]
     assert [adm["service"] for adm in made["adms"]] == ["rate"]
     assert admc("compile", str(path), "--facts", str(facts), "--check").code == 0
     stale = admc("compile", str(path), "--check")
