@@ -2,8 +2,8 @@
 
 The holder acts on it until DEADLINE after the moment at which its last renewal began that it knows to be written. Any
 other replica waits DURATION from the moment at which it saw the Lease change, which is later. Both use a clock of their
-own machine that no one sets. So two replicas never hold it at the same time, whatever wall clocks say and however late a
-request takes effect:
+own machine that no one sets. So two replicas never hold it at the same time, whatever wall clocks say, and however late
+a request takes effect:
 
     DEADLINE x (1 + r) + E  <=  DURATION x (1 - r)        with 10 s and 15 s
 
