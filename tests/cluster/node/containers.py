@@ -53,7 +53,7 @@ VERSION) echo '{"cniVersion": "0.4.0", "supportedVersions": ["0.4.0"]}'; exit ;;
 esac
 echo '{"cniVersion": "0.4.0", "interfaces": [], "ips": []}'
 """
-"""A network plugin. Without it, each pod would wait for two seconds until no other has answered for its IPv6 address."""
+"""A network plugin. Without it, each pod would wait two seconds for another that has its IPv6 address."""
 
 
 class Containers:
