@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+from admc.codes.cluster import CODES as IN_CLUSTERS
 from admc.codes.code import Code
 from admc.codes.commands import CODES as COMMANDS
 from admc.codes.comments import CODES as COMMENTS
@@ -33,7 +34,10 @@ _BUG = {
 OWN: Mapping[str, Code] = {
     **PLACEMENTS,
     **COMMANDS,
-    **{code: Code(*entry) for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES, **COMMENTS}.items()},
+    **{
+        code: Code(*entry)
+        for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES, **COMMENTS, **IN_CLUSTERS}.items()
+    },
     **_BUG,
 }
 
