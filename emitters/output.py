@@ -19,13 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 from emitters import kubernetes
 from emitters.envoy import Mode, emit
-from emitters.interception import (
-    RULES_FILES,
-    Interception,
-    interceptions,
-    restore_file,
-    script,
-)
+from emitters.interception.captures import Interception, interceptions
+from emitters.interception.rules import restore_file
+from emitters.interception.script import RULES_FILES, script
 
 if TYPE_CHECKING:
     from dsl.program import Program

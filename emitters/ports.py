@@ -49,3 +49,7 @@ ADM opens."""
 
 HANDOVER_IPV4: Final = "127.0.0.6"
 """In a pod: the source address of what the ingress listener hands to the pod's own process."""
+
+HANDOVER_IPV6: Final = "::6"
+"""The same where the pod has IPv6. It is an address of the pod's loopback interface, which the rules container adds:
+Linux has a network of loopback addresses for IPv4 only."""

@@ -161,8 +161,8 @@ def serve(
         from admc.serve.app import serve as serve_
         from admc.serve.auth import identity
         from admc.serve.build.source import Source
+        from admc.serve.files.state_dir import open_state_dir
         from admc.serve.observe.events import LogFormat
-        from admc.serve.state_dir.store import open_state_dir
         from emitters.envoy import Mode
 
     source = Source(program, Mode(mode), effort, tuple(include or ()))

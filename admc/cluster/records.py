@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from emitters.interception.pod import PodCaptures
+
 
 class Key(NamedTuple):
     """The name of an object; cluster-scoped objects have the namespace ""."""
 
     namespace: str
     name: str
-
-
-class PodCaptures(NamedTuple):
-    """The ports whose connections a pod's rules redirect to its ADM, at any address but loopback."""
-
-    ingress: frozenset[int] = frozenset()
-    """Target ports of the pod's own service."""
-    egress: frozenset[int] = frozenset()
-    """Ports that the pod dials: numbers of services, and target ports."""
-
-    def covers(self, other: PodCaptures) -> bool:
-        return other.ingress <= self.ingress and other.egress <= self.egress
 
 
 @dataclass(frozen=True, slots=True)

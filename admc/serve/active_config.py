@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.exits import CommandError, Exit
 from admc.serve import file_descriptors
 from admc.serve.auth import identity
+from admc.serve.files.redirection import Redirection
 from admc.serve.rollout.controller import Rollout
 from admc.serve.rollout.plans import Planned
-from admc.serve.rollout.redirection import Redirection
 from emitters.envoy import Mode
 from xds_server.limits.limits import Limits
 from xds_server.resources.cache import SnapshotCache
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from admc.serve.auth.identity import Identities, Settings
     from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import Source, State
+    from admc.serve.files.state_dir import StateDir
     from admc.serve.observe.problems import Problems
-    from admc.serve.state_dir.store import Position, Recipe, StateDir
+    from admc.serve.storage.position import Position, Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from xds_server.resources.snapshot import Snapshot

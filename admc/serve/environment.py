@@ -1,23 +1,26 @@
 """What the server takes from outside: one interface, with files or a cluster behind it.
 
-Nothing that uses it asks which of the two it is. Methods that may block are coroutines or say so.
+Nothing that uses it asks which of the two it is. All methods are called on the server's event loop and do not block it,
+except those of `Storage` and some of `Redirection`, which are called in a thread.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from admc.rollout.model import Placed, Step
-    from admc.serve.build.source import Source
+    from admc.serve.build.source import Source, State
     from admc.serve.file_watch import Signature
-    from admc.serve.state_dir.store import Position, StoredState
+    from admc.serve.observe.problems import Problems
+    from admc.serve.storage.position import Position, StoredState
     from dsl.program import Program
     from emitters.addresses import Addresses
     from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client import Admission, Caller
+    from xds_server.transport.server import XdsServer
 
 
 class Programs(Protocol):
@@ -27,10 +30,10 @@ class Programs(Protocol):
         """What to compile now; None while there is no program."""
 
     def compiled(self, files: Signature) -> None:
-        """The files that the last compile read, also those that are missing."""
+        """The files on disk that the last compile read, also those that are missing."""
 
     async def changed(self) -> None:
-        """Wait until `current` would return something else than it did last, or its files differ."""
+        """Wait until the program differs from what `current` returned last."""
 
 
 class AddressSource(Protocol):
@@ -47,17 +50,19 @@ class Identifier(Protocol):
     """Who is who, for one program."""
 
     def identify(self, caller: Caller) -> Admission:
-        """The service of a client. Raises `DeniedError`. Never blocks."""
+        """The service of a client. Raises `DeniedError`."""
 
-    def may_administer(self, caller: Caller) -> bool: ...
+    def may_administer(self, caller: Caller) -> bool:
+        """Whether a client may read the configuration of every other one."""
 
 
 class IdentitySource(Protocol):
     async def of(self, program: Program, *, ignore_unknown: bool = False) -> Identifier:
-        """Raises `CommandError`."""
+        """Raises `CommandError`. `ignore_unknown`: names that are not services of this program are no errors."""
 
-    async def changed(self) -> None:
-        """Wait until clients have to be identified anew."""
+    async def changed(self) -> Collection[str] | None:
+        """Wait until clients have to be identified again: those of these services, by the same `Identifier`; None: all
+        clients, by a new one."""
 
 
 class Storage(Protocol):
@@ -65,69 +70,126 @@ class Storage(Protocol):
 
     @property
     def name(self) -> str:
-        """Where it is, for messages."""
+        """Where it is, for the log."""
+
+    @property
+    def kind(self) -> str:
+        """What it is, for sentences, such as "the folder"."""
 
     @property
     def may_begin_anew(self) -> bool:
         """Whether a state that cannot be used may be replaced: proxies have one plan, as far as is known."""
 
     def load(self) -> StoredState | None:
-        """Raises `CommandError` (ADM854) where it cannot be used."""
+        """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used."""
 
-    def save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None: ...
+    def save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> object:
+        """Keep these instead; without a position, the one that is kept stays. Raises `CommandError`: what was kept
+        before is still there."""
 
-    def save_as_owner(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None: ...
+    def save_as_owner(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
+        """The same, before proxies receive something that a restarted server has to know of. Raises `CommandError` also
+        where another server may have written there."""
 
     def renew(self) -> bool:
-        """Write everything again if something outside removed or changed it. Returns whether."""
+        """Whether the stored state was removed or changed from outside; the next `save` then writes all of it again.
+        Raises `CommandError` where that cannot be."""
 
     def close(self) -> None: ...
 
 
 class Redirection(Protocol):
-    """Which redirection is loaded where policies need it. Methods block: call them in a thread; `text` and `missing` do
-    not."""
+    """Which redirection is loaded where policies need it. `text` and `missing` are called on the event loop, all other
+    methods in a thread. They raise `CommandError` where what they store cannot be stored."""
 
     @property
     def text(self) -> str:
-        """What the operator has to do, in a sentence; empty if it is nothing."""
+        """What the operator has to load, in a sentence; empty if it is nothing."""
 
-    def recall(self) -> None: ...
+    def recall(self) -> None:
+        """The server has started: read the record of an earlier one."""
 
-    def resume(self) -> None: ...
+    def resume(self) -> None:
+        """The server continues from a stored state."""
 
-    def begin(self, old: Placed | None) -> None: ...
+    def begin(self, old: Placed | None) -> None:
+        """The first plan is published, or a rollout from this plan begins; None: nothing of it is redirected."""
 
-    def ask(self, placed: Placed, addresses: Addresses) -> None: ...
+    def ask(self, placed: Placed, addresses: Addresses) -> None:
+        """Request what is needed from now on, and nothing else."""
 
-    def confirm(self) -> None: ...
+    def confirm(self) -> None:
+        """Read the confirmations."""
 
-    def keep(self) -> bool: ...
+    def keep(self) -> bool:
+        """Write what was removed or changed from outside again; returns whether something was."""
 
     def missing(self, step: Step) -> tuple[str, ...]:
-        """The services whose redirection has to be loaded before the next step."""
+        """The services whose redirection has to be loaded before the step after this one."""
 
 
 class Closing(Protocol):
     """The NetworkPolicies of closed destinations (R7)."""
 
-    async def close(self, destinations: Mapping[str, Program]) -> None:
-        """Ask that these be closed, in addition to those before; a destination is closed as its program says."""
+    def ask(self, wanted: Mapping[str, tuple[Program, ...]]) -> None:
+        """From now on close exactly these destinations, and open all others. Each is closed as its programs say: of
+        several, only what all of them admit is admitted, because a caller that one of them does not declare would meet
+        neither its own ADM nor the receiver's. Returns at once; it is carried out, and kept up, beside the server."""
 
-    async def open_all_but(self, destinations: Collection[str]) -> None:
-        """Closed destinations that no plan needs any more are opened."""
+    def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
+        """Those of the destinations that are not known to be closed as was asked last, sorted."""
 
-    def missing(self, step: Step) -> tuple[str, ...]:
-        """The destinations that the step relies on and that are not known to be closed yet."""
+
+class Serving(Protocol):
+    """What the server shows to its environment, to be read only."""
+
+    @property
+    def server(self) -> XdsServer: ...
+    @property
+    def state(self) -> State | None:
+        """The wanted state; None before the first one."""
+
+    @property
+    def problems(self) -> Problems: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def rollout_text(self) -> str:
+        """What the rollout waits for, in a sentence; empty if none is under way."""
 
 
 class Environment(Protocol):
     """All of it."""
 
-    programs: Programs
-    addresses: AddressSource | None
-    identities: IdentitySource
-    storage: Storage | None
-    redirection: Redirection
-    closing: Closing | None
-    """None: taken for granted."""
+    @property
+    def source(self) -> str:
+        """What the server follows, for the status."""
+
+    @property
+    def programs(self) -> Programs: ...
+    @property
+    def addresses(self) -> AddressSource | None:
+        """None: no addresses are known."""
+
+    @property
+    def identities(self) -> IdentitySource: ...
+    @property
+    def storage(self) -> Storage | None:
+        """None: a restarted server begins anew."""
+
+    @property
+    def redirection(self) -> Redirection: ...
+    @property
+    def closing(self) -> Closing | None:
+        """None: destinations are taken for closed."""
+
+    def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
+        """Called once, before the server listens. Each function adds a gRPC service of its own to the gRPC server."""
+
+    def may_publish(self) -> bool:
+        """Whether this server is the one that leads proxies. While it is not, the server stores and publishes nothing
+        new, and proxies keep what they have. Asked before each of these: it must be exact at that moment."""
+
+    async def run(self) -> int:
+        """Runs beside the server from the moment that it listens, until it is cancelled after the last store. If it
+        returns, the server stops with that exit code."""

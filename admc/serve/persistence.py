@@ -15,13 +15,14 @@ from admc.rollout.rollout_state import begun
 from admc.serve.build.source import restored
 from admc.serve.build.worker import RestoreState, WorkerError
 from admc.serve.rollout.plans import Planned
-from admc.serve.state_dir.manifest import SECRET_BYTES, plans_of
-from admc.serve.state_dir.store import Position
+from admc.serve.storage.manifest import SECRET_BYTES, plans_of
+from admc.serve.storage.position import Position
 
 if TYPE_CHECKING:
     from admc.serve.active_config import ActiveConfig
     from admc.serve.build.worker import Worker
-    from admc.serve.state_dir.store import Recipe, StateDir, StoredState
+    from admc.serve.files.state_dir import StateDir
+    from admc.serve.storage.position import Recipe, StoredState
 
 LOG: Final = logging.getLogger("admc.serve")
 SAVE_SECONDS: Final = 0.5

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from admc.serve.build.source import ReadResult, State
     from admc.serve.file_watch import Signature
-    from admc.serve.state_dir.store import Recipe
+    from admc.serve.storage.position import Recipe
 
 LOG: Final = logging.getLogger("admc.serve")
 STARTUP_HOLD_SECONDS: Final = 10.0

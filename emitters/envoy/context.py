@@ -20,6 +20,13 @@ class Mode(StrEnum):
     """Connections are redirected to the ADM and keep their original destination (docs/interception.md)."""
     EXPLICIT = "explicit"
     """Every direction and port has a listener of its own, which callers dial: needs no privilege."""
+    POD = "pod"
+    """As with `redirect`, in a pod whose ADM has no privilege (docs/interception.md, "In a pod")."""
+
+    @property
+    def redirected(self) -> bool:
+        """Whether connections keep their original destination."""
+        return self is not Mode.EXPLICIT
 
 
 @dataclass(frozen=True)

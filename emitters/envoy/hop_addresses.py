@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from emitters.addresses.index import EVERYWHERE, Networks, includes_unknown, is_address
 from emitters.addresses.model import order
 from emitters.envoy.matching.callers import covers_all_callers
-from emitters.interception import original_destinations
+from emitters.interception.captures import original_destinations
 
 if TYPE_CHECKING:
     from dsl.program import Policy

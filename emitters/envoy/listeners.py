@@ -78,7 +78,7 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, c
             _explicit(context, hop, made, out)
         else:
             out.captured[hop.side].append((hop, made))
-    if context.mode is Mode.REDIRECT:
+    if context.mode.redirected:
         for side in Side:
             # A server may add policies while the interception rules stay: each direction needs its listener.
             if out.captured[side] or waiting:

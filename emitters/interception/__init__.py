@@ -1,34 +1,7 @@
 """Redirection of exactly the traffic that an ADM enforces policies on (docs/interception.md).
 
 program + placement + addresses -> [Interception] -> rules files, script
+hops of a pod's ADM -> PodCaptures -> arguments of its rules container -> rules files
+
+Nothing is imported here: the rules container of every pod loads `pod`, and not what the others need.
 """
-
-from emitters.interception.captures import (
-    EgressCapture,
-    Family,
-    IngressCapture,
-    Interception,
-    Probe,
-    Reached,
-    interception,
-    interceptions,
-    original_destinations,
-)
-from emitters.interception.rules import remove_file, restore_file
-from emitters.interception.script import RULES_FILES, script
-
-__all__ = [
-    "RULES_FILES",
-    "EgressCapture",
-    "Family",
-    "IngressCapture",
-    "Interception",
-    "Probe",
-    "Reached",
-    "interception",
-    "interceptions",
-    "original_destinations",
-    "remove_file",
-    "restore_file",
-    "script",
-]

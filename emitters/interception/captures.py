@@ -33,15 +33,6 @@ if TYPE_CHECKING:
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class Family(StrEnum):
-    IPV4 = "ipv4"
-    IPV6 = "ipv6"
-
-    @property
-    def version(self) -> int:
-        return 4 if self is Family.IPV4 else 6
-
-
 class Reached(StrEnum):
     """How the caller addresses the destination of a captured connection."""
 

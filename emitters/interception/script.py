@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emitters.interception.captures import Family
-from emitters.interception.rules import CHAINS, HOOKS, OWNED
+from emitters.interception.tables import CHAINS, HOOKS, OWNED, Family
 
 RULES_FILES: Final = {Family.IPV4: "iptables.rules", Family.IPV6: "ip6tables.rules"}
 """Names under which `script` expects the output of `restore_file`, in its own folder."""

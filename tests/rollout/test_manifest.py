@@ -11,7 +11,7 @@ import pytest
 
 from admc.rollout.model import StepName
 from admc.rollout.rollout_state import Chain, Holding, Label, RolloutState, begun
-from admc.serve.state_dir.manifest import (
+from admc.serve.storage.manifest import (
     Manifest,
     ManifestError,
     RecipeDigests,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.serve.state_dir.store import UNDER_WAY
+from admc.serve.files.state_dir import UNDER_WAY
 from admc.testbed.envoys import envoy_binary
 from tests.rollout.envoy_bed import Bed
 from tests.rollout.move import once, phases, placed, text

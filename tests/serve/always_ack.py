@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
 from admc.serve.build.source import Source
+from admc.serve.files.redirection import Redirection
+from admc.serve.files.state_dir import open_state_dir
 from admc.serve.rollout.controller import Rollout
 from admc.serve.rollout.plans import Planned
-from admc.serve.rollout.redirection import Redirection
-from admc.serve.state_dir.store import open_state_dir
 from emitters.envoy import Mode
 from xds_server.protocol.wire import ClientNode
 from xds_server.resources.cache import SnapshotCache
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from admc.serve.state_dir.store import Position, Recipe, StateDir
+    from admc.serve.files.state_dir import StateDir
+    from admc.serve.storage.position import Position, Recipe
 
 SECONDS = 60.0
 Until = Callable[[Callable[[], bool]], Awaitable[None]]

@@ -25,9 +25,9 @@ from admc.rollout.model import Placed
 from admc.serve.active_config import ActiveConfig, Options, StateNotSavedError, StateUpdate
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.build.source import ReadResult, Source
+from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
-from admc.serve.state_dir.store import open_state_dir
 from emitters.envoy import Mode
 from tests.serve.walk_config import Act, ends, enforced, in_place
 from tests.serve.walk_proxy import End, Proxy

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.exits import CommandError, Exit
-from admc.serve.state_dir.manifest import SCHEMA_VERSION
-from admc.serve.state_dir.store import open_state_dir
+from admc.serve.files.state_dir import open_state_dir
+from admc.serve.storage.manifest import SCHEMA_VERSION
 from tests.serve.server_process import served
 from tests.serve.test_server import client
 from xds_server.resources.types import EXTENSION, LISTENER

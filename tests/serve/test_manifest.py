@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admc.serve.state_dir.manifest import ManifestError, from_json
+from admc.serve.storage.manifest import ManifestError, from_json
 
 DIGEST = "a" * 64
 

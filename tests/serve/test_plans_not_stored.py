@@ -14,7 +14,7 @@ import pytest
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
-from admc.serve.state_dir.store import UNDER_WAY
+from admc.serve.files.state_dir import UNDER_WAY
 from tests.serve.pki import Authority, Pair
 from tests.serve.server_process import served
 from tests.serve.small_disk import fill_disk, small_disk

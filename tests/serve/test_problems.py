@@ -9,8 +9,8 @@ import pytest
 
 from admc.compile.pipeline import load_program
 from admc.exits import CommandError
+from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.problems import Problems
-from admc.serve.state_dir.store import open_state_dir
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:

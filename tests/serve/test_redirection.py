@@ -14,7 +14,7 @@ import pytest
 
 from admc.exits import CommandError, wrong_usage
 from admc.rollout.model import StepName
-from admc.serve.rollout.redirection import MAX_LOADED, NAME, Redirection, Rules, write
+from admc.serve.files.redirection import MAX_LOADED, NAME, Redirection, Rules, write
 from emitters.envoy import Mode
 from tests.serve.always_ack import PROGRAM, Agreeing, at, back, begun, close_all, following, hasten, planned_by
 from tests.serve.server_process import SECONDS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from admc.serve.rollout.controller import Rollout
     from admc.serve.rollout.plans import Planned
-    from admc.serve.state_dir.store import Position
+    from admc.serve.storage.position import Position
     from tests.serve.always_ack import Until
 
 WITHOUT: Final = PROGRAM.partition("policy")[0]

@@ -9,7 +9,7 @@ import pytest
 from admc.exits import CommandError
 from admc.rollout.model import Placed, StepName
 from admc.rollout.steps import steps
-from admc.serve.rollout.redirection import NAME, Redirection
+from admc.serve.files.redirection import NAME, Redirection
 from dsl import load_text
 from emitters.addresses import Addresses, loopback
 from solver.place import place

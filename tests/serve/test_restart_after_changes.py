@@ -18,7 +18,8 @@ from admc.rollout.model import Placed
 from admc.rollout.rollout_state import Holding, Label, RolloutState, begun
 from admc.serve.build import snapshots, source
 from admc.serve.build.source import Source
-from admc.serve.state_dir.store import Position, open_state_dir
+from admc.serve.files.state_dir import open_state_dir
+from admc.serve.storage.position import Position
 from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode
 from tests.rollout.envoy_bed import Bed
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.serve.build.snapshots import SnapshotSet
-    from admc.serve.state_dir.store import Recipe
+    from admc.serve.storage.position import Recipe
     from tests.serve.server_process import Served
 
 __all__ = ["folder"]

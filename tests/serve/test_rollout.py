@@ -12,7 +12,8 @@ import pytest
 
 from admc.exits import wrong_usage
 from admc.rollout.model import StepName
-from admc.serve.state_dir.store import Position, StateDir
+from admc.serve.files.state_dir import StateDir
+from admc.serve.storage.position import Position
 from tests.serve.always_ack import SECONDS, Agreeing, at, back, begun, close_all, following, hasten, planned
 from xds_server.resources.types import ROUTES
 

@@ -18,10 +18,11 @@ from admc.rollout.rollout_state import Holding, Label, RolloutState
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
 from admc.serve.build.source import Source, State
+from admc.serve.files.state_dir import open_state_dir
 from admc.serve.rollout import addresses
 from admc.serve.rollout.plans import Planned
-from admc.serve.state_dir.manifest import SECRET_BYTES
-from admc.serve.state_dir.store import Position, open_state_dir
+from admc.serve.storage.manifest import SECRET_BYTES
+from admc.serve.storage.position import Position
 from emitters.envoy import Mode
 from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned_by
 from tests.serve.server_process import served

@@ -21,7 +21,8 @@ from envoy.config.endpoint.v3 import endpoint_pb2
 from admc.exits import CommandError
 from admc.rollout.reducer import Command, CommandName, Observation, reduce
 from admc.rollout.rollout_state import begun
-from admc.serve.state_dir.store import Position, Recipe, StateDir, StoredState, open_state_dir
+from admc.serve.files.state_dir import StateDir, open_state_dir
+from admc.serve.storage.position import Position, Recipe, StoredState
 from admc.testbed.envoys import LAUNCHER
 from xds_server.resources.snapshot import Resource, Snapshot
 
@@ -77,7 +78,7 @@ def test_plans_that_are_larger_together_than_the_bound_are_not_read(
 ) -> None:
     with closing(open_state_dir(tmp_path / "state")) as kept:
         kept.save(POSITION, {})
-    monkeypatch.setattr("admc.serve.state_dir.store.MAX_TOTAL", 10)
+    monkeypatch.setattr("admc.serve.storage.contents.MAX_TOTAL", 10)
     with pytest.raises(CommandError) as caught:
         recall(tmp_path / "state")
     assert caught.value.diagnostics[0].cause == "its plans have more than 0 GB"
@@ -241,7 +242,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.serve.test_state_dir import POSITION, RECIPE, snapshot
-from admc.serve.state_dir.store import open_state_dir
+from admc.serve.files.state_dir import open_state_dir
 kept = open_state_dir(Path(sys.argv[1]))
 for number in range(1_000_000):
     recipe = RECIPE._replace(endpoints=str(number).encode())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.serve.state_dir.store import UNDER_WAY
+from admc.serve.files.state_dir import UNDER_WAY
 from tests.serve.server_process import served
 from tests.serve.small_disk import fill_disk, small_disk
 from tests.serve.test_long_compiles import gone

@@ -19,7 +19,7 @@ from admc.rollout.retention import steady_guards
 from admc.serve.build import source as feed
 from admc.serve.build.snapshots import SnapshotSet
 from admc.serve.build.source import Source, State
-from admc.serve.rollout.redirection import Rules
+from admc.serve.files.redirection import Rules
 from emitters.envoy import Mode
 from tests.serve.walk_config import nothing, resting, stepping
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from admc.rollout.model import Step
-    from admc.serve.state_dir.store import Recipe
+    from admc.serve.storage.position import Recipe
     from emitters.addresses import Addresses
     from tests.serve.random_walk import World
     from xds_server.resources.snapshot import Snapshot
@@ -232,7 +232,7 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
             ("admc.serve.rollout.plans.changed", lambda before, after: resting(after)),
             ("admc.serve.rollout.plans.Diff", _DIFF),
             ("admc.serve.rollout.plans.steady_guards", _GUARDS),
-            ("admc.serve.rollout.redirection.wanted", _wanted),
+            ("admc.serve.files.redirection.wanted", _wanted),
             ("admc.serve.persistence.restored", restored),
             ("admc.serve.rollout.controller.time", SimpleNamespace(monotonic=clock)),
             ("admc.serve.rollout.publisher.time", SimpleNamespace(monotonic=clock)),

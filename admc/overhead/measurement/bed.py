@@ -87,7 +87,7 @@ class Bed:
             path = self._folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        if self.layout.mode is Mode.REDIRECT:
+        if self.layout.mode.redirected:
             stack.callback(self._network.close)
             self._network.build(files)
         for place, config in self.layout.services().items():

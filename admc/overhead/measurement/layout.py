@@ -26,7 +26,9 @@ from emitters.envoy.context import Context
 from emitters.envoy.listeners import resources
 from emitters.errors import EmitError
 from emitters.hops import Hop
-from emitters.interception import Family, interception, restore_file
+from emitters.interception.captures import interception
+from emitters.interception.rules import restore_file
+from emitters.interception.tables import Family
 
 DIRECT: Final[Mapping[Protocol, int]] = {Protocol.TCP: 27001, Protocol.HTTP: 27002, Protocol.GRPC: 27003}
 """Ports of the target that no sidecar is in front of."""
@@ -196,7 +198,7 @@ class Layout:
         for pod, hops in self.hops.items():
             context = Context(self.program, self.addresses, index, self.mode, self.program.services[pod], findings)
             found[f"{pod}/bootstrap.yaml"] = to_yaml(static_json(resources(context, hops)))
-            if self.mode is Mode.REDIRECT:
+            if self.mode.redirected:
                 rules = interception(self.program, pod, hops, self.addresses, position)
                 found[f"{pod}/iptables.rules"] = restore_file(rules, Family.IPV4).encode()
         if findings.has_errors:
@@ -251,7 +253,7 @@ class Layout:
 
     def _listening(self, service: str, port: Port, behind: set[int]) -> str:
         """In a network of its own a process listens at all addresses; else the sidecar has the one that is dialled."""
-        if self.mode is Mode.REDIRECT:
+        if self.mode.redirected:
             return ""
         own = self.addresses.pod_addresses if port.number in behind else self.addresses.service_addresses
         return own(service)[0]

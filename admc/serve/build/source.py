@@ -24,7 +24,7 @@ from admc.plan.read import PlanFormatError, from_json, read_plan
 from admc.plan.to_json import to_json
 from admc.serve.build.reviewed_plan import placed, recording
 from admc.serve.file_watch import look
-from admc.serve.state_dir.store import Recipe
+from admc.serve.storage.position import Recipe
 from dsl.collector import no_collection
 from dsl.files.folders import folder_reader
 from emitters.addresses import Addresses, loopback

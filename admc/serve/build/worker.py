@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from multiprocessing.connection import Connection
 
-    from admc.serve.state_dir.store import Recipe
+    from admc.serve.storage.position import Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from emitters.addresses import Addresses
     from emitters.hops import Hop

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 from admc.exits import CommandError
 from admc.rollout.reducer import Command, CommandName, next_bases, reduce
 from admc.rollout.rollout_state import STEPS, Label, begun
+from admc.serve.files.redirection import Redirection
 from admc.serve.rollout import progress
 from admc.serve.rollout.plans import Plans, hosts
 from admc.serve.rollout.publisher import Publisher
-from admc.serve.rollout.redirection import Redirection
-from admc.serve.state_dir.manifest import SECRET_BYTES, plans_of
-from admc.serve.state_dir.store import Position
+from admc.serve.storage.manifest import SECRET_BYTES, plans_of
+from admc.serve.storage.position import Position
 from emitters.envoy import Mode
 from xds_server.resources.snapshot import SnapshotError
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from admc.rollout.retention import Guard
     from admc.rollout.rollout_state import Label
     from admc.serve.build.source import State
-    from admc.serve.state_dir.store import Recipe
+    from admc.serve.storage.position import Recipe
     from emitters.addresses import Addresses
     from xds_server.resources.snapshot import Snapshot
 

@@ -187,7 +187,7 @@ def has_several(context: Context, destination: str, port: Port) -> bool:
     address.
     """
     service = context.program.services.get(destination)
-    if service is not None and context.mode is Mode.REDIRECT:
+    if service is not None and context.mode.redirected:
         return service.replicas > 1
     return len(reachable(context, destination, port)[0]) > 1
 
@@ -198,7 +198,7 @@ def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str
     Pods that are not ready are left out, and not sent as unhealthy. Envoy would still choose unhealthy endpoints in its
     panic mode, and would count them among the endpoints of which outlier detection may eject a share.
     """
-    if context.mode is Mode.REDIRECT:
+    if context.mode.redirected:
         pods = context.addresses.ready_addresses(destination)
         if pods:
             return pods, port.target

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from dsl.checks.disjoint import disjoint
 from dsl.program import Protocol, Side, Stage
 from emitters.envoy.chains.clusters import needs_endpoints
-from emitters.envoy.context import Mode
 from emitters.envoy.held_headers import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, show_answer
 from emitters.envoy.kinds.interface import RouteParts
 from emitters.envoy.kinds.registry import arguments_of, class_of, repeats_requests
@@ -271,7 +270,7 @@ def _variant(context: Context, hop: Hop, policies: Sequence[Policy]) -> ClusterV
     # Upstream filters and `retry` are in the cluster, too: a chain of other policies has a cluster of its own.
     named = [policy for policy in hop.policies if context.by_chain and _in_cluster(hop, policy)]
     name = "/".join((hop.name, *(policy.name for policy in (*named, *here))))
-    return ClusterVariant(name, here, context.mode is Mode.REDIRECT and not needs_endpoints(hop, here))
+    return ClusterVariant(name, here, context.mode.redirected and not needs_endpoints(hop, here))
 
 
 def _in_cluster(hop: Hop, policy: Policy) -> bool:

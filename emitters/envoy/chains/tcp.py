@@ -15,7 +15,6 @@ from emitters.addresses import Network
 from emitters.addresses.index import ordered
 from emitters.envoy.chains.clusters import needs_endpoints
 from emitters.envoy.chains.routes import ClusterVariant
-from emitters.envoy.context import Mode
 from emitters.envoy.kinds.registry import arguments_of
 from emitters.envoy.messages.typed import Json, extension
 from emitters.envoy.names import stat_name
@@ -156,7 +155,7 @@ def _chain(
 ) -> TcpChain:
     here = tuple(policy for policy in treatment.applied if hop.stage(policy) is Stage.CLUSTER)
     cluster_name = "/".join((hop.name, *(policy.name for policy in here)))
-    original = context.mode is Mode.REDIRECT and not needs_endpoints(hop, here)
+    original = context.mode.redirected and not needs_endpoints(hop, here)
     filters: list[Json] = []
     logs: list[Json] = []
     for policy in treatment.applied:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from dsl.program import Side
 from emitters.envoy.chains.clusters import needs_endpoints
-from emitters.envoy.context import Mode
 from emitters.envoy.hop_addresses import all_known, missing_callers, whole_ports
-from emitters.interception import original_destinations
+from emitters.interception.captures import original_destinations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 def check(context: Context, hops: Sequence[Hop], *, waiting: bool) -> None:
     """Report the missing and shared addresses of one ADM. `waiting`: a missing address will come."""
-    if context.mode is Mode.REDIRECT:
+    if context.mode.redirected:
         for hop in hops:
             _targets(context, hop, hops)
             if hop.side is Side.EGRESS:

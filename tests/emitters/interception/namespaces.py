@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from emitters.interception import RULES_FILES, Family, Interception, restore_file, script
+from emitters.interception.captures import Interception
+from emitters.interception.rules import restore_file
+from emitters.interception.script import RULES_FILES, script
+from emitters.interception.tables import Family
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from dsl.program import Protocol
 from emitters.addresses import Addresses, ServiceAddresses
 from emitters.errors import EmitError
 from emitters.hops import hops
-from emitters.interception import IngressCapture, Interception, Probe, interceptions, original_destinations
+from emitters.interception.captures import IngressCapture, Interception, Probe, interceptions, original_destinations
 from tests.emitters.interception.build import external, placement, port, program, service
 
 SHOP = (

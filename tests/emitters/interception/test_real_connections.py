@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from emitters.interception import (
-    EgressCapture,
-    Family,
-    IngressCapture,
-    Interception,
-    Probe,
-    Reached,
-    remove_file,
-    restore_file,
-)
+from emitters.interception.captures import EgressCapture, IngressCapture, Interception, Probe, Reached
+from emitters.interception.rules import remove_file, restore_file
+from emitters.interception.tables import Family
 from emitters.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT, OWN_PORTS
 from tests.emitters.interception.namespaces import (
     ELSEWHERE,

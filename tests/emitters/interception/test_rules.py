@@ -12,17 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emitters.interception import (
-    EgressCapture,
-    Family,
-    IngressCapture,
-    Interception,
-    Probe,
-    Reached,
-    remove_file,
-    restore_file,
-    script,
-)
+from emitters.interception.captures import EgressCapture, IngressCapture, Interception, Probe, Reached
+from emitters.interception.rules import remove_file, restore_file
+from emitters.interception.script import script
+from emitters.interception.tables import Family
 
 GOLDEN = Path(__file__).parent / "golden"
 

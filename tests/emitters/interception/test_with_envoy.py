@@ -20,7 +20,7 @@ import dsl
 from admc.testbed.envoys import LAUNCHER
 from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode
-from emitters.interception import Family
+from emitters.interception.tables import Family
 from emitters.output import files
 from solver.place import place
 from tests.emitters.interception.namespaces import ELSEWHERE, NEEDS_ROOT, NODE, OTHER_POD, POD, SERVICE, Pair

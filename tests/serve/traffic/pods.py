@@ -24,7 +24,9 @@ from admc.testbed.envoys import envoy_binary
 from dsl import load_text
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
-from emitters.interception import Family, interceptions, restore_file
+from emitters.interception.captures import interceptions
+from emitters.interception.rules import restore_file
+from emitters.interception.tables import Family
 from solver.place import place
 from tests.testbed.draining import DRAIN_SECONDS, is_draining
 from tests.testbed.mesh.proxies import OPTIONS

@@ -7,7 +7,7 @@
 `translation` (as commands and rules), `agent` (who runs them, inside), `mesh` (how tests use it).
 """
 
-from emitters.interception import Family
+from emitters.interception.tables import Family
 from tests.testbed.mesh.control import Arrival
 from tests.testbed.mesh.errors import LayoutError, MeshError, MissingError, StartError
 from tests.testbed.mesh.mesh import Mesh, Mode, Way

@@ -20,7 +20,9 @@ from emitters.envoy.listeners import resources
 from emitters.envoy.messages.typed import to_yaml
 from emitters.errors import EmitError
 from emitters.hops import Hop, hops
-from emitters.interception import RULES_FILES, interception, restore_file
+from emitters.interception.captures import interception
+from emitters.interception.rules import restore_file
+from emitters.interception.script import RULES_FILES
 
 if TYPE_CHECKING:
     from dsl.program import Program

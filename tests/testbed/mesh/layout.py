@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from emitters.addresses import Addresses, ServiceAddresses
-from emitters.interception import Family
+from emitters.interception.tables import Family
 from tests.testbed.mesh.errors import LayoutError
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from admc.testbed.client import Reply, Request, Target, send
 from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode as EmitMode
-from emitters.interception import Family
+from emitters.interception.tables import Family
 from emitters.kubernetes import network_policies
 from emitters.output import files
 from tests.testbed.mesh import full, outside, wiring

@@ -7,7 +7,7 @@ import ipaddress
 import pytest
 
 import dsl
-from emitters.interception import Family
+from emitters.interception.tables import Family
 from emitters.kubernetes import network_policies
 from solver.place import place
 from tests.testbed.mesh import outside

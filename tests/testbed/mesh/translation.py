@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from dsl.program import Program
-from emitters.interception import Family
+from emitters.interception.tables import Family
 from emitters.kubernetes import pod_labels
 
 if TYPE_CHECKING:

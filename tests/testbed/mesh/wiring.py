@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from emitters.interception import Family
+from emitters.interception.tables import Family
 from tests.testbed.mesh.layout import NODE_ADDRESSES, PODS, SERVICES, uplink, uplinks
 
 if TYPE_CHECKING:

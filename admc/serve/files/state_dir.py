@@ -18,67 +18,24 @@ import hashlib
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
-from admc.serve.state_dir.manifest import (
-    Manifest,
-    ManifestError,
-    RecipeDigests,
-    SavedSnapshot,
-    from_json,
-    to_json,
-)
-from admc.serve.state_dir.snapshot_object import parsed, serialised
-from emitters.envoy import Mode
+from admc.serve.storage.contents import MAX_MANIFEST, MAX_OBJECT, Contents
+from admc.serve.storage.manifest import Manifest, ManifestError, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from admc.rollout.rollout_state import RolloutState
     from admc.serve.file_watch import FileStat
+    from admc.serve.storage.position import Position, StoredState
     from xds_server.resources.snapshot import Snapshot
 
-MAX_MANIFEST: Final = 64_000_000
 UNDER_WAY: Final = "rollout"
 FIRST_RELEASE: Final = "transition.json"
-MAX_OBJECT: Final = 256_000_000
-MAX_TOTAL: Final = 4_000_000_000
-"""Bytes of all snapshots together, and of all plans."""
-
-
-class Recipe(NamedTuple):
-    """All that a state is made from: with it the same state can be made again, without a solver."""
-
-    main: str
-    """The program's path among the inputs."""
-    mode: str
-    inputs: Mapping[str, bytes]
-    plan: bytes
-    endpoints: bytes | None
-
-
-class Position(NamedTuple):
-    """Where a rollout is, with all that a restarted server needs to go on."""
-
-    rollout: RolloutState
-    plans: Mapping[str, Recipe]
-    """Every plan that the rollout names."""
-    frozen: Mapping[str, Snapshot]
-    """Service -> its published snapshot, where older connections may use something of it that is not in `now`."""
-
-
-class StoredState(NamedTuple):
-    """What was kept. `problems` are snapshots that cannot be used, and why."""
-
-    position: Position | None
-    first: Recipe | None
-    """In a folder of the first release: the one plan."""
-    groups: Mapping[str, Snapshot]
-    problems: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -89,8 +46,7 @@ class StateDir:
     _lock: IO[bytes]
     _manifest: Manifest = field(default_factory=lambda: Manifest(None, {}, {}))
     """What the folder's manifest says."""
-    _saved: dict[SavedSnapshot, str] = field(default_factory=dict)
-    """Versions of the snapshots that are there."""
+    _contents: Contents = field(init=False)
     _sound: set[str] = field(default_factory=set)
     """Objects that this process has read or written."""
     _swept: bool = False
@@ -98,6 +54,9 @@ class StateDir:
     _left: tuple[FileStat | None, ...] | None = None
     """What the folder looked like when this process had read it, or written to it."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._contents = Contents(self)
 
     # ---- reading ----
 
@@ -126,44 +85,12 @@ class StateDir:
         return not (self.folder / UNDER_WAY).exists() and not (self.folder / FIRST_RELEASE).exists()
 
     def _loaded(self, manifest: Manifest) -> StoredState:
-        objects = self._inputs(frozenset[str]().union(*(recipe.objects for recipe in manifest.plans.values())))
-        plans = {name: _recipe_of(recipe, objects) for name, recipe in manifest.plans.items()}
-        problems: list[str] = []
-        groups = self._snapshots(manifest.groups, problems)
-        frozen = self._snapshots(manifest.frozen, problems)
+        found = self._contents.load(manifest)
         self._manifest = manifest
-        if manifest.rollout is None:
-            return StoredState(None, next(iter(plans.values()), None), groups, tuple(problems))
-        return StoredState(Position(manifest.rollout, plans, frozen), None, groups, tuple(problems))
-
-    def _snapshots(self, saved: Mapping[str, SavedSnapshot], problems: list[str]) -> dict[str, Snapshot]:
-        found: dict[str, Snapshot] = {}
-        left = MAX_TOTAL
-        for name, item in sorted(saved.items()):
-            try:
-                content = self._object(item.object)
-                left -= len(content)
-                if left < 0:
-                    raise _too_large("its snapshots have")
-                found[name] = parsed(content, item.elsewhere)
-            except ManifestError as error:
-                problems.append(f"`{name}`: {error}")
-            else:
-                self._saved[item] = found[name].version
         return found
 
-    def _inputs(self, digests: frozenset[str]) -> dict[str, bytes]:
-        """The objects of all plans: those that plans share are read once."""
-        found: dict[str, bytes] = {}
-        left = MAX_TOTAL
-        for digest in sorted(digests):
-            found[digest] = self._object(digest)
-            left -= len(found[digest])
-            if left < 0:
-                raise _too_large("its plans have")
-        return found
-
-    def _object(self, digest: str) -> bytes:
+    def get(self, digest: str) -> bytes:
+        """An object. Raises `ManifestError` where it is not what admc stored."""
         try:
             content = read_bounded(
                 self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state", regular=True
@@ -190,7 +117,7 @@ class StateDir:
                 self._lock.close()
                 self._lock = lock
             self._manifest, self._left = Manifest(None, {}, {}), None
-            self._saved.clear()
+            self._contents.clear()
             self._sound.clear()
             return True
 
@@ -232,23 +159,16 @@ class StateDir:
 
     def _save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> bool:
         old, swept, self._swept = self._manifest, self._swept, False
-        saved = {name: self._put_group(old.groups.get(name), snapshot) for name, snapshot in groups.items()}
-        if position is None:
-            manifest = old._replace(groups=saved)
-        else:
-            plans = {name: self._put_recipe(recipe) for name, recipe in position.plans.items()}
-            frozen = {name: self._put_group(old.frozen.get(name), item) for name, item in position.frozen.items()}
-            manifest = Manifest(position.rollout, plans, saved, frozen)
+        manifest = self._contents.store(old, position, groups)
         if manifest == old and swept:
             self._swept = True
             return False
-        under_way = manifest.rollout is not None and len(manifest.rollout.may_have) > 1
         try:
-            if under_way:
+            if manifest.under_way:
                 write_whole(self.folder / UNDER_WAY, b"")
             # With the secret of the markers another program could pass for an ADM: it is for the folder's owner alone.
             write_whole(self.folder / "state.json", to_json(manifest), private=True)
-            if not under_way:
+            if not manifest.under_way:
                 (self.folder / UNDER_WAY).unlink(missing_ok=True)
         except CommandError as error:
             raise _not_writable(self.folder, error.diagnostics[0].cause) from error
@@ -265,25 +185,8 @@ class StateDir:
     def close(self) -> None:
         self._lock.close()
 
-    def _put_recipe(self, recipe: Recipe) -> RecipeDigests:
-        return RecipeDigests(
-            recipe.main,
-            Mode(recipe.mode),
-            {path: self._put(content) for path, content in sorted(recipe.inputs.items())},
-            self._put(recipe.plan),
-            None if recipe.endpoints is None else self._put(recipe.endpoints),
-        )
-
-    def _put_group(self, before: SavedSnapshot | None, snapshot: Snapshot) -> SavedSnapshot:
-        elsewhere = tuple(sorted(snapshot.elsewhere))
-        if before is not None and self._saved.get(before) == snapshot.version and before.elsewhere == elsewhere:
-            return before
-        saved = SavedSnapshot(self._put(serialised(snapshot)), elsewhere)
-        self._saved[saved] = snapshot.version
-        return saved
-
-    def _put(self, content: bytes) -> str:
-        """A part, whole under its name or not there at all. Not flushed to the disk: a process that dies loses
+    def put(self, content: bytes) -> str:
+        """Store an object, whole under its name or not there at all. Not flushed to the disk: a process that dies loses
         nothing, and after a power cut the digest tells."""
         digest = hashlib.sha256(content).hexdigest()
         path = self.folder / "objects" / digest
@@ -305,7 +208,7 @@ class StateDir:
     def _remove_unused_objects(self) -> None:
         """Remove the objects that the manifest does not name any more, and what killed servers left among them."""
         wanted = self._manifest.objects
-        self._saved = {item: version for item, version in self._saved.items() if item.object in wanted}
+        self._contents.forget_all_but(wanted)
         try:
             for path in (self.folder / "objects").iterdir():
                 if path.name not in wanted:
@@ -321,20 +224,6 @@ class StateDir:
         return wrong_usage(
             "ADM854", f"the stored state `{self.folder / 'state.json'}` cannot be used", cause=cause, hint=hint
         )
-
-
-def _recipe_of(recipe: RecipeDigests, objects: Mapping[str, bytes]) -> Recipe:
-    return Recipe(
-        recipe.main,
-        recipe.mode,
-        {path: objects[digest] for path, digest in recipe.inputs.items()},
-        objects[recipe.plan],
-        None if recipe.endpoints is None else objects[recipe.endpoints],
-    )
-
-
-def _too_large(what: str) -> ManifestError:
-    return ManifestError(f"{what} more than {MAX_TOTAL // 1_000_000_000} GB")
 
 
 def open_state_dir(folder: Path) -> StateDir:

@@ -25,7 +25,9 @@ from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, system_message, write_whole
 from admc.rollout.captures import captures
 from admc.serve.file_watch import look
-from emitters.interception import Family, interceptions, restore_file
+from emitters.interception.captures import interceptions
+from emitters.interception.rules import restore_file
+from emitters.interception.tables import Family
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

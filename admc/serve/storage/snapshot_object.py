@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import DecodeError
 
-from admc.serve.state_dir.manifest import ManifestError
+from admc.serve.storage.manifest import ManifestError
 from xds_server.resources.snapshot import Resource, Snapshot, SnapshotError
 
 if TYPE_CHECKING:

@@ -74,6 +74,11 @@ class Manifest(NamedTuple):
         saved = (*self.groups.values(), *self.frozen.values())
         return frozenset({each.object for each in saved}.union(*(each.objects for each in self.plans.values())))
 
+    @property
+    def under_way(self) -> bool:
+        """Whether proxies may have more than one plan, as far as it says."""
+        return self.rollout is not None and len(self.rollout.may_have) > 1
+
 
 class _Document(NamedTuple):
     schema_version: int

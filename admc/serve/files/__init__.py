@@ -1,0 +1,1 @@
+"""The file side of `admc.serve.environment`: the state folder, and redirection that an operator confirms."""

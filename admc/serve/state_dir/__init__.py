@@ -1,1 +1,0 @@
-"""What survives a restart of the server: the folder of `--state`."""

@@ -1,0 +1,1 @@
+"""What outlives the process, apart from where it is kept: the manifest, and its parts as bytes."""

@@ -1,0 +1,130 @@
+"""What survives a restart, as a value, and the same as a manifest with objects by digest.
+
+    StoredState <--Contents--> Manifest, objects
+
+Where manifest and objects lie is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from admc.serve.storage.manifest import Manifest, ManifestError, RecipeDigests, SavedSnapshot
+from admc.serve.storage.position import Position, Recipe, StoredState
+from admc.serve.storage.snapshot_object import parsed, serialised
+from emitters.envoy import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xds_server.resources.snapshot import Snapshot
+
+MAX_MANIFEST: Final = 64_000_000
+MAX_OBJECT: Final = 256_000_000
+MAX_TOTAL: Final = 4_000_000_000
+"""Bytes of all snapshots together, and of all plans."""
+
+
+class Objects(Protocol):
+    """Contents by digest."""
+
+    def get(self, digest: str) -> bytes:
+        """Raises `ManifestError` where the object is missing or damaged."""
+
+    def put(self, content: bytes) -> str:
+        """Store an object, if it is not there yet; returns its digest. Raises `CommandError`."""
+
+
+class Contents:
+    """The contents of a manifest. A snapshot that is there already is not serialised again."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._versions: dict[SavedSnapshot, str] = {}
+        """Versions of the snapshots that are there."""
+
+    def clear(self) -> None:
+        """No object is known to be there any more."""
+        self._versions.clear()
+
+    def forget_all_but(self, digests: frozenset[str]) -> None:
+        self._versions = {item: version for item, version in self._versions.items() if item.object in digests}
+
+    def load(self, manifest: Manifest) -> StoredState:
+        """Raises `ManifestError` if a plan cannot be read; a snapshot that cannot be read is one of `problems`."""
+        objects = self._inputs(frozenset[str]().union(*(recipe.objects for recipe in manifest.plans.values())))
+        plans = {name: _recipe_of(recipe, objects) for name, recipe in manifest.plans.items()}
+        problems: list[str] = []
+        groups = self._snapshots(manifest.groups, problems)
+        frozen = self._snapshots(manifest.frozen, problems)
+        if manifest.rollout is None:
+            return StoredState(None, next(iter(plans.values()), None), groups, tuple(problems))
+        return StoredState(Position(manifest.rollout, plans, frozen), None, groups, tuple(problems))
+
+    def store(self, old: Manifest, position: Position | None, groups: Mapping[str, Snapshot]) -> Manifest:
+        """Store the objects of a state, and return its manifest; without a position, that of `old` stays. Raises
+        `CommandError`."""
+        saved = {name: self._put_group(old.groups.get(name), snapshot) for name, snapshot in groups.items()}
+        if position is None:
+            return old._replace(groups=saved)
+        plans = {name: self._put_recipe(recipe) for name, recipe in position.plans.items()}
+        frozen = {name: self._put_group(old.frozen.get(name), item) for name, item in position.frozen.items()}
+        return Manifest(position.rollout, plans, saved, frozen)
+
+    def _snapshots(self, saved: Mapping[str, SavedSnapshot], problems: list[str]) -> dict[str, Snapshot]:
+        found: dict[str, Snapshot] = {}
+        left = MAX_TOTAL
+        for name, item in sorted(saved.items()):
+            try:
+                content = self._objects.get(item.object)
+                left -= len(content)
+                if left < 0:
+                    raise _too_large("its snapshots have")
+                found[name] = parsed(content, item.elsewhere)
+            except ManifestError as error:
+                problems.append(f"`{name}`: {error}")
+            else:
+                self._versions[item] = found[name].version
+        return found
+
+    def _inputs(self, digests: frozenset[str]) -> dict[str, bytes]:
+        """The objects of all plans: those that plans share are read once."""
+        found: dict[str, bytes] = {}
+        left = MAX_TOTAL
+        for digest in sorted(digests):
+            found[digest] = self._objects.get(digest)
+            left -= len(found[digest])
+            if left < 0:
+                raise _too_large("its plans have")
+        return found
+
+    def _put_recipe(self, recipe: Recipe) -> RecipeDigests:
+        return RecipeDigests(
+            recipe.main,
+            Mode(recipe.mode),
+            {path: self._objects.put(content) for path, content in sorted(recipe.inputs.items())},
+            self._objects.put(recipe.plan),
+            None if recipe.endpoints is None else self._objects.put(recipe.endpoints),
+        )
+
+    def _put_group(self, before: SavedSnapshot | None, snapshot: Snapshot) -> SavedSnapshot:
+        elsewhere = tuple(sorted(snapshot.elsewhere))
+        if before is not None and self._versions.get(before) == snapshot.version and before.elsewhere == elsewhere:
+            return before
+        saved = SavedSnapshot(self._objects.put(serialised(snapshot)), elsewhere)
+        self._versions[saved] = snapshot.version
+        return saved
+
+
+def _recipe_of(recipe: RecipeDigests, objects: Mapping[str, bytes]) -> Recipe:
+    return Recipe(
+        recipe.main,
+        recipe.mode,
+        {path: objects[digest] for path, digest in recipe.inputs.items()},
+        objects[recipe.plan],
+        None if recipe.endpoints is None else objects[recipe.endpoints],
+    )
+
+
+def _too_large(what: str) -> ManifestError:
+    return ManifestError(f"{what} more than {MAX_TOTAL // 1_000_000_000} GB")
