@@ -1,6 +1,6 @@
 """Closes destinations by NetworkPolicies of the cluster, and knows which of them are closed.
 
-close(...) --wanted--> refresh: server-side apply --> cluster --watch--> changed(...) --a wait--> closed
+ask(...) --wanted--> refresh: server-side apply --> cluster --watch--> changed(...) --a wait--> closed
 
 No API says when a network plugin enforces a policy. So a destination counts as closed only some time after its policy
 was seen in the cluster, and that time begins anew whenever the policy is another one, or this process is. Nothing here
@@ -19,12 +19,11 @@ from admc.cluster.closing.admission import admits_more
 from admc.cluster.names import CONTROLLER
 from admc.cluster.records import Key
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
-from emitters.kubernetes import closed_by_selector, kubernetes_name
+from emitters.kubernetes import Closed, closed_by_selector, kubernetes_name
 from emitters.kubernetes.network_policies import NAME_PREFIX
 
 if TYPE_CHECKING:
     from admc.cluster.program.owner import Owner
-    from admc.rollout.model import Step
     from dsl.program import Program, Service
 
 PATH: Final = "/apis/networking.k8s.io/v1/namespaces/{0.namespace}/networkpolicies/{0.name}"
@@ -106,7 +105,8 @@ class ClusterClosing:
     seconds: float = CLOSED_SECONDS
     pending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where `refresh` may have something to do."""
-    _programs: dict[str, Program] = field(default_factory=dict)
+    _programs: dict[str, tuple[Program, ...]] = field(default_factory=dict)
+    """Of each destination that has to be closed."""
     _wanted: dict[str, _Wanted] = field(default_factory=dict)
     _findings: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
     """Of destinations for which there is no policy."""
@@ -114,20 +114,16 @@ class ClusterClosing:
     """When the policy that is there was first seen, by this clock."""
     _others: dict[str, tuple[Key, ...]] = field(default_factory=dict)
     """Of each destination, the other policies that admit more; empty until they are asked for."""
-    _removes: bool = False
-    """`open_all_but` has said which destinations need to be closed: other policies of ours may go."""
+    _asked: bool = False
+    """The server has said which destinations need to be closed: other policies of ours may go."""
 
-    async def close(self, destinations: Mapping[str, Program]) -> None:
-        self._programs.update(destinations)
+    def ask(self, wanted: Mapping[str, tuple[Program, ...]]) -> None:
+        self._programs = dict(wanted)
+        self._asked = True
         self.plan()
 
-    async def open_all_but(self, destinations: Collection[str]) -> None:
-        self._programs = {name: self._programs[name] for name in self._programs if name in destinations}
-        self._removes = True
-        self.plan()
-
-    def missing(self, step: Step) -> tuple[str, ...]:
-        return tuple(name for name in step.closes if not self.is_closed(name))
+    def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
+        return tuple(name for name in sorted(destinations) if not self.is_closed(name))
 
     def is_closed(self, destination: str) -> bool:
         """Whether its policy has been there for long enough, and no other one admits more."""
@@ -145,7 +141,7 @@ class ClusterClosing:
             wanted = self._wanted.get(name)
             if wanted is None:
                 continue
-            service = self._programs[name].services[name]
+            service = self._programs[name][-1].services[name]
             if self._is_anothers(wanted):
                 found.append(_anothers(service, wanted.key, self.found[wanted.key].controller))
             if more := self._more(name):
@@ -163,25 +159,34 @@ class ClusterClosing:
 
     def plan(self) -> None:
         """Compute anew which policies should be there: selectors or the Program may have changed."""
-        by_program: dict[int, list[str]] = {}
-        for name, program in self._programs.items():
-            by_program.setdefault(id(program), []).append(name)
+        groups: dict[tuple[int, ...], list[str]] = {}
+        for name, programs in self._programs.items():
+            groups.setdefault(tuple(id(program) for program in programs), []).append(name)
         selectors = self.selectors()
         self._wanted, self._findings = {}, {}
         taken: dict[Key, str] = {}
-        for names in by_program.values():
-            program = self._programs[names[0]]
-            for name, closed in closed_by_selector(program, sorted(names), selectors).items():
-                if closed.policy is None:
-                    self._findings[name] = closed.findings
-                    continue
-                wanted = _wanted(closed.policy, program.services[name])
-                if taken.setdefault(wanted.key, name) == name:
-                    self._wanted[name] = wanted
-                else:
-                    self._findings[name] = (_one_name(program.services[name], taken[wanted.key], wanted.key),)
+        for names in groups.values():
+            programs = self._programs[names[0]]
+            for name, closed in closed_by_selector(programs, sorted(names), selectors).items():
+                services = [program.services[name] for program in programs]
+                self._plan_one(services, closed, taken)
         self._others.clear()
         self.pending.set()
+
+    def _plan_one(self, services: Sequence[Service], closed: Closed, taken: dict[Key, str]) -> None:
+        """`services` are one destination in each of its programs."""
+        service = services[-1]
+        if closed.policy is None:
+            self._findings[service.name] = closed.findings
+            return
+        key = _key(service)
+        if (first := taken.setdefault(key, service.name)) != service.name:
+            self._findings[service.name] = (_one_name(service, first, key),)
+        elif other := next((each for each in services if each.namespace != service.namespace), None):
+            self._findings[service.name] = (_moved(service, other),)
+        else:
+            ports = frozenset(port.target for each in services for port in each.ports)
+            self._wanted[service.name] = _Wanted(key, closed.policy, ports)
 
     async def refresh(self) -> None:
         """Write the policies that are not as they should be, and remove those that no destination needs.
@@ -236,10 +241,10 @@ class ClusterClosing:
         return policy.controller == self.controller and self.owner().uid in policy.owners
 
     def _useless(self) -> list[NetworkPolicy]:
-        if not self._removes:
+        if not self._asked:
             return []
         # A policy that cannot be made anew stays as it is: without it its destination would be open.
-        kept = {_key(program.services[name]) for name, program in self._programs.items()}
+        kept = {_key(program.services[name]) for name, programs in self._programs.items() for program in programs}
         return [
             policy
             for key, policy in sorted(self.found.items())
@@ -280,12 +285,6 @@ def _key(service: Service) -> Key:
     return Key(service.namespace, NAME_PREFIX + kubernetes_name(service.name))
 
 
-def _wanted(policy: dict[str, Any], service: Service) -> _Wanted:
-    metadata = policy["metadata"]
-    ports = frozenset(port.target for port in service.ports)
-    return _Wanted(Key(metadata["namespace"], metadata["name"]), policy, ports)
-
-
 def _admits_more(service: Service, others: Sequence[Key]) -> Diagnostic:
     names = ", ".join(f"`{key.namespace}/{key.name}`" for key in others[:SHOWN])
     more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
@@ -309,6 +308,17 @@ def _anothers(service: Service, key: Key, controller: str) -> Diagnostic:
         service.span,
         cause="two installations close one service, and each would overwrite what the other writes",
         hint="leave the service to one of them",
+    )
+
+
+def _moved(service: Service, other: Service) -> Diagnostic:
+    return Diagnostic(
+        "ADM783",
+        Severity.ERROR,
+        f"no NetworkPolicy can close `{service.name}` while it moves from one namespace to another",
+        service.span,
+        cause=f"it is in `{service.namespace}` in one of two plans, and in `{other.namespace}` in the other",
+        hint="give it another name in the new namespace",
     )
 
 

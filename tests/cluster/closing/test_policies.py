@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from admc.cluster.closing.policies import CLOSED_SECONDS, ClusterClosing, Networ
 from admc.cluster.names import CONTROLLER
 from admc.cluster.program.owner import Owner
 from admc.cluster.records import Key
-from tests.emitters.interception.build import port, program, service
+from tests.emitters.interception.build import external, port, program, service
 
 KEY = Key("default", "admc-close-db")
 PROGRAM = program(
@@ -79,7 +78,7 @@ def other(**rule: Any) -> dict[str, Any]:
 @pytest.fixture
 async def store() -> Store:
     found = Store()
-    await found.closing.close({"db": PROGRAM})
+    found.closing.ask({"db": (PROGRAM,)})
     await found.closing.refresh()
     return found
 
@@ -87,15 +86,14 @@ async def store() -> Store:
 async def test_a_destination_is_closed_some_time_after_its_policy_was_seen(store: Store) -> None:
     policy = store.found[KEY]
     assert (policy.controller, policy.owners) == ("main", ("u-1",))
-    step: Any = SimpleNamespace(closes=("db", "cache"))
-    assert store.closing.missing(step) == ("db", "cache")
+    assert store.closing.missing(["db", "cache"]) == ("cache", "db")
     assert not store.passed(CLOSED_SECONDS - 0.1)
     assert store.passed(0.1)
-    assert store.closing.missing(step) == ("cache",)
+    assert store.closing.missing(["db", "cache"]) == ("cache",)
 
 
 async def test_nothing_is_written_where_nothing_differs(store: Store) -> None:
-    await store.closing.close({"db": PROGRAM})
+    store.closing.ask({"db": (PROGRAM,)})
     await store.closing.refresh()
     assert store.writes == ["apply admc-close-db"]
 
@@ -103,7 +101,7 @@ async def test_nothing_is_written_where_nothing_differs(store: Store) -> None:
 async def test_a_restart_begins_the_wait_anew(store: Store) -> None:
     assert store.passed(CLOSED_SECONDS)
     store.closing = store.started()
-    await store.closing.close({"db": PROGRAM})
+    store.closing.ask({"db": (PROGRAM,)})
     for key, policy in store.found.items():
         store.closing.changed(key, None, policy)
     await store.closing.refresh()
@@ -173,27 +171,56 @@ async def test_a_service_without_a_selector_leaves_the_destination_open(store: S
     await store.closing.refresh()
     assert [finding.code for finding in store.closing.findings] == ["ADM783"]
     assert not store.passed(CLOSED_SECONDS)
-    await store.closing.open_all_but({"db"})
-    await store.closing.refresh()
     assert KEY in store.found, "without it the destination would be open"
 
 
 async def test_what_no_plan_needs_is_removed_and_nothing_else(store: Store) -> None:
-    await store.closing.close({"cache": PROGRAM})
     store.put(other())
-    store.put({**other(), "metadata": {"namespace": "default", "name": "admc-close-x", "labels": {CONTROLLER: "main"}}})
-    store.put({**other(), "metadata": {"namespace": "default", "name": "admc-close-y", "labels": {CONTROLLER: "two"}}})
+    for name, controller in (("admc-close-x", "main"), ("admc-close-y", "two"), ("x", "main")):
+        metadata = {"namespace": "default", "name": name, "labels": {CONTROLLER: controller}}
+        store.put({**other(), "metadata": metadata})
+    store.closing = store.started()
     await store.closing.refresh()
     assert len(store.found) == 5, "nothing is removed before the server has said what is needed"
-    await store.closing.open_all_but({"cache"})
+    store.closing.ask({"cache": (PROGRAM,)})
     await store.closing.refresh()
-    assert {key.name for key in store.found} == {"admc-close-cache", "monitoring", "admc-close-y"}
+    assert {key.name for key in store.found} == {"admc-close-cache", "monitoring", "admc-close-y", "x"}
+
+
+async def test_of_two_programs_only_what_both_admit_is_admitted(store: Store) -> None:
+    """A caller that one of them does not declare would meet neither its own ADM nor the receiver's."""
+
+    def made(calls: list[Any], *cidrs: str) -> Any:
+        parties = [service("db", port(80, 8080), port(90, 9090, name="admin")), service("a"), service("b")]
+        return program([*parties, external("office", cidrs=cidrs)], [*calls, ("office", "db")])
+
+    old = made([("a", "db"), ("a", "db", 90), ("b", "db")], "10.0.0.0/8", "10.9.0.0/16")
+    new = made([("a", "db", 90)], "10.1.0.0/16", "11.0.0.0/8")
+    store.closing.ask({"db": (old, new)})
+    await store.closing.refresh()
+    peers = [(rule["ports"], [*rule["from"][0].values()][-1]) for rule in store.found[KEY].spec["ingress"]]
+    assert peers == [
+        ([{"protocol": "TCP", "port": 8080}], {"cidr": "10.1.0.0/16"}),
+        ([{"protocol": "TCP", "port": 9090}], {"matchLabels": {"app": "a"}}),
+    ]
+    store.closing.ask({"db": (old, made([], "12.0.0.0/8"))})
+    await store.closing.refresh()
+    assert store.found[KEY].spec["ingress"] == []
+
+
+async def test_a_destination_that_moves_to_another_namespace_stays_as_it_is(store: Store) -> None:
+    moved = program([service("db", port(80, 8080), namespace="other")], [])
+    store.closing.ask({"db": (PROGRAM, moved)})
+    await store.closing.refresh()
+    assert [finding.code for finding in store.closing.findings] == ["ADM783"]
+    assert not store.passed(CLOSED_SECONDS)
+    assert list(store.found) == [KEY]
 
 
 async def test_the_policy_of_another_installation_is_not_overwritten() -> None:
     store = Store()
     store.put({**other(), "metadata": {"namespace": "default", "name": KEY.name, "labels": {CONTROLLER: "two"}}})
-    await store.closing.close({"db": PROGRAM})
+    store.closing.ask({"db": (PROGRAM,)})
     await store.closing.refresh()
     assert store.writes == []
     assert [finding.code for finding in store.closing.findings] == ["ADM936"]
@@ -204,7 +231,7 @@ async def test_names_that_become_one_leave_one_destination_open() -> None:
     store = Store()
     made = program([service("a_b"), service("a-b")], [])
     store.selectors = {"a_b": {"app": "x"}, "a-b": {"app": "y"}}
-    await store.closing.close({"a_b": made, "a-b": made})
+    store.closing.ask({"a_b": (made,), "a-b": (made,)})
     assert [finding.code for finding in store.closing.findings] == ["ADM781"]
 
 
