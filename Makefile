@@ -25,11 +25,11 @@ system:
 
 # At most six minutes on two cores.
 test: setup
-	$(BIN)/python -m tests.run -m "not long"
+	$(BIN)/python -m tests.run -m "not long and not cluster"
 
 # What `make test` leaves out, and four times as many examples of each property.
 test-long: setup
-	$(BIN)/python -m tests.run -m "long or hypothesis" --hypothesis-profile long
+	$(BIN)/python -m tests.run -m "(long or hypothesis) and not cluster" --hypothesis-profile long
 
 test-all: test test-long
 

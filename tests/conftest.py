@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     isolation.enter()
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tests.cluster.api_server import ApiServer
+
+
+_CLUSTER = {"cluster_api", "new_cluster_api"}
+"""Fixtures that start programs of a cluster."""
 
 
 @pytest.fixture
@@ -32,6 +39,44 @@ def alone() -> Iterator[None]:
     with (Path(tempfile.gettempdir()) / f"admc-testbed-{os.getuid()}-{isolation.network()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@pytest.fixture(scope="session")
+def cluster_api() -> Iterator[ApiServer]:
+    """A Kubernetes API server for all tests of this process; a test uses names of its own, and leaves it running."""
+    from tests.cluster.api_server import api_server
+    from tests.cluster.tools import MissingError
+
+    try:
+        with api_server() as server:
+            yield server
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def new_cluster_api() -> Iterator[Callable[..., ApiServer]]:
+    """Starts an API server for one test, which may kill it; options of kube-apiserver are its argument."""
+    from tests.cluster.api_server import api_server
+    from tests.cluster.tools import MissingError
+
+    with ExitStack() as stack:
+
+        def start(options: Sequence[str] = ()) -> ApiServer:
+            try:
+                return stack.enter_context(api_server(options))
+            except MissingError as error:
+                pytest.skip(str(error))
+
+        yield start
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a cluster have the marker `cluster`, which `make test` and `make test-long` leave out."""
+    for item in items:
+        if _CLUSTER & set(getattr(item, "fixturenames", ())):
+            item.add_marker("cluster")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,6 +1,6 @@
 """`make test` and `make test-long`: both parts of the suite, and then one line that says what was skipped.
 
-    python -m tests.run -m "not long"     further words are for pytest
+    python -m tests.run -m "not long and not cluster"     further words are for pytest
 
 Ends with the exit code of the first part that failed.
 """

@@ -131,10 +131,9 @@ class Redirection(Protocol):
 class Closing(Protocol):
     """The NetworkPolicies of closed destinations (R7)."""
 
-    def ask(self, wanted: Mapping[str, tuple[Program, ...]]) -> None:
-        """From now on close exactly these destinations, and open all others. Each is closed as its programs say: of
-        several, only what all of them admit is admitted, because a caller that one of them does not declare would meet
-        neither its own ADM nor the receiver's. Returns at once; it is carried out, and kept up, beside the server."""
+    def ask(self, destinations: Mapping[str, Program]) -> None:
+        """From now on close exactly these destinations, each as its program says, and open all others. Returns at once;
+        it is carried out, and kept up, beside the server."""
 
     def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
         """Those of the destinations that are not known to be closed as was asked last, sorted."""

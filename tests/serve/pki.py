@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,10 +41,10 @@ def _pem(key: Key) -> bytes:
 class Authority:
     """Signs certificates, by default for an hour."""
 
-    def __init__(self, name: str = "test") -> None:
+    def __init__(self, name: str = "test", seconds: float = 3600.0) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        made = self._builder(self._name, self._key, seconds=3600.0)
+        made = self._builder(self._name, self._key, seconds)
         made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.certificate = made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
@@ -51,16 +52,22 @@ class Authority:
         self,
         *uris: str,
         dns: tuple[str, ...] = (),
+        addresses: tuple[str, ...] = (),
         seconds: float = 3600.0,
         begins: float = -7200.0,
         name: str = "leaf",
+        organization: str = "",
         authority: bool = False,
     ) -> Pair:
         """A certificate with these names; `seconds` may be negative: then it has ended."""
         key = ec.generate_private_key(ec.SECP256R1())
-        made = self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key, seconds, begins)
+        subject = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+        if organization:
+            subject.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+        made = self._builder(x509.Name(subject), key, seconds, begins)
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris]
         names += [x509.DNSName(one) for one in dns]
+        names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
         if names:
             made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
         if authority:
