@@ -23,6 +23,7 @@ MAX_PATH: Final = 1_000
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OBJECT_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_MAIN_HINT: Final = f"the main file has `app`; it is `{MAIN}` unless `spec.main` names another one"
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _FIELDS: Final = ("controller", "mode", "main", "files", "configMaps", "services")
 
@@ -180,7 +181,7 @@ class _Reader:
     def check_main(self, spec: ProgramSpec) -> None:
         if spec.files is not None and not self.findings.has_errors and spec.main not in spec.files:
             hint = self.findings.did_you_mean(spec.main, spec.files)
-            self._wrong("files", f"must have the main file `{spec.main}`", hint=hint or main_hint())
+            self._wrong("files", f"must have the main file `{spec.main}`", hint=hint or _MAIN_HINT)
 
     def _mapping(self, field: str, limit: int, is_key: Callable[[str], bool], what: str) -> dict[str, str]:
         value = self._spec.get(field, {})
@@ -196,10 +197,6 @@ class _Reader:
 
     def _wrong(self, field: str, what: str, *, hint: str | None = None) -> None:
         self.findings.error("ADM930", f"`spec.{field}` {what}", None, hint=hint)
-
-
-def main_hint() -> str:
-    return f"the main file has `app`; it is `{MAIN}` unless `spec.main` names another one"
 
 
 def _is_path(path: str) -> bool:
