@@ -58,4 +58,10 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "`admc plan NAME` reads the `Program` of that name, and the ConfigMaps that its status names. A `Program` has "
         "no plan before a server of its installation has compiled it: its condition `Accepted` says why.",
     ),
+    "ADM946": (
+        "no API server can be reached with this configuration",
+        "A command about a cluster needs the Kubernetes client (`pip install 'admc[cluster]'`), and an address, an "
+        "authority and credentials: of a kubeconfig file, which `--kubeconfig` or KUBECONFIG names, of the service "
+        "account of the pod in which admc runs, or of `~/.kube/config`. The cause says what is missing or wrong.",
+    ),
 }

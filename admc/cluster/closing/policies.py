@@ -38,10 +38,10 @@ Selectors = Mapping[str, Mapping[str, str]]
 
 class Api(Protocol):
     async def apply(
-        self, path: str, body: Mapping[str, Any], *, force: bool = True, subresource: str = ""
-    ) -> Mapping[str, Any]: ...
+        self, path: str, body: dict[str, Any], *, force: bool = True, subresource: str = ""
+    ) -> dict[str, Any]: ...
 
-    async def delete(self, path: str, *, uid: str | None = None) -> None: ...
+    async def delete(self, path: str, *, uid: str | None = None) -> dict[str, Any]: ...
 
 
 class NetworkPolicy(NamedTuple):

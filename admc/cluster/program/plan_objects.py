@@ -53,10 +53,11 @@ class PlanObjectError(Exception):
 
 
 class PlanObjects(NamedTuple):
-    """ConfigMaps as JSON, by name. `index` is applied after the parts."""
+    """ConfigMaps as JSON, by name. The index is applied after the parts."""
 
     reference: PlanReference
-    index: dict[str, Any]
+    directory: dict[str, Any]
+    """The index."""
     parts: Mapping[str, dict[str, Any]]
 
 
@@ -138,9 +139,9 @@ def changes(wanted: PlanObjects, there: Mapping[str, Found]) -> Changes:
     """`there` are the ConfigMaps with the label of the plan, by name."""
     altered = {name for name, part in wanted.parts.items() if name in there and there[name].digest != _digest(part)}
     applied = [part for name, part in wanted.parts.items() if name in altered or name not in there]
-    index = wanted.index["metadata"]["name"]
-    if index not in there or there[index].digest != _digest(wanted.index):
-        applied.append(wanted.index)
+    index = wanted.directory["metadata"]["name"]
+    if index not in there or there[index].digest != _digest(wanted.directory):
+        applied.append(wanted.directory)
     return Changes(
         tuple((name, there[name].uid) for name in sorted(altered)),
         tuple(applied),

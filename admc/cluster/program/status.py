@@ -8,7 +8,7 @@ last transition until its status changes, so that a status that says the same is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster.program.conditions import Condition, Names, Verdict
@@ -33,7 +33,7 @@ class Report:
     """Services that host an ADM; None: there is no plan."""
     services: int | None = None
     pods: int | None = None
-    lacking: Names = Names()
+    lacking: Names = field(default_factory=Names)
     """Pods that lack what the plan needs."""
     plan: PlanReference | None = None
     namespaces: Collection[str] = ()
@@ -55,9 +55,8 @@ def status(report: Report, former: Mapping[str, Any], now: str) -> dict[str, Any
             if name in report.verdicts
         ],
     }
-    for field, value in (("adms", report.adms), ("services", report.services)):
-        if value is not None:
-            found[field] = value
+    numbers = {"adms": report.adms, "services": report.services}
+    found |= {name: value for name, value in numbers.items() if value is not None}
     if report.pods is not None:
         found["pods"] = {"total": report.pods, "lacking": report.lacking.number, "names": list(report.lacking.first)}
     if report.plan is not None:

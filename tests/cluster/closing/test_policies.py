@@ -43,7 +43,7 @@ class Store:
         self.put(body)
         return body
 
-    async def delete(self, path: str, *, uid: str | None = None) -> None:
+    async def delete(self, path: str, *, uid: str | None = None) -> Any:
         namespace, _, name = path.removeprefix("/apis/networking.k8s.io/v1/namespaces/").split("/")
         assert self.found[Key(namespace, name)].uid == uid
         self.writes.append(f"delete {name}")
