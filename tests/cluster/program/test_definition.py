@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from admc.cluster.names import PROGRAMS
 from tests.cluster.api_server import ApiError
@@ -17,31 +14,8 @@ if TYPE_CHECKING:
     from tests.cluster.api_server import ApiServer
 
 ROOT = Path(__file__).parents[3]
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SPEC = {"controller": "main", "files": {"policies.adm": "app shop\n"}}
 MAP = {"name": "shop", "sha256": "0" * 64}
-
-
-def definition() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(resources.files("admc.cluster.program").joinpath("crd.yaml").read_text())
-    return found
-
-
-@pytest.fixture(scope="module")
-def api(cluster_api: ApiServer) -> ApiServer:
-    """An API server that has the definition."""
-    made = cluster_api.apply(f"{DEFINITIONS}/programs.admc.dev", definition())
-    deadline = time.monotonic() + 30
-    while not {"Established", "NamesAccepted"} <= true_conditions(made):
-        assert time.monotonic() < deadline, made["status"]
-        time.sleep(0.1)
-        made = cluster_api.request("GET", f"{DEFINITIONS}/programs.admc.dev")
-    assert "NonStructuralSchema" not in true_conditions(made)
-    return cluster_api
-
-
-def true_conditions(document: dict[str, Any]) -> set[str]:
-    return {each["type"] for each in (document.get("status", {}).get("conditions") or ()) if each["status"] == "True"}
 
 
 def create(api: ApiServer, spec: Any, name: str = "shop", dry: bool = True) -> Any:
@@ -63,8 +37,8 @@ def test_the_file_for_users_is_that_of_the_package() -> None:
         {"controller": "main", "configMaps": [MAP, {**MAP, "key": "policies.adm.gz"}]},
     ],
 )
-def test_what_is_taken(api: ApiServer, spec: Any) -> None:
-    made = create(api, spec)["spec"]
+def test_what_is_taken(programs_api: ApiServer, spec: Any) -> None:
+    made = create(programs_api, spec)["spec"]
     assert made["mode"] == spec.get("mode", "Enforce")
     assert made["main"] == spec.get("main", "policies.adm")
 
@@ -89,14 +63,14 @@ def test_what_is_taken(api: ApiServer, spec: Any) -> None:
         ({**SPEC, "file": {}}, "unknown field"),
     ],
 )
-def test_what_is_refused(api: ApiServer, spec: Any, message: str) -> None:
+def test_what_is_refused(programs_api: ApiServer, spec: Any, message: str) -> None:
     with pytest.raises(ApiError) as error:
-        create(api, spec)
+        create(programs_api, spec)
     assert error.value.status in (400, 422)
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["a.b", "a" * 64])
-def test_the_name_is_a_label(api: ApiServer, name: str) -> None:
+def test_the_name_is_a_label(programs_api: ApiServer, name: str) -> None:
     with pytest.raises(ApiError, match="must be a DNS label"):
-        create(api, SPEC, name)
+        create(programs_api, SPEC, name)
