@@ -15,9 +15,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from admc.cluster.api.errors import ApiError
 from admc.cluster.closing.admission import admits_more
 from admc.cluster.names import CONTROLLER
 from admc.cluster.records import Key
+from admc.cluster.upkeep import keep_up
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.kubernetes import Closed, closed_by_selector, kubernetes_name
 from emitters.kubernetes.network_policies import NAME_PREFIX
@@ -114,6 +116,8 @@ class ClusterClosing:
     """When the policy that is there was first seen, by this clock."""
     _others: dict[str, tuple[Key, ...]] = field(default_factory=dict)
     """Of each destination, the other policies that admit more; empty until they are asked for."""
+    _sent: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    """What was applied, and is not yet seen."""
     _asked: bool = False
     """The server has said which destinations need to be closed: other policies of ours may go."""
 
@@ -150,6 +154,7 @@ class ClusterClosing:
 
     def changed(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
         """The watch has seen a difference."""
+        self._sent.pop(key, None)
         if new is None or old is None or old.version != new.version:
             self._since.pop(key, None)
         if new is not None:
@@ -188,18 +193,20 @@ class ClusterClosing:
             ports = frozenset(port.target for each in services for port in each.ports)
             self._wanted[service.name] = _Wanted(key, closed.policy, ports)
 
-    async def refresh(self) -> None:
-        """Write the policies that are not as they should be, and remove those that no destination needs.
+    async def run(self) -> None:
+        """Keep the policies as they should be, until cancelled."""
+        await keep_up(self.pending, self.refresh, "network policies")
 
-        What the API server refuses is raised, and the caller tries again later.
-        """
+    async def refresh(self) -> None:
+        """Write the policies that are not as they should be, and remove those that no destination needs. Raises
+        `ApiError`."""
         self.pending.clear()
         try:
             for wanted in list(self._wanted.values()):
                 if not self._is_written(wanted) and not self._is_anothers(wanted):
-                    await self.api.apply(PATH.format(wanted.key), self._object(wanted))
+                    await self._apply(wanted)
             for policy in self._useless():
-                await self.api.delete(PATH.format(policy.key), uid=policy.uid)
+                await self._delete(policy)
         except BaseException:
             self.pending.set()
             raise
@@ -216,6 +223,20 @@ class ClusterClosing:
             since = self.clock()
             self._since[policy.key] = policy.version, since
         return since
+
+    async def _apply(self, wanted: _Wanted) -> None:
+        """Once, until the watch shows what has become of it."""
+        body = self._object(wanted)
+        if self._sent.get(wanted.key) != body:
+            await self.api.apply(PATH.format(wanted.key), body)
+            self._sent[wanted.key] = body
+
+    async def _delete(self, policy: NetworkPolicy) -> None:
+        try:
+            await self.api.delete(PATH.format(policy.key), uid=policy.uid)
+        except ApiError as error:
+            if not error.is_not_found and not error.is_conflict:  # gone, or another one by now: the watch will show it
+                raise
 
     def _object(self, wanted: _Wanted) -> dict[str, Any]:
         metadata = wanted.policy["metadata"]

@@ -22,6 +22,7 @@ from admc.cluster.program.plan_objects import (
     read_part,
 )
 from admc.cluster.records import Key
+from admc.cluster.upkeep import keep_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,8 @@ class PlanStore:
     pending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where `sync` may have something to do."""
     _wanted: PlanObjects | None = None
+    _sent: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What was applied, and is not yet seen."""
 
     async def put(self, plan: bytes, program: Owner) -> PlanReference:
         """From now on the cluster is to have this plan."""
@@ -66,12 +69,17 @@ class PlanStore:
 
     def changed(self, key: Key, old: Found | None, new: Found | None) -> None:
         """The watch has seen a difference."""
+        self._sent.pop(key.name, None)
         self.pending.set()
+
+    async def run(self) -> None:
+        """Keep the ConfigMaps as they should be, until cancelled."""
+        await keep_up(self.pending, self.sync, "the plan")
 
     async def sync(self) -> bool:
         """Write what is not as it should be, and remove what no index names. Returns whether there was anything to do.
 
-        Raises `ApiError`, and is called again later.
+        Raises `ApiError`.
         """
         self.pending.clear()
         if self._wanted is None:
@@ -81,13 +89,20 @@ class PlanStore:
             for name, uid in found.replaced:
                 await self._delete(name, uid)
             for body in found.applied:
-                await self.api.apply(self._path(body["metadata"]["name"]), body)
+                await self._apply(body)
             for name, uid in found.removed:
                 await self._delete(name, uid)
         except BaseException:
             self.pending.set()
             raise
         return not found.is_empty
+
+    async def _apply(self, body: dict[str, Any]) -> None:
+        """Once, until the watch shows what has become of it."""
+        name = body["metadata"]["name"]
+        if self._sent.get(name) != body:
+            await self.api.apply(self._path(name), body)
+            self._sent[name] = body
 
     async def _delete(self, name: str, uid: str) -> None:
         try:
