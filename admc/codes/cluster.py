@@ -33,6 +33,12 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "An installation serves one `Program`: of those that name it in `spec.controller`, the oldest. Remove one of "
         "them, or let it name another installation.",
     ),
+    "ADM935": (
+        "the API server does not show what a command reads",
+        "Commands about a cluster read its objects with the permissions of the account in the kubeconfig. The cause is "
+        "what the API server says. Reading a plan needs the verb `get` on the `Program` and on ConfigMaps in the "
+        "namespace of the server.",
+    ),
     "ADM936": (
         "two installations claim one service",
         "A service has policies of one installation: of the `Program` that is older. Its namespace takes part in the "

@@ -15,6 +15,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.cluster.names import CONTROLLER
@@ -35,6 +36,7 @@ MAX_PLAN: Final = 512_000_000
 """Bytes of a plan, unpacked."""
 INDEX: Final = "index.json"
 PART: Final = "part"
+CONFIG_MAP_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 DIGITS: Final = 16
 """Of the digest in a name."""
 
@@ -177,7 +179,7 @@ def read_index(document: Mapping[str, Any]) -> Index:
     fine = all(isinstance(each, str) for part in parts for each in part) and isinstance(index.sha256, str)
     if not fine or type(index.size) is not int or len(parts) > MAX_PARTS or not 0 <= index.size <= MAX_PLAN:
         raise PlanObjectError(f"the ConfigMap `{name}` is not what admc wrote")
-    if any(not part.name.startswith(f"{name}-") for part in parts):
+    if not all(part.name.startswith(f"{name}-") and CONFIG_MAP_NAME.fullmatch(part.name) for part in parts):
         raise PlanObjectError(f"the ConfigMap `{name}` names parts of another plan")
     return index
 
