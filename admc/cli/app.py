@@ -19,6 +19,7 @@ from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
 from admc.cli.import_ import app as import_
+from admc.cli.inject import inject
 from admc.cli.output import write_out
 from admc.cli.overhead import overhead
 from admc.cli.parser import Command, Group, usage_error
@@ -58,6 +59,7 @@ app.command("report", cls=Command)(report)
 app.command("test", cls=Command)(run_tests)
 app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)
+app.command("inject", cls=Command)(inject)
 app.command("status", cls=Command)(status)
 app.command("rollout", cls=Command)(rollout)
 app.command("plan", cls=Command)(plan)

@@ -110,9 +110,8 @@ async def _reference(api: Api, name: str) -> PlanReference:
         raise unreadable(error, f"the Program `{name}`") from error
     status = document.get("status") or {}
     given = status.get("plan") or {}
-    namespace, index = given.get("namespace"), given.get("name")
-    fine = isinstance(namespace, str) and isinstance(index, str)
-    if not fine or not LABEL.fullmatch(namespace) or not CONFIG_MAP_NAME.fullmatch(index):
+    namespace, index = str(given.get("namespace", "")), str(given.get("name", ""))
+    if not LABEL.fullmatch(namespace) or not CONFIG_MAP_NAME.fullmatch(index):
         raise wrong_usage("ADM939", f"the Program `{name}` has no plan yet", cause=_why(status))
     return PlanReference(namespace, index, "")
 

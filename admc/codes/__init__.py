@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from admc.codes.cluster import CODES as IN_CLUSTERS
+from admc.codes.cluster import CODES as CLUSTERS
 from admc.codes.code import Code
 from admc.codes.commands import CODES as COMMANDS
 from admc.codes.comments import CODES as COMMENTS
@@ -36,7 +36,7 @@ OWN: Mapping[str, Code] = {
     **COMMANDS,
     **{
         code: Code(*entry)
-        for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES, **COMMENTS, **IN_CLUSTERS}.items()
+        for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES, **COMMENTS, **CLUSTERS}.items()
     },
     **_BUG,
 }

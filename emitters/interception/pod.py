@@ -65,8 +65,7 @@ def pod_captures(hops: Iterable[Hop]) -> PodCaptures:
     """The captures that the ADM of these hops needs.
 
     Translation from a service's port to the process's port happens inside the pod on some networks and outside on
-    others, so both are captured at egress. That includes the port of a call of the service to itself: it comes to the
-    egress listener first, whatever address it dials, so no such call is left to refuse.
+    others, so both are captured at egress. That includes the ports of a call of the service to itself.
     """
     from dsl.program import Side
 
@@ -125,6 +124,8 @@ def rules(captures: PodCaptures, service: str, family: Family) -> str:
         ingress=[(port, None) for port in sorted(captures.ingress)],
         egress=[Match(any_address(family, port)) for port in sorted(captures.egress)],
         by_port=bool(captures.egress),
+        # What the pod's processes send to the pod itself comes to the egress listener first.
+        refused_to_self=sorted(captures.ingress & captures.egress),
     )
     return restore_text(plain(name), owner(app, name), found, _by_user(family), family)
 

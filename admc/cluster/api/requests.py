@@ -168,7 +168,7 @@ class Api:
     ) -> aiohttp.ClientResponse:
         if not _PATH.fullmatch(path) or "/." in path:
             raise ValueError(f"`{path}` is no path of the Kubernetes API")
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json, application/jwk-set+json"}
         if body is not None:
             headers["Content-Type"] = content
         request: tuple[Any, ...] = await self._client.param_serialize(

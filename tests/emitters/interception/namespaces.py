@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import socket
 import struct
 import subprocess
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from emitters.interception.captures import Interception
+from emitters.interception.pod import PodCaptures, arguments
 from emitters.interception.rules import restore_file
 from emitters.interception.script import RULES_FILES, script
 from emitters.interception.tables import Family
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
+_SYS_SETFSUID = {"x86_64": 122, "aarch64": 151}
 _SO_MARK = 36
 _SO_ORIGINAL_DST = 80
 
@@ -77,6 +81,10 @@ class Pair:
         (self._folder / "intercept.sh").write_text(script())
         _run("ip", "netns", "exec", self.pod, "sh", str(self._folder / "intercept.sh"), action)
 
+    def load_for_pod(self, captures: PodCaptures, service: str = "shop/sample") -> None:
+        """Runs what the rules container of a pod runs."""
+        self.in_pod(sys.executable, "-m", "admc.pod", "rules", *arguments(service, captures))
+
     def restore(self, family: Family, rules: str) -> None:
         """Feeds one rules file to the restore command."""
         command = ["ip", "netns", "exec", self.pod, f"{PREFIX[family]}-restore", "--noflush"]
@@ -111,9 +119,11 @@ class Pair:
         port: int,
         *,
         mark: int = 0,
+        user: int = 0,
         source: tuple[str, int] | None = None,
     ) -> socket.socket:
-        with _inside(namespace):
+        """From a socket that a process of this user opened."""
+        with _inside(namespace), _as_user(user):
             client = socket.socket(_domain(family))
         self._open.append(client)
         client.settimeout(2)
@@ -173,6 +183,21 @@ def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+@contextmanager
+def _as_user(user: int) -> Iterator[None]:
+    """Files that the calling thread opens meanwhile are this user's, which is what the packet filter looks at."""
+    if not user:
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    number = _SYS_SETFSUID[platform.machine()]
+    libc.syscall(number, user)
+    try:
+        yield
+    finally:
+        libc.syscall(number, 0)
 
 
 @contextmanager
