@@ -167,4 +167,53 @@ API: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **API, **PODS}
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "ADM940": (
+        "the addresses of a service are not known in the cluster",
+        "A service of the program is the Kubernetes Service of its name in its `namespace` (`mongo_rate` is "
+        "`mongo-rate`), or the one that `spec.services` of the Program object names. Here that Service is absent, it "
+        "is a name outside of the cluster (`ExternalName`), or it has a pod on the host's network before a plan takes "
+        "that into account. Until that changes, ADMs refuse the connections that may be those of the service and that "
+        "would pass without their policies.",
+    ),
+    "ADM941": (
+        "the selector of a Service is not what the program says",
+        "Without a selector, EndpointSlices say where a service is, and nothing says which pods are its own: no proxy "
+        "is identified as its ADM. With another selector than the `labels` of the program, the selector counts: "
+        "NetworkPolicies select the pods of the service by it.",
+    ),
+    "ADM942": (
+        "two services have one pod",
+        "A pod has one ADM, which enforces the policies of one service; those of the other would be enforced nowhere. "
+        "So neither is served until the pods are apart. Two Services over one Deployment are one service with the "
+        "ports of both.",
+        "service api { http 8080 }\nservice admin { http 9090 }",
+        "service api { http web 8080  http admin 9090 }",
+    ),
+    "ADM943": (
+        "the ports of a service are others in the cluster",
+        "An ADM takes the connections to the ports that the program names: its `number` at the address of the "
+        "Service, its target in the pods. A Service that leads to another target, also in one of its pods where the "
+        "target is a name, would lead round the policies.",
+        "",
+        "service rate { http 80 -> 8080 }",
+    ),
+    "ADM944": (
+        "a namespace takes no part",
+        "An installation of admc reads and writes in the namespaces that carry the label `admc.dev/controller` with "
+        "its name. A program that names another one is not served; if a namespace loses its label, the last good plan "
+        "stays.",
+        "",
+        "kubectl label namespace shop admc.dev/controller=main",
+    ),
+    "ADM945": (
+        "the facts of the cluster cannot be used",
+        "A plan may rest on facts that a cluster shows and the program does not say: which services share the host's "
+        "network, can host no ADM, or cannot be trusted. The document with them is an input of the plan "
+        "(`cluster-facts.json`). The message says what is wrong with it, or that the plan was made without it.",
+        "",
+        "admc compile policies.adm --facts cluster-facts.json",
+    ),
+}
+
+CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **API, **FACTS, **PODS}

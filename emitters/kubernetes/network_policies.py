@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.program import Mark
 from emitters.errors import EmitError
 from emitters.yaml_writer import dump
 
@@ -243,7 +244,7 @@ def _service_peer(
         findings.error(
             "ADM783",
             f"no NetworkPolicy can admit `{sender.name}` to `{destination.name}` alone",
-            sender.note or sender.span,
+            sender.place(Mark.HOST_NETWORK),
             cause="its pods share their node's address with everything else on the node",
             hint=f"take it off the host's network, or pin the policies on `{destination.name}` at ingress",
         )
