@@ -56,9 +56,7 @@ def _say_what_is_missing() -> None:
     except tools.MissingError:
         names += debian.PACKAGES
     if names:
-        print(
-            f"the cache lacks {', '.join(names)}: `make tools` builds and unpacks them; tests that need them are skipped"
-        )
+        print(f"the cache lacks {', '.join(names)}; tests that need them are skipped. `make tools` brings them")
 
 
 def _test(words: list[str], seconds: float | None) -> int:
