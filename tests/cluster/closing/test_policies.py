@@ -240,3 +240,17 @@ async def test_labels_that_select_another_services_pods_leave_it_open(store: Sto
     store.closing.plan()
     assert [finding.code for finding in store.closing.findings] == ["ADM784"]
     assert not store.passed(CLOSED_SECONDS)
+
+
+async def test_nothing_is_applied_twice_before_the_watch_shows_it(store: Store) -> None:
+    put, store.put = store.put, lambda document: None  # type: ignore[method-assign]
+    store.closing.ask({"db": (PROGRAM,), "cache": (PROGRAM,)})
+    await store.closing.refresh()
+    await store.closing.refresh()
+    assert store.writes == ["apply admc-close-db", "apply admc-close-cache"]
+    store.closing.ask({"cache": (program([service("cache")], []),)})
+    await store.closing.refresh()
+    assert store.writes[2:] == ["apply admc-close-cache", "delete admc-close-db"], "another one is applied at once"
+    put(store.closing._sent[Key("default", "admc-close-cache")])
+    await store.closing.refresh()
+    assert len(store.writes) == 4
