@@ -302,7 +302,7 @@ async def test_what_admc_wrote_goes_with_its_program(programs_api: ApiServer, co
         await made.settle()
         (part,) = made.parts
         closing = ClusterClosing(made.api, "main", lambda: made.owner, {}, lambda: {"db": {"app": "db"}})
-        closing.ask({"db": (program([service("db")], []),)})
+        closing.ask({"db": program([service("db")], [])})
         await closing.refresh()
         paths = [f"{MAPS}/{part}", f"{MAPS}/admc-going-plan", f"{POLICIES}/admc-close-db"]
         assert all(is_there(programs_api, path) for path in paths)
