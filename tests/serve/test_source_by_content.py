@@ -1,4 +1,4 @@
-"""A program by content, and what a cluster says of its services: no disk, and one more input of the plan."""
+"""A program by content, and what a cluster shows of its services: no disk, and one more input of the plan."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_facts_are_an_input_of_the_state_and_of_its_recipe() -> None:
     assert len({each.state and each.state.version for each in (without, none, mirror)}) == 3
     assert sides(without) == sides(none)
     assert mirror.state is not None
-    assert [item.path for item in mirror.state.program.inputs] == ["policies.adm", "more.adm", FACTS]
+    assert [item.path for item in mirror.state.program.inputs] == ["policies.adm", FACTS, "more.adm"]
     assert not mirror.state.program.services["web"].hosts_adm
     assert mirror.recipe is not None
     assert mirror.recipe.inputs == {**FILES, FACTS: MIRROR}
@@ -169,7 +169,7 @@ def test_a_file_of_the_program_with_the_name_of_the_facts_is_no_fact() -> None:
     assert result.recipe is not None
     assert restored(None, result.recipe).version == result.state.version
     refused = found(files, given=NONE)
-    assert [item.code for item in refused.findings] == ["ADM940"]
+    assert [item.code for item in refused.findings] == ["ADM945"]
 
 
 # ---- a reviewed plan ----
@@ -193,14 +193,14 @@ def test_a_plan_that_was_made_with_these_facts_is_served(given: bytes | None) ->
 @pytest.mark.parametrize(
     ("made", "now", "said"),
     [
-        (None, MIRROR, "it was made without what the cluster says of its services: `web` hosts no ADM (mirror pod)"),
-        (None, NONE, "it was made without what the cluster says of its services"),
-        (NONE, MIRROR, "what the cluster says of its services has changed since: `web` hosts no ADM (mirror pod)"),
-        (MIRROR, NONE, "what the cluster says of its services has changed since"),
+        (None, MIRROR, "it was made without the facts of the cluster: `web` hosts no ADM (mirror pod)"),
+        (None, NONE, "it was made without the facts of the cluster"),
+        (NONE, MIRROR, "the facts of the cluster have changed since: `web` hosts no ADM (mirror pod)"),
+        (MIRROR, NONE, "the facts of the cluster have changed since"),
         (
             NONE,
             facts(cart={"untrusted": "container `x` is root", "host_network": True}),
-            "has changed since: `cart` is on the network of its node, `cart` is untrusted (container `x` is root)",
+            "have changed since: `cart` has a pod on the host's network, `cart` is untrusted (container `x` is root)",
         ),
     ],
 )
@@ -228,4 +228,4 @@ def test_a_plan_that_contradicts_the_facts_it_names_is_refused() -> None:
 
 
 def test_a_plan_with_facts_is_not_served_from_files_that_lack_them() -> None:
-    assert f"`{FACTS}` has changed since" in text(found(planned(NONE), PLAN))
+    assert f"it was made with facts of a cluster (`{FACTS}`)" in text(found(planned(NONE), PLAN))
