@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from admc.rollout.model import Placed
     from admc.serve.auth.identity import Identities, Settings
     from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import Source, State
@@ -106,6 +107,11 @@ class ActiveConfig:
     def ready(self) -> bool:
         """Whether there is something to serve."""
         return bool(self.store.groups) and not self.startup_hold
+
+    @property
+    def placed(self) -> tuple[Placed, ...]:
+        """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+        return self.rollout.placed
 
     def identify(self, caller: Caller) -> Admission:
         """The service of a client. Raises `DeniedError`. Before there is a program it is a name without a snapshot: the

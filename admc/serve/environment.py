@@ -149,6 +149,10 @@ class Serving(Protocol):
         """The wanted state; None before the first one."""
 
     @property
+    def placed(self) -> tuple[Placed, ...]:
+        """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+
+    @property
     def problems(self) -> Problems: ...
     @property
     def ready(self) -> bool: ...
