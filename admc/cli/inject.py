@@ -113,9 +113,10 @@ def _content(path: Path) -> bytes:
 def _planned(path: Path, include: list[Path] | None) -> InjectionDocument:
     """From a plan that `admc serve` would serve."""
     from admc.inject.document import injection_document
+    from admc.serve.build.inputs import Inputs
     from admc.serve.build.reviewed_plan import placed
 
-    return injection_document([placed(path, {}, {}, tuple(include or ()))])
+    return injection_document([placed(path, Inputs(path, tuple(include or ())))])
 
 
 def _asked(server: str) -> InjectionDocument:
