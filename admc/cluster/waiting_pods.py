@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import grpc  # type: ignore[import-untyped]
 
@@ -25,22 +25,13 @@ if TYPE_CHECKING:
 
     from admc.cluster.known import WaitingPod
     from admc.rollout.model import Placed
-    from emitters.addresses import Addresses
-    from xds_server.transport.server import XdsServer
+    from admc.serve.environment import Serving
 
 LOOK_SECONDS: Final = 0.1
 LOOK_SHARE: Final = 0.1
 """The largest share of the event loop's time for that."""
 STREAMS: Final = 20_000
 DENIED: Final = "this client is no pod that the server knows"
-
-
-class Published(NamedTuple):
-    """What is published now."""
-
-    addresses: Addresses
-    plans: tuple[Placed, ...]
-    """All of which a proxy may enforce something, and the one that the server wants."""
 
 
 class Pods(Protocol):
@@ -75,16 +66,17 @@ class _Waiter:
 class WaitingPods:
     """All calls belong on the server's event loop.
 
-        waiting = WaitingPods(server, published, pods)
+        waiting = WaitingPods(serving, pods, may_answer)
         await server.start(address, credentials, services=[waiting.add])
 
-    `published` is None while there is no plan.
+    `may_answer` is false while another server leads the proxies: this one does not know what they have.
     """
 
-    def __init__(self, server: XdsServer, published: Callable[[], Published | None], pods: Pods) -> None:
-        self._server = server
-        self._published = published
+    def __init__(self, serving: Serving, pods: Pods, may_answer: Callable[[], bool] = lambda: True) -> None:
+        self._serving = serving
+        self._server = serving.server
         self._pods = pods
+        self._may_answer = may_answer
         self._waiters: dict[str, _Waiter] = {}
         """By the pod's uid."""
         self._looking: asyncio.Task[None] | None = None
@@ -116,6 +108,8 @@ class WaitingPods:
         except DeniedError as error:
             self._server.metrics.denials[error.reason] += 1
             return grpc.StatusCode.PERMISSION_DENIED
+        if not self._may_answer():
+            return grpc.StatusCode.UNAVAILABLE
         before = self._waiters.get(uid)
         if before is None and len(self._waiters) >= STREAMS:
             return grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -144,23 +138,29 @@ class WaitingPods:
                 await asyncio.sleep(max(LOOK_SECONDS, pause))
         except BaseException:
             # Pods would wait for a look that does not come: they ask again, and that begins another.
-            for waiter in self._waiters.values():
-                waiter.end(grpc.StatusCode.UNAVAILABLE)
+            self._end_all(grpc.StatusCode.UNAVAILABLE)
             raise
 
+    def _end_all(self, code: grpc.StatusCode) -> None:
+        for waiter in self._waiters.values():
+            waiter.end(code)
+
     async def _look(self) -> None:
+        if not self._may_answer():
+            self._end_all(grpc.StatusCode.UNAVAILABLE)
+            return
         found = {}
         for uid, waiter in self._waiters.items():
             try:
                 found[uid] = waiter, self._pods.pod_of(waiter.caller)
             except DeniedError:
                 waiter.end(grpc.StatusCode.PERMISSION_DENIED)
-        published = self._published()
-        if published is not None and not _same(published.plans, self._plans):
-            self._needed = await asyncio.to_thread(_needed, published.plans)
-            self._plans = published.plans
+        plans = self._serving.placed
+        if not _same(plans, self._plans):
+            self._needed = await asyncio.to_thread(_needed, plans)
+            self._plans = plans
             return  # they may be others by now, and pods may be gone
-        seen = None if published is None else self._seen(published, {pod.service for _, pod in found.values()})
+        seen = self._seen({pod.service for _, pod in found.values()})
         now = time.monotonic()
         for waiter, pod in found.values():
             waits, waiter.memory = decide(pod, seen, waiter.memory, now)
@@ -169,10 +169,13 @@ class WaitingPods:
             else:
                 waiter.end(grpc.StatusCode.OK)
 
-    def _seen(self, published: Published, services: Collection[str]) -> Seen:
+    def _seen(self, services: Collection[str]) -> Seen | None:
+        state = self._serving.state
+        if state is None or not self._serving.ready:
+            return None
         wanted = {name for service in services for name in self._needed.get(service, ())}
         adms = {name: adm(self._server, name, self._pods.adms(name)) for name in wanted}
-        return Seen(listed(published.addresses, services), self._needed, adms)
+        return Seen(listed(state.addresses, services), self._needed, adms)
 
 
 def _same(some: tuple[Placed, ...], others: tuple[Placed, ...]) -> bool:
