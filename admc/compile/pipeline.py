@@ -213,6 +213,7 @@ def compile_program(
     path: Path,
     *,
     include: Sequence[Path] | None = None,
+    facts: bytes | None = None,
     previous: Plan | None = None,
     effort: float | None = None,
     progress: Progress | None = None,
@@ -220,13 +221,18 @@ def compile_program(
 ) -> Compiled:
     """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
 
-    Among equally good plans, the one nearest to `previous` is taken, and it has no other trace of that; `effort` is the
-    solver's deterministic time; `progress` receives the name of each stage as it begins. Raises `CommandError`.
+    `facts` is the document of what a cluster shows. Among equally good plans, the one nearest to `previous` is taken,
+    and it has no other trace of that; `effort` is the solver's deterministic time; `progress` receives the name of each
+    stage as it begins. Raises `CommandError`.
     """
     report_stage = progress or _silent
     started = time.perf_counter()
     report_stage("reading")
     program = load_program(path, include=include)
+    if facts is not None:
+        from admc.compile.facts import with_facts
+
+        program = with_facts(program, facts)
     if warnings_as_errors:
         refuse_warnings(program.warnings, folder_of(path))
     read = time.perf_counter()
@@ -295,5 +301,8 @@ def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic
 
 
 def input_files(path: Path, program: Program) -> tuple[Path, ...]:
-    """The paths of the program's files from the working directory."""
-    return (path, *(path.parent / item.path for item in program.inputs if item.path != STANDARD_INPUT_NAME))
+    """The paths of the program's files from the working directory. The facts of a cluster are no such file."""
+    from admc.compile.facts import FACTS
+
+    elsewhere = (STANDARD_INPUT_NAME, FACTS)
+    return (path, *(path.parent / item.path for item in program.inputs if item.path not in elsewhere))
