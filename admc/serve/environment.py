@@ -6,10 +6,12 @@ except those of `Storage` and some of `Redirection`, which are called in a threa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from admc.rollout.model import Placed, Step
     from admc.serve.build.source import Source, State
@@ -161,6 +163,16 @@ class Serving(Protocol):
         """What the rollout waits for, in a sentence; empty if none is under way."""
 
 
+class Reach(NamedTuple):
+    """How pods reach the server; empty where they are not known to."""
+
+    installation: str = ""
+    address: str = ""
+    """`HOST:PORT` of its xDS port."""
+    objects: Mapping[str, str] = MappingProxyType({})
+    """Service -> the name of its Kubernetes Service, where that is not the usual one."""
+
+
 class Environment(Protocol):
     """All of it."""
 
@@ -185,6 +197,10 @@ class Environment(Protocol):
     @property
     def closing(self) -> Closing | None:
         """None: destinations are taken for closed."""
+
+    @property
+    def reach(self) -> Reach:
+        """For `/injection.json`."""
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         """Called once, before the server listens. Each function adds a gRPC service of its own to the gRPC server."""
