@@ -15,7 +15,7 @@ from admc.cluster.program.conditions import Condition, Names, Progress
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.spec import Mode
 from admc.cluster.program.status import Report
-from admc.compile.facts import PATH as FACTS
+from admc.compile.facts import FACTS
 from dsl.diagnostics.diagnostic import Severity
 
 if TYPE_CHECKING:
