@@ -1,0 +1,48 @@
+"""Requests to the API server, counted by verb and resource."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prometheus_client.metrics_core import Metric
+
+
+class Request(NamedTuple):
+    verb: str
+    """As in Kubernetes: get, list, watch, create, update, patch, delete."""
+    resource: str
+    """In plural, with its subresource: `pods`, `programs/status`; the first part of a path that is no object's."""
+    code: str
+    """The HTTP status; `error` if there was no answer."""
+
+
+Counts = Counter[Request]
+
+
+def resource(path: str) -> str:
+    """The resource that a path names, without names of objects.
+
+    >>> resource("/api/v1/namespaces/shop/pods/front-1"), resource("/apis/admc.dev/v1alpha1/programs/shop/status")
+    ('pods', 'programs/status')
+    """
+    parts = path.strip("/").split("/")
+    after = {"api": 2, "apis": 3}.get(parts[0])
+    if after is None or len(parts) <= after:
+        return parts[0]
+    rest = parts[after:]
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
+        rest = rest[2:]
+    return f"{rest[0]}/{rest[2]}" if len(rest) > 2 else rest[0]
+
+
+def metric(counts: Mapping[Request, int]) -> Metric:
+    found = CounterMetricFamily("admc_kubernetes_requests", "Requests to the API server", labels=list(Request._fields))
+    for request, number in sorted(counts.items()):
+        found.add_metric(request, number)
+    return found
