@@ -115,6 +115,18 @@ def serve(
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key.")] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            "--image",
+            metavar="IMAGE",
+            help="With --cluster: as for admc inject, with admc and iptables.",
+        ),
+    ] = None,
+    envoy_image: Annotated[
+        str | None,
+        typer.Option("--envoy-image", metavar="IMAGE", help="With --cluster: as for admc inject, with Envoy."),
+    ] = None,
     tls_ca: Annotated[
         Path | None,
         typer.Option(
@@ -196,7 +208,13 @@ def serve(
     if xds_address == ops_address and xds_address[1]:
         raise wrong_usage("ADM801", "`--xds` and `--ops` are the same address", hint="give each a port of its own")
     in_cluster = ClusterOptions(
-        cluster, namespace, kubeconfig, tls_ca, None if reached_at is None else _address("--reached-at", reached_at)
+        cluster,
+        namespace,
+        kubeconfig,
+        tls_ca,
+        None if reached_at is None else _address("--reached-at", reached_at),
+        image,
+        envoy_image,
     )
     check_cluster(
         in_cluster,

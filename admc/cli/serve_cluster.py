@@ -27,6 +27,8 @@ class ClusterOptions(NamedTuple):
     kubeconfig: Path | None
     authority: Path | None
     reached_at: tuple[str, int] | None
+    image: str | None
+    envoy_image: str | None
 
 
 def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
@@ -39,6 +41,8 @@ def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
             "--kubeconfig": options.kubeconfig,
             "--tls-ca": options.authority,
             "--reached-at": options.reached_at,
+            "--image": options.image,
+            "--envoy-image": options.envoy_image,
         }
         alone = [name for name, value in own.items() if value is not None]
         if alone:
@@ -63,7 +67,8 @@ def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
 
 def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: float | None) -> int:
     """Raises `CommandError`."""
-    from admc.cluster.app import Installation, serve
+    from admc.cli.inject import ENVOY_IMAGE, IMAGE
+    from admc.cluster.app import Installation, own_address, serve
 
     if listening.tls is None or options.authority is None:
         raise wrong_usage(
@@ -81,7 +86,9 @@ def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: flo
     namespace = options.namespace or _own_namespace()
     name = options.name or ""
     at = options.reached_at or (f"admc-{name}.{namespace}.svc", listening.xds[1])
-    return serve(Installation(name, namespace, at, text, options.kubeconfig, effort), listening)
+    images = options.image or IMAGE, options.envoy_image or ENVOY_IMAGE
+    installation = Installation(name, namespace, at, text, *images, own_address(), options.kubeconfig, effort)
+    return serve(installation, listening)
 
 
 def _own_namespace() -> str:

@@ -17,7 +17,7 @@ GATHER_SECONDS: Final = 0.05
 
 
 class ClusterAddresses:
-    """One document for the wanted program and for the one before it: each takes the names that it knows (`Mode.POD`)."""
+    """One document for the wanted program and for the one before it: each takes the names that it knows."""
 
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
         self._cluster = cluster

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from admc.cluster import decode
 from admc.cluster.addresses import Endpoints
 from admc.cluster.api.watched import Watched
+from admc.cluster.closing.policies import network_policy
 from admc.cluster.facts import FactState, seen
 from admc.cluster.fitting import Findings
 from admc.cluster.names import CONTROLLER, PROGRAMS
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from admc.cluster.api.requests import Api
+    from admc.cluster.closing.policies import NetworkPolicy
     from admc.cluster.program.plan_objects import Found
     from admc.cluster.program.spec import ProgramObject
     from admc.cluster.records import Key, Namespace, Pod, Service, Slice
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
 
+_POLICIES: Final = "/apis/networking.k8s.io/v1/networkpolicies"
 _SLICES: Final = "/apis/discovery.k8s.io/v1/endpointslices"
 
 
@@ -80,8 +83,8 @@ class Followed:
 class Cluster:
     """The watches of one installation. All calls belong on one event loop."""
 
-    def __init__(self, api: Api, controller: str, namespace: str) -> None:
-        """`controller`: the name of the installation; `namespace`: where its own objects are."""
+    def __init__(self, api: Api, controller: str, namespace: str, pod: Callable[[dict[str, Any]], Pod | None]) -> None:
+        """`controller`: the name of the installation; `namespace`: where its own objects are; `pod` decodes one."""
         self.api = api
         self.controller = controller
         self.namespace = namespace
@@ -89,14 +92,16 @@ class Cluster:
         """A pod, Service, EndpointSlice or Namespace differs in something that a followed program needs."""
         self.programs_changed = Signal()
         self._followed: list[Followed] = []
-        self.pod_gone: list[Callable[[Pod], None]] = []
-        """Called for each pod that is gone or over, or that other Services select."""
-        pods: Watched[Pod] = Watched(api, "/api/v1/pods", decode.pod, changed=self._pod)
+        self.pod_changed: Callable[[Pod | None, Pod | None, frozenset[str]], None] = lambda old, new, names: None
+        """Called with each change of a pod, and the services of followed programs that it concerns."""
+        self.selection_changed: Callable[[frozenset[str]], None] = lambda names: None
+        """Called with the services that may have other pods, or other labels."""
+        pods: Watched[Pod] = Watched(api, "/api/v1/pods", pod, changed=self._pod)
         services: Watched[Service] = Watched(api, "/api/v1/services", decode.service, changed=self._service)
-        slices: Watched[Slice] = Watched(api, _SLICES, decode.slice_, changed=self._slice)
+        slices: Watched[Slice] = Watched(api, _SLICES, decode.endpoint_slice, changed=self._slice)
         namespaces: Watched[Namespace] = Watched(api, "/api/v1/namespaces", decode.namespace, changed=self._namespace)
         programs: Watched[ProgramObject] = Watched(api, PROGRAMS, program_object, changed=self._program)
-        self.plan_changed: list[Callable[[Key, Found | None, Found | None], None]] = []
+        self.plan_changed: Callable[[Key, Found | None, Found | None], None] = lambda key, old, new: None
         plans: Watched[Found] = Watched(
             api,
             CONFIG_MAPS.format(namespace),
@@ -106,10 +111,17 @@ class Cluster:
         )
         self.pods, self.services, self.slices, self.namespaces = pods, services, slices, namespaces
         self.programs, self.plans = programs, plans
+        self.policy_changed: Callable[[Key, NetworkPolicy | None, NetworkPolicy | None], None] = _ignored
+        self.policies: Watched[NetworkPolicy] = Watched(api, _POLICIES, network_policy, changed=self._policy)
 
     @property
     def _watches(self) -> tuple[Watched[Any], ...]:
-        return self.pods, self.services, self.slices, self.namespaces, self.programs, self.plans
+        return self.pods, self.services, self.slices, self.namespaces, self.programs, self.plans, self.policies
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything has been listed once."""
+        return all(each.synced.is_set() for each in self._watches)
 
     @property
     def problem(self) -> str:
@@ -157,13 +169,11 @@ class Cluster:
     # ---- changes ----
 
     def _pod(self, key: Key, old: Pod | None, new: Pod | None) -> None:
-        self._update(lambda selection: selection.pod_changed(old, new))
-        if old is not None and (new is None or new.is_over or new.uid != old.uid or new.labels != old.labels):
-            for each in self.pod_gone:
-                each(old)
+        names = self._update(lambda selection: selection.pod_changed(old, new))
+        self.pod_changed(old, new, names)
 
     def _service(self, key: Key, old: Service | None, new: Service | None) -> None:
-        self._update(lambda selection: selection.service_changed(old, new))
+        self.selection_changed(self._update(lambda selection: selection.service_changed(old, new)))
 
     def _slice(self, key: Key, old: Slice | None, new: Slice | None) -> None:
         self._update(lambda selection: selection.slice_changed(old, new))
@@ -172,18 +182,26 @@ class Cluster:
         self._update(lambda selection: selection.namespace_changed(old, new))
         self.changed.send()  # which namespaces take part may differ
 
-    def _update(self, change: Callable[[Selection], frozenset[str]]) -> None:
-        touched = False
+    def _update(self, change: Callable[[Selection], frozenset[str]]) -> frozenset[str]:
+        """The services that it concerns."""
+        touched: frozenset[str] = frozenset()
         for each in self._followed:
             if names := change(each.selection):
                 each.update(names)
-                touched = True
+                touched |= names
         if touched:
             self.changed.send()
+        return touched
 
     def _program(self, key: Key, old: ProgramObject | None, new: ProgramObject | None) -> None:
         self.programs_changed.send()
 
     def _plan(self, key: Key, old: Found | None, new: Found | None) -> None:
-        for each in self.plan_changed:
-            each(key, old, new)
+        self.plan_changed(key, old, new)
+
+    def _policy(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
+        self.policy_changed(key, old, new)
+
+
+def _ignored(key: Key, old: object, new: object) -> None:
+    pass

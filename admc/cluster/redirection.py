@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.cluster.records import PodCaptures
 from admc.rollout.captures import captures
+from emitters.interception.pod import PodCaptures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -70,7 +70,7 @@ class PodRedirection:
     @property
     def lacking(self) -> dict[str, Lacking]:
         """By service: pods without redirection that the plans in force need."""
-        found = {name: self._of(name, names) for name, names in self._needed.items()}
+        found = {name: self._of(self._app, name, names) for name, names in self._needed.items()}
         return {name: each for name, each in found.items() if each.pods}
 
     @property
@@ -106,7 +106,9 @@ class PodRedirection:
         return False
 
     def missing(self, step: Step) -> tuple[str, ...]:
-        return tuple(name for name, names in sorted(step.needs_redirection.items()) if self._of(name, names).pods)
+        app = step.new.program.app
+        needed = sorted(step.needs_redirection.items())
+        return tuple(name for name, names in needed if self._of(app, name, names).pods)
 
-    def _of(self, service: str, names: Iterable[str]) -> Lacking:
-        return lacking(names, f"{self._app}/{service}", self._pods_of(service))
+    def _of(self, app: str, service: str, names: Iterable[str]) -> Lacking:
+        return lacking(names, f"{app}/{service}", self._pods_of(service))

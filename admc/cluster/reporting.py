@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.cluster.api.errors import ApiError
 from admc.cluster.program import choice, conditions
-from admc.cluster.program.conditions import Condition, Names, Progress
+from admc.cluster.program.conditions import Condition, Names, Progress, Verdict
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.spec import Mode
 from admc.cluster.program.status import Report
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from admc.cluster.audit import Audit
-    from admc.cluster.closing.closing import ClusterClosing
+    from admc.cluster.closing.policies import ClusterClosing
     from admc.cluster.follow import Cluster, Followed
-    from admc.cluster.program.conditions import Verdict
     from admc.cluster.program.plan_objects import PlanReference
     from admc.cluster.program.plan_store import PlanStore
     from admc.cluster.program.spec import ProgramObject
@@ -139,7 +138,7 @@ class Reporter:
             _errors(candidate.findings, compiled, fitting) or not self._is_in_force(candidate)
         ):
             what = "an earlier plan is in force" if has_plan else "no plan is in force"
-            found[Condition.PROGRAMMED] = conditions.not_programmed(what)
+            found[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
         else:
             progress = Progress(serving.rollout_text, lacking, Names.of(self._out_of_sync()), self._closing.findings)
             found[Condition.PROGRAMMED] = conditions.programmed(mode, progress)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from admc.cluster.program.content import Content
     from admc.cluster.program.reader import ProgramRead
     from admc.cluster.program.spec import ProgramObject
-    from dsl.program import Program
     from admc.serve.file_watch import Signature
+    from dsl.program import Program
 
 RETRY_SECONDS: Final = 2.0
 """Between attempts where a ConfigMap is missing, or the API server does not answer."""
@@ -66,8 +66,8 @@ class Wanted:
         """What the cluster asks for; the status is about it."""
         self.adopted: Adopted | None = None
         """The last one that can be served."""
-        self._resumed: Followed | None = None
-        """The stored program of an earlier server, until one is adopted."""
+        self._earlier: tuple[Followed, ...] = ()
+        """Of programs that were wanted before. The last of them may be in force, as long as the wanted one is not."""
         self.looked = asyncio.Event()
         """The cluster has been looked at once."""
         self._source: Source | None = None
@@ -96,15 +96,27 @@ class Wanted:
     def followed(self) -> tuple[Followed, ...]:
         """The programs that addresses are about."""
         found = [each.followed for each in (self.adopted, self.candidate) if each is not None]
-        return tuple(dict.fromkeys(each for each in (*found, self._resumed) if each is not None))
+        return tuple(dict.fromkeys(each for each in (*found, *self._earlier) if each is not None))
 
-    def resume(self, program: Program) -> None:
-        """A stored program is in force: its pods come and go, also while no other program can be served."""
-        if self.adopted is None and self._resumed is None:
-            spec = None if self.candidate is None else self.candidate.read.spec
-            names = {} if spec is None else {name: to for name, to in spec.services.items() if name in program.services}
-            self._resumed = self._cluster.follow(program, names, self._facts)
-            self._cluster.changed.send()
+    def about(self, program: Program) -> Followed:
+        """What the cluster says about the services of a program. One that is in force stays followed."""
+        for each in self.followed:
+            if _services(each.program) == _services(program):
+                return each
+        spec = None if self.candidate is None else self.candidate.read.spec
+        names = {} if spec is None else {name: to for name, to in spec.services.items() if name in program.services}
+        found = self._cluster.follow(program, names, self._facts)
+        self._earlier = (found, *self._earlier)
+        self._cluster.changed.send()
+        return found
+
+    def in_force(self, program: Program) -> None:
+        """The server serves it: what the ones before said is needed no longer."""
+        kept = self.about(program)
+        gone, self._earlier = self._earlier, tuple(each for each in self._earlier if each is kept)
+        for each in gone:
+            if each not in self.followed:
+                self._cluster.forget(each)
 
     @property
     def fitting(self) -> tuple[Diagnostic, ...]:
@@ -184,10 +196,8 @@ class Wanted:
         if any(item.severity is Severity.ERROR for item in self.fitting):
             return
         before, self.adopted = self.adopted, Adopted(candidate.object, content, followed)
-        resumed, self._resumed = self._resumed, None
-        for each in (resumed, None if before is None else before.followed):
-            if each is not None and each not in self.followed:
-                self._cluster.forget(each)
+        if before is not None and before.followed is not followed:
+            self._earlier = (before.followed, *self._earlier)
 
     def _renewed(self) -> float | None:
         """Hand out another source if something of it differs; returns when facts may differ by themselves."""
@@ -203,6 +213,11 @@ class Wanted:
 
     def source_of(self, content: Content, followed: Followed) -> Source:
         return Source(Path(content.main), Mode.POD, self._effort, files=content.files, facts=followed.facts_document())
+
+
+def _services(program: Program) -> dict[str, tuple[str, object]]:
+    """By what `Selection` finds pods, and judges their ports."""
+    return {name: (service.namespace, service.ports) for name, service in program.services.items()}
 
 
 def _is_same(candidate: Candidate, object_: ProgramObject) -> bool:
