@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.cluster.names import ADM_CONTAINER, RULES_CONTAINER
 from admc.inject.containers import containers
 from admc.inject.model import Installation, Wanted
+from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER
 from emitters.interception.pod import ArgumentsError, PodCaptures, parse_arguments
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from tests.bench.overhead.measure import REFERENCE, USUAL, Settings, layout, mea
 from tests.bench.overhead.predict import naive, predictor
 
 MINUTES = 18.0
-"""For the profile, where none is given. An interval takes five turns, and a turn of all components takes 3.5 minutes: in
-15 minutes the protocols that come last had four, and so no interval."""
+"""For the profile, where none is given. An interval takes five turns, and a turn of all components takes 3.5 minutes:
+in 15 minutes the protocols that come last had four, and so no interval."""
 SLOWER = 0.7
 QUANTITIES = {"cpu": "CPU of a request", "latency": "added median latency"}
 
