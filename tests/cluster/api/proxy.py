@@ -25,10 +25,6 @@ class Proxy:
         self.refuses = False
         self.port = 0
 
-    @property
-    def connections(self) -> int:
-        return len(self._open) // 2
-
     def silence(self) -> None:
         """Connections stay, and nothing passes any more; new ones work."""
         self._silent |= self._open

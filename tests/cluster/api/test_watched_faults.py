@@ -204,6 +204,14 @@ async def test_an_object_that_is_rejected_is_left_out_and_reported_once(
     ]
 
 
+async def test_a_rejected_object_that_is_deleted_is_forgotten(tmp_path: Path) -> None:
+    bad = {"metadata": {"name": "bad", "namespace": "a", "resourceVersion": "8"}}
+    server = _Server([_list(bad)], [_event("DELETED", bad), _event("ADDED", _map("a", "1", 9)), "hang"])
+    async with api_of(server.answer, tmp_path) as api, recorded(api, PATH) as recorder:
+        await recorder.until(lambda: "a" in recorder.items)
+        assert not recorder.watched.rejected
+
+
 async def test_what_decode_leaves_out_comes_and_goes(tmp_path: Path) -> None:
     server = _Server(
         [_list(_map("a", "hidden"), _map("b", "1"))],
