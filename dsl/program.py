@@ -58,6 +58,14 @@ class Port(NamedTuple):
     name: str | None = None
 
 
+class Mark(StrEnum):
+    """A word of the language by which a service can be relied on less."""
+
+    NO_ADM = "no adm"
+    UNTRUSTED = "untrusted"
+    HOST_NETWORK = "host_network"
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """A workload of the application. `hosts_adm` is False for `no adm` (rule R8)."""
@@ -74,6 +82,16 @@ class Service:
     host_network: bool = False
     note: Span | None = None
     """The place of `no adm`, `untrusted` or `host_network`, if one is written: a conflict points at it."""
+    observed: Mapping[Mark, str] | None = None
+    """The marks that the program does not have, and a cluster shows; each with the reason."""
+
+    def place(self, mark: Mark) -> Span:
+        """The line of a mark: where it is written, or the declaration if the cluster shows it."""
+        return self.span if self.note is None or mark in (self.observed or ()) else self.note
+
+    def shown(self, mark: Mark) -> str | None:
+        """Why the cluster shows a mark; None if the program has it."""
+        return (self.observed or {}).get(mark)
 
 
 @dataclass(frozen=True, slots=True)

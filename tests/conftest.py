@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tests.cluster.api_server import ApiServer
+    from tests.cluster.node.cluster import Node
 
 
-_CLUSTER = {"cluster_api", "new_cluster_api"}
+_CLUSTER = {"cluster_api", "new_cluster_api", "cluster_node"}
 """Fixtures that start programs of a cluster."""
 
 
@@ -69,6 +70,19 @@ def new_cluster_api() -> Iterator[Callable[..., ApiServer]]:
                 pytest.skip(str(error))
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def cluster_node() -> Iterator[Node]:
+    """A cluster of one node for all tests of this process; a test uses namespaces of its own."""
+    from tests.cluster.node.cluster import cluster
+    from tests.cluster.tools import MissingError
+
+    try:
+        with cluster() as node:
+            yield node
+    except MissingError as error:
+        pytest.skip(str(error))
 
 
 @pytest.hookimpl(tryfirst=True)

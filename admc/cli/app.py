@@ -19,9 +19,11 @@ from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
 from admc.cli.import_ import app as import_
+from admc.cli.inject import inject
 from admc.cli.output import write_out
 from admc.cli.overhead import overhead
 from admc.cli.parser import Command, Group, usage_error
+from admc.cli.plan import plan
 from admc.cli.profile import app as profile
 from admc.cli.report import report
 from admc.cli.rollout import rollout
@@ -57,8 +59,10 @@ app.command("report", cls=Command)(report)
 app.command("test", cls=Command)(run_tests)
 app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)
+app.command("inject", cls=Command)(inject)
 app.command("status", cls=Command)(status)
 app.command("rollout", cls=Command)(rollout)
+app.command("plan", cls=Command)(plan)
 app.add_typer(profile, name=PROFILE)
 app.add_typer(import_, name=IMPORT)
 app.add_typer(comment, name=COMMENT)

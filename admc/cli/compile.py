@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admc.cli.options import AdmMode, EffortOption, FormatOption, IncludeOption, ProgramArgument, WarningsOption
+from admc.cli.options import (
+    AdmMode,
+    EffortOption,
+    FactsOption,
+    FormatOption,
+    IncludeOption,
+    ProgramArgument,
+    WarningsOption,
+)
 from admc.cli.xds_options import XdsOptions, server_of
 from admc.exits import Exit, wrong_usage
 from admc.plan.beside import default_plan_path
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
 def compile_(
     program: ProgramArgument,
     include: IncludeOption = None,
+    facts: FactsOption = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -116,8 +125,10 @@ def compile_(
         _check_alone(json=json, emit=emit, previous=previous)
         from admc.cli.compile_check import Checked, check_plan
 
-        return check_plan(Checked(program, output, include, effort, require_optimal, warnings_as_errors), format_)
+        checked = Checked(program, output, include, facts, effort, require_optimal, warnings_as_errors)
+        return check_plan(checked, format_)
     from admc.cli.output import Progress
+    from admc.compile.facts import read_facts
     from admc.compile.pipeline import compile_program, folder_of, input_files, refuse_warnings
     from admc.compile.proof import earlier_plan
     from admc.compile.proof import require_optimal as prove
@@ -129,6 +140,7 @@ def compile_(
         compiled = compile_program(
             program,
             include=include,
+            facts=None if facts is None else read_facts(facts),
             previous=earlier_plan(earlier, must_be_optimal=require_optimal),
             effort=effort,
             progress=progress,
@@ -137,7 +149,7 @@ def compile_(
         if require_optimal:
             prove(compiled, folder_of(program))
         files = None if emit is None else _configuration(compiled, folder_of(program), endpoints, mode, server)
-        inputs = input_files(program, compiled.program)
+        inputs = (*input_files(program, compiled.program), *(() if facts is None else (facts,)))
         if warnings_as_errors:
             kept = () if emit is None or files is None else _kept(emit, files, inputs, force=force)
             refuse_warnings([*_other_app(earlier, compiled), *kept], folder_of(program))

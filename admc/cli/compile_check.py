@@ -23,6 +23,7 @@ class Checked(NamedTuple):
     program: Path
     output: Path | None
     include: Sequence[Path] | None
+    facts: Path | None
     effort: float | None
     require_optimal: bool
     warnings_as_errors: bool
@@ -39,6 +40,7 @@ class _Found(NamedTuple):
 
 def check_plan(checked: Checked, format_: Format) -> int:
     """Raises `CommandError`: exit 1 with `ADM815` if the plan is stale, otherwise as a compile."""
+    from admc.compile.facts import read_facts
     from admc.compile.pipeline import compile_program, folder_of
     from admc.compile.proof import earlier_plan, require_optimal
     from admc.plan.beside import default_plan_path
@@ -51,6 +53,7 @@ def check_plan(checked: Checked, format_: Format) -> int:
         compiled = compile_program(
             checked.program,
             include=checked.include,
+            facts=None if checked.facts is None else read_facts(checked.facts),
             previous=earlier_plan(found.plan, must_be_optimal=checked.require_optimal),
             effort=checked.effort,
             progress=progress,
@@ -96,6 +99,7 @@ def _stale(checked: Checked, target: Path, found: _Found, anew: Plan) -> Command
 
     command = ["admc", "compile", str(checked.program)]
     command += [word for path in checked.include or () for word in ("--include", str(path))]
+    command += [] if checked.facts is None else ["--facts", str(checked.facts)]
     if found.plan is not None:
         command += ["--previous", str(target)]
     command += [] if checked.output is None else ["-o", str(target)]

@@ -52,6 +52,14 @@ IncludeOption = Annotated[
         help="A folder, besides the program's own, from which the program may use files; repeatable.",
     ),
 ]
+FactsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--facts",
+        metavar="FILE",
+        help="What a cluster shows of the services: one more input of the plan, as for a server that follows it.",
+    ),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="The format of the report.")]
 
 OPS: Final = "127.0.0.1:18001"

@@ -156,11 +156,11 @@ def serve(
     from admc.serve.auth import handshakes
 
     with handshakes.grpc_tracing(tls=access.tls_cert is not None):
-        from admc.serve.active_config import Options
         from admc.serve.app import ListenOptions
         from admc.serve.app import serve as serve_
         from admc.serve.auth import identity
         from admc.serve.build.source import Source
+        from admc.serve.files.environment import FileEnvironment
         from admc.serve.files.state_dir import open_state_dir
         from admc.serve.observe.events import LogFormat
         from emitters.envoy import Mode
@@ -172,7 +172,7 @@ def serve(
     state_dir = None if state is None else open_state_dir(state)
     try:
         return serve_(
-            Options(source, endpoints, settings, state_dir),
+            FileEnvironment(source, endpoints, settings, state_dir),
             ListenOptions(xds_address, ops_address, _tls(access), form),
         )
     finally:

@@ -77,11 +77,11 @@ def no_admc(server: str, cause: str) -> CommandError:
     )
 
 
-def fetched(server: str) -> bytes:
-    """The body of the status document. Raises `CommandError`."""
+def fetched(server: str, document: str = "/status.json") -> bytes:
+    """The body of a document of the server. Raises `CommandError`."""
     import http.client
 
-    talk, path = connection(server)
+    talk, path = connection(server, document)
     try:
         talk.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
         response = talk.getresponse()

@@ -48,6 +48,8 @@ class Pod:
     """Its rules container has ended with exit code 0."""
     waits: bool
     """It has the init container that waits until its address is known."""
+    created: str = ""
+    """`metadata.creationTimestamp`."""
 
 
 class ServicePort(NamedTuple):

@@ -4,6 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+INJECTION: Mapping[str, tuple[str, ...]] = {
+    "ADM920": (
+        "a pod template is not as Kubernetes has it",
+        "`admc inject` found a value of another type where a pod template has its containers, volumes, ports or "
+        "security contexts. The API server would refuse it, too. `kubectl apply --dry-run=server -f FILE` says more.",
+    ),
+    "ADM921": (
+        "a container or volume of the user has a name of admc's",
+        "admc gives its containers the names `admc-rules`, `admc-proxy` and `admc-wait`, and its volumes `admc-config` "
+        "and `admc-token`. It replaces those that it wrote, and no others. Give yours another name; if an earlier "
+        "`admc inject` wrote it and it was edited since, remove it.",
+    ),
+    "ADM922": (
+        "the pod can host no ADM",
+        "A pod on its node's network shares its packet filter with the whole node, and a pod on Windows has none that "
+        "admc knows. Declare the service `host_network` or `no adm` in the program and compile again: policies then "
+        "go to the other side of its calls.",
+    ),
+    "ADM923": (
+        "a probe asks a port whose connections are redirected",
+        "The kubelet sends a probe or a hook to the pod's address from the node. If the port has policies at ingress, "
+        "the probe would meet them, as a caller that they do not know. Let it ask another port, or make it an `exec` "
+        "probe, which runs in the container: connections on loopback pass no ADM.",
+    ),
+    "ADM924": (
+        "a container runs as the ADM's user",
+        "The packet filter of a pod tells by the user id what the ADM opens, and lets it pass. Another container with "
+        "that id would go round every policy of its service. Give it another `runAsUser`.",
+    ),
+    "ADM925": (
+        "a container listens at a port of the ADM",
+        "All containers of a pod share its ports. The ADM needs four of them: 15000 on loopback shows its state, 15001 "
+        "and 15006 take redirected connections, and 15021 answers its startup probe.",
+    ),
+    "ADM926": (
+        "a pod template is of two services",
+        "The Services in the given manifests, or else the labels in the program, select the pods of this template for "
+        "two services of the program. Each would have an ADM of its own in every pod, and the rules of one would "
+        "replace those of the other. Give each service pods of its own, or declare one service with the ports of both.",
+        "service web { http 80 -> 8080 }\nservice admin { http 90 -> 9090 }",
+        "service web { http main 80 -> 8080  http admin 90 -> 9090 }",
+    ),
+    "ADM927": (
+        "manifests that cannot be read",
+        "`admc inject` reads YAML and JSON of at most 32 MB and 2,000,000 values, with aliases written out, and 60 "
+        "levels. A key that is there twice is an error: readers differ in which of the two values they take, so what "
+        "is checked could differ from what is applied.",
+    ),
+    "ADM928": (
+        "an injected pod has something that its ADM does not hold against",
+        "A warning: the manifests were written. Another mesh redirects the connections of the pod as well, a container "
+        "loses a capability that it asked for, a pod may not find the server, or a document lost its comments because "
+        "it is in a style that admc does not edit in place. The message says which, and what to do.",
+    ),
+    "ADM929": (
+        "it is not known which server the pods belong to",
+        "Pods need the name of the installation (`--cluster NAME`) for their token and their ConfigMap, and the "
+        "address of its xDS server (`--xds HOST:PORT`). A server that follows a cluster says both, so `--server URL` "
+        "needs neither of them.",
+        "admc inject --plan policies.plan.json -f app.yaml",
+        "admc inject --plan policies.plan.json --cluster shop -f app.yaml",
+    ),
+}
+
 PODS: Mapping[str, tuple[str, ...]] = {
     "ADM960": (
         "arguments that a program of a pod does not take",
@@ -32,6 +96,68 @@ PODS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "ADM930": (
+        "the spec of a `Program` is not as it should be",
+        "A `Program` names its installation in `spec.controller`, and has its files in `spec.files`, or names "
+        "ConfigMaps in `spec.configMaps`: one of the two. The message names the field. The API server refuses most of "
+        "this when the object is applied; what it cannot check, the server of the installation finds.",
+    ),
+    "ADM931": (
+        "a ConfigMap does not have the content that the `Program` names",
+        "`spec.configMaps` names each file of a program with the SHA-256 of its content, so that a program changes "
+        "whole or not at all. For a file that is packed with gzip, it is the digest of the unpacked content. While "
+        "one of them differs, the last good plan stays in force. Apply the right content, or the right digest: "
+        "`sha256sum FILE`.",
+    ),
+    "ADM932": (
+        "a ConfigMap of a `Program` is not there",
+        "The ConfigMaps of `spec.configMaps` are in the namespace of the installation. The server looks for one that "
+        "is missing every few seconds, and goes on once it is there. Until then the last good plan stays in force.",
+    ),
+    "ADM933": (
+        "a program is too large, or its file cannot be unpacked",
+        "Files in `binaryData` of a ConfigMap are packed with gzip. They are unpacked up to a bound, so that a small "
+        "file cannot fill the memory of the server. A program has at most 64 MB in all.",
+    ),
+    "ADM934": (
+        "another `Program` is served",
+        "An installation serves one `Program`: of those that name it in `spec.controller`, the oldest. Remove one of "
+        "them, or let it name another installation.",
+    ),
+    "ADM935": (
+        "the API server does not show what a command reads",
+        "Commands about a cluster read its objects with the permissions of the account in the kubeconfig. The cause is "
+        "what the API server says. Reading a plan needs the verb `get` on the `Program` and on ConfigMaps in the "
+        "namespace of the server.",
+    ),
+    "ADM936": (
+        "two installations claim one service",
+        "A service has policies of one installation: of the `Program` that is older. Its namespace takes part in the "
+        "installation that the label `admc.dev/controller` of the namespace names. Leave the service out of one of "
+        "the programs, or wait until the older one has given it up.",
+    ),
+    "ADM937": (
+        "another NetworkPolicy admits more to a closed destination",
+        "A policy for every caller is enforced at the senders, so the destination is closed to all other callers by a "
+        "NetworkPolicy. NetworkPolicies add up: another one that selects the same pods may admit more. A policy "
+        "counts as such unless it is certain that it admits no more: its pods are others (as by `app NotIn [db]`), or "
+        "its rules are about other ports, or about senders that the program declares. Narrow it, or pin the policies "
+        "of the destination at ingress.",
+    ),
+    "ADM938": (
+        "the plan in the cluster cannot be used",
+        "`admc plan NAME` reads the plan from ConfigMaps and compares their digests. One was changed or removed by "
+        "hand, or the plan is being replaced at this moment. The server writes it again within seconds: try again, "
+        "and look at the condition `Accepted` of the `Program` if it stays like this.",
+    ),
+    "ADM939": (
+        "there is no plan of such a `Program` in the cluster",
+        "`admc plan NAME` reads the `Program` of that name, and the ConfigMaps that its status names. A `Program` has "
+        "no plan before a server of its installation has compiled it: its condition `Accepted` says why.",
+    ),
+}
+
 API: Mapping[str, tuple[str, ...]] = {
     "ADM946": (
         "no API server can be reached with this configuration",
@@ -41,4 +167,53 @@ API: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**API, **PODS}
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "ADM940": (
+        "the addresses of a service are not known in the cluster",
+        "A service of the program is the Kubernetes Service of its name in its `namespace` (`mongo_rate` is "
+        "`mongo-rate`), or the one that `spec.services` of the Program object names. Here that Service is absent, it "
+        "is a name outside of the cluster (`ExternalName`), or it has a pod on the host's network before a plan takes "
+        "that into account. Until that changes, ADMs refuse the connections that may be those of the service and that "
+        "would pass without their policies.",
+    ),
+    "ADM941": (
+        "the selector of a Service is not what the program says",
+        "Without a selector, EndpointSlices say where a service is, and nothing says which pods are its own: no proxy "
+        "is identified as its ADM. With another selector than the `labels` of the program, the selector counts: "
+        "NetworkPolicies select the pods of the service by it.",
+    ),
+    "ADM942": (
+        "two services have one pod",
+        "A pod has one ADM, which enforces the policies of one service; those of the other would be enforced nowhere. "
+        "So neither is served until the pods are apart. Two Services over one Deployment are one service with the "
+        "ports of both.",
+        "service api { http 8080 }\nservice admin { http 9090 }",
+        "service api { http web 8080  http admin 9090 }",
+    ),
+    "ADM943": (
+        "the ports of a service are others in the cluster",
+        "An ADM takes the connections to the ports that the program names: its `number` at the address of the "
+        "Service, its target in the pods. A Service that leads to another target, also in one of its pods where the "
+        "target is a name, would lead round the policies.",
+        "",
+        "service rate { http 80 -> 8080 }",
+    ),
+    "ADM944": (
+        "a namespace takes no part",
+        "An installation of admc reads and writes in the namespaces that carry the label `admc.dev/controller` with "
+        "its name. A program that names another one is not served; if a namespace loses its label, the last good plan "
+        "stays.",
+        "",
+        "kubectl label namespace shop admc.dev/controller=main",
+    ),
+    "ADM945": (
+        "the facts of the cluster cannot be used",
+        "A plan may rest on facts that a cluster shows and the program does not say: which services share the host's "
+        "network, can host no ADM, or cannot be trusted. The document with them is an input of the plan "
+        "(`cluster-facts.json`). The message says what is wrong with it, or that the plan was made without it.",
+        "",
+        "admc compile policies.adm --facts cluster-facts.json",
+    ),
+}
+
+CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **API, **FACTS, **PODS}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -56,11 +56,16 @@ def folder_of(path: Path) -> str:
 
 
 def load_program(
-    path: Path, read: Callable[[str], bytes] | None = None, *, include: Sequence[Path] | None = None
+    path: Path,
+    read: Callable[[str], bytes] | None = None,
+    *,
+    include: Sequence[Path] | None = None,
+    names: Collection[str] | None = None,
 ) -> Program:
     """The program at `path`, or of standard input for `-`. Raises `CommandError` (exit 1) with all findings.
 
-    `include`: folders, besides its own, from which it may use files.
+    `include`: folders, besides its own, from which it may use files. `names`: the files that `read` has, if they are
+    not on disk.
     """
     import dsl
 
@@ -77,7 +82,7 @@ def load_program(
     try:
         program = dsl.load(path, read, tuple(include or ()))
     except ProgramError as error:
-        found = [_as_typed(item, path) for item in error.diagnostics]
+        found = [_as_typed(item, path, names) for item in error.diagnostics]
         raise CommandError(Exit.INPUT, found, folder_of(path)) from error
     if program.profile is not None:
         from admc.overhead.profiles.source import profile_of
@@ -95,10 +100,15 @@ def _with_standard_input(include: Sequence[Path]) -> Callable[[str], bytes]:
     return lambda path: content if path == STANDARD_INPUT_NAME else others(path)
 
 
-def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
+def _as_typed(item: Diagnostic, path: Path, names: Collection[str] | None) -> Diagnostic:
     """A finding without a place names the program as its folder knows it; a person knows it as it was typed."""
     if item.span is not None or path == Path(STANDARD_INPUT_NAME):
         return item
+    if names is not None:
+        from dsl.diagnostics.diagnostic import did_you_mean
+
+        missing = path.name not in names
+        return replace(item, hint=item.hint or did_you_mean(path.name, sorted(names))) if missing else item
     hint = item.hint if os.path.lexists(path) else item.hint or program_meant(path)
     return replace(item, message=item.message.replace(f"`{path.name}`", f"`{path}`", 1), hint=hint)
 
@@ -203,6 +213,7 @@ def compile_program(
     path: Path,
     *,
     include: Sequence[Path] | None = None,
+    facts: bytes | None = None,
     previous: Plan | None = None,
     effort: float | None = None,
     progress: Progress | None = None,
@@ -210,13 +221,18 @@ def compile_program(
 ) -> Compiled:
     """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
 
-    Among equally good plans, the one nearest to `previous` is taken, and it has no other trace of that; `effort` is the
-    solver's deterministic time; `progress` receives the name of each stage as it begins. Raises `CommandError`.
+    `facts` is the document of what a cluster shows. Among equally good plans, the one nearest to `previous` is taken,
+    and it has no other trace of that; `effort` is the solver's deterministic time; `progress` receives the name of each
+    stage as it begins. Raises `CommandError`.
     """
     report_stage = progress or _silent
     started = time.perf_counter()
     report_stage("reading")
     program = load_program(path, include=include)
+    if facts is not None:
+        from admc.compile.facts import with_facts
+
+        program = with_facts(program, facts)
     if warnings_as_errors:
         refuse_warnings(program.warnings, folder_of(path))
     read = time.perf_counter()
@@ -285,5 +301,8 @@ def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic
 
 
 def input_files(path: Path, program: Program) -> tuple[Path, ...]:
-    """The paths of the program's files from the working directory."""
-    return (path, *(path.parent / item.path for item in program.inputs if item.path != STANDARD_INPUT_NAME))
+    """The paths of the program's files from the working directory. The facts of a cluster are no such file."""
+    from admc.compile.facts import FACTS
+
+    elsewhere = (STANDARD_INPUT_NAME, FACTS)
+    return (path, *(path.parent / item.path for item in program.inputs if item.path not in elsewhere))

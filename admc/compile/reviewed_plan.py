@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from admc.compile.facts import FACTS
 from admc.compile.pipeline import costs_of, expressible, folder_of
 from admc.exits import CommandError, wrong_usage
 from admc.plan.agreement import disagreement
@@ -69,6 +70,12 @@ def _same_files(path: Path, plan: Plan, program: Program) -> None:
     wanted = {item.path: item.sha256 for item in plan.inputs}
     found = {item.path: item.sha256 for item in program.inputs}
     others = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    if others == [FACTS]:
+        made, given = (("with " if FACTS in each else "without ") for each in (wanted, found))
+        cause = f"it was made {made}facts of a cluster (`{FACTS}`), and is used {given}them"
+        if FACTS in wanted and FACTS in found:
+            cause = f"it was made with other facts of a cluster (`{FACTS}`) than those at present"
+        raise unfit(path, cause, "compile again, with the facts of the cluster in `--facts FILE`")
     if others:
         names = ", ".join(f"`{name}`" for name in others[:SHOWN])
         raise unfit(

@@ -13,7 +13,7 @@ from admc.explain.explanation import Explanation, Point, Section, section
 from admc.explain.order import order_points
 from admc.plan.build import SIDES, Share, hosts, shares_by_service
 from admc.plan.reasons import adm_reasons, quoted_list, sentence
-from dsl.program import Policy, Program, Service, Side
+from dsl.program import Mark, Policy, Program, Service, Side
 from solver.placement import ConflictPart, Decision, Placement, PlacementError
 
 SHOWN = 40
@@ -173,8 +173,11 @@ def _enforced_by_others(program: Program, placement: Placement, name: str, cost:
 
 
 def _cannot_host(service: Service) -> Point:
+    mark = Mark.HOST_NETWORK if service.host_network else Mark.NO_ADM
     why = "it is on the host's network" if service.host_network else "it is marked `no adm`"
-    return Point(f"no: {why}", (service.note or service.span,))
+    if (shown := service.shown(mark)) is not None:
+        why = f"in the cluster it cannot ({shown})"
+    return Point(f"no: {why}", (service.place(mark),))
 
 
 def _removal(program: Program, placement: Placement, name: str, solve: Solve) -> list[Point]:

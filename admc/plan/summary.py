@@ -6,6 +6,7 @@ comes from the program, because only the program has the order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,16 +45,29 @@ class Summary:
 
 
 def summarize(program: Program, plan: Plan) -> Summary:
+    replicas = [service.replicas for service in program.services.values()]
+    return _summary(plan, replicas, limit_sentences(program.policies))
+
+
+def summary_of(plan: Plan) -> Summary:
+    """Without the program: limits of timeouts are left out."""
+    if plan.services is not None:
+        return _summary(plan, [service.replicas for service in plan.services], ())
+    named = {adm.service for adm in plan.adms} | {item.destination for item in plan.enforcements}
+    return _summary(plan, [1 for _ in named], ())
+
+
+def _summary(plan: Plan, replicas: Sequence[int], limits: tuple[str, ...]) -> Summary:
     return Summary(
         app=plan.app,
-        services=len(program.services),
-        instances=sum(service.replicas for service in program.services.values()),
+        services=len(replicas),
+        instances=sum(replicas),
         sidecars=sum(adm.replicas for adm in plan.adms),
         policies=len(plan.policies),
         proof=_proof(plan),
         rows=tuple(_row(adm) for adm in plan.adms),
         plan=plan,
-        limits=limit_sentences(program.policies),
+        limits=limits,
     )
 
 

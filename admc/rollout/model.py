@@ -96,6 +96,9 @@ class Step:
     """In `prepare`: destinations that a NetworkPolicy has to close before `senders`."""
     opens: tuple[str, ...] = ()
     """In `release`: destinations that need no NetworkPolicy once the new plan is published."""
+    relies_on: tuple[str, ...] = ()
+    """Destinations that have to be closed before receivers enforce less: in `prepare` and `senders` those that the new
+    plan closes, in `receivers` and `release`, for the way back, those that the old one closes."""
     reasons: tuple[str, ...] = ()
     """For people: what moves, and what cannot be kept single."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)

@@ -9,6 +9,8 @@ the server is killed. The rules:
   be closed, and redirection loaded. No time that passes replaces any of these.
 - Back is the same list backwards, at once. After the goal was published it waits once, at `release`, for connections
   that were made at the goal.
+- Before receivers enforce less, the destinations have to be closed that the plan closes to which the move goes: between
+  `prepare` and `receivers`, and on the way back between `release` and `senders`.
 - A newer plan turns a move where a proxy refuses the step, or at `prepare` if safe steps lead to it from the move's
   base; else it waits for the end of the move.
 - At rest a plan is published at once if it moves no destination against a plan that a proxy of that destination may
@@ -83,6 +85,8 @@ class Observation(NamedTuple):
     """Service -> names of the chains in what is published."""
     has_steps: Callable[[str, str], bool] = lambda old, new: True
     """Whether safe steps lead from one plan to another, or none are needed."""
+    unclosed: tuple[str, ...] = ()
+    """The destinations that the step relies on (`Step.relies_on`) and that are not known to be closed."""
 
     @property
     def concerned(self) -> tuple[Client, ...]:
@@ -106,6 +110,11 @@ def lacking(state: RolloutState, seen: Observation) -> tuple[Client, ...]:
     """The proxies without which a move does not go on. The way back does not need a proxy that has just started and
     refuses the step: what it has is of this step alone."""
     return tuple(each for each in seen.concerned if not (each.has_now or (state.back and each.fresh)))
+
+
+def unclosed(state: RolloutState, seen: Observation) -> tuple[str, ...]:
+    """The destinations that have to be closed before a move goes on: those of the plan to which it goes."""
+    return seen.unclosed if state.back == (state.now.step in STEPS[2:]) else ()
 
 
 def blocking(state: RolloutState, seen: Observation, plan: str) -> frozenset[str]:
@@ -219,7 +228,7 @@ def _move(state: RolloutState, seen: Observation) -> RolloutState:
     # Chains change where a move begins and where it ends. Connections that are older lack filters of one plan.
     if (last if state.back else first) and any(each.older for each in seen.concerned):
         return state
-    if first and not state.back and seen.missing:
+    if (first and not state.back and seen.missing) or unclosed(state, seen):
         return state
     return _publish(state, seen, state.now.neighbour(back=state.back))
 
@@ -233,13 +242,15 @@ def _is_left(state: RolloutState, seen: Observation) -> bool:
 
 
 def _turn(state: RolloutState, seen: Observation, *, back: bool) -> RolloutState:
-    """Go the other way. If proxies have `now` or the label on that side of it, that label is published at once. Forward
-    from `prepare` it is only if a proxy refuses `prepare`: else the wait there begins again."""
+    """Go the other way. If proxies have `now` or the label on that side of it, that label is published at once, unless
+    it needs destinations to be closed. Forward from `prepare` it is only if a proxy refuses `prepare`: else the wait
+    there begins again."""
     state = replace(state, back=back)
     beside = state.now.neighbour(back=back)
     others = (each for each in state.may_have if each.label.move == state.now.move and each.label != state.now)
     between = all(each.label == beside or not each.services & (seen.involved or each.services) for each in others)
-    waits = not back and state.now.step is STEPS[0] and not seen.refusing
+    first = not back and state.now.step is STEPS[0]
+    waits = not seen.refusing if first else bool(unclosed(state, seen))
     return _publish(state, seen, beside) if between and not waits else state
 
 

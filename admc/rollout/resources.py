@@ -39,7 +39,7 @@ class Emitted:
             placed: Placed, only: Collection[str], held: Mapping[str, tuple[Hop, ...]] | None = None
         ) -> dict[str, AdmResources]:
             checked = held is not None  # as what each plan has by itself
-            waiting = mode is Mode.REDIRECT
+            waiting = mode.redirected
             made = emit(
                 *placed, addresses, mode, waiting=waiting, only=only, enforced=held, by_chain=True, checked=checked
             )

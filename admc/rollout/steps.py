@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from admc.rollout.captures import captures_of
 from admc.rollout.diff import Diff, version
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from admc.rollout.enforcement import HopKey
+
+
+BEFORE: Final = (StepName.PREPARE, StepName.SENDERS)
+"""The steps before receivers enforce the new plan."""
 
 
 def steps(old: Placed, new: Placed, key: bytes) -> Mapping[StepName, Step]:
@@ -75,6 +79,7 @@ class _Steps:
             needs_redirection=captures_of(coming) if prepares else {},
             closes=tuple(sorted(closes - closed)) if prepares else (),
             opens=tuple(sorted(closed - closes)) if releases else (),
+            relies_on=tuple(sorted(closes - closed if name in BEFORE else closed - closes)),
             reasons=reasons(diff, self._late) if prepares else (),
             secrets=frozenset(self._secrets.values()),
         )

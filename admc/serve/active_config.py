@@ -17,24 +17,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, Exit
 from admc.serve import file_descriptors
-from admc.serve.auth import identity
-from admc.serve.files.redirection import Redirection
 from admc.serve.rollout.controller import Rollout
 from admc.serve.rollout.plans import Planned
-from emitters.envoy import Mode
 from xds_server.limits.limits import Limits
 from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
 from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Collection, Iterable
 
-    from admc.serve.auth.identity import Identities, Settings
     from admc.serve.build.snapshots import SnapshotSet
-    from admc.serve.build.source import Source, State
-    from admc.serve.files.state_dir import StateDir
+    from admc.serve.build.source import State
+    from admc.serve.environment import Environment, Identifier
     from admc.serve.observe.problems import Problems
     from admc.serve.storage.position import Position, Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
@@ -43,16 +38,6 @@ if TYPE_CHECKING:
     from xds_server.transport.client import Caller
 
 LOG: Final = logging.getLogger("admc.serve")
-
-
-class Options(NamedTuple):
-    """The options of `admc serve`."""
-
-    source: Source
-    endpoints: Path | None
-    settings: Settings
-    state_dir: StateDir | None = None
-    """The folder of `--state`."""
 
 
 class StateUpdate(NamedTuple):
@@ -72,11 +57,11 @@ class StateUpdate(NamedTuple):
 
 
 class StateNotSavedError(Exception):
-    """The state directory is not writable now. A state that is not stored is not published either: a restarted server
-    would not know it."""
+    """The state cannot be stored now. A state that is not stored is not published either: a restarted server would not
+    know it."""
 
-    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        hint = "the active state stays; the server tries again until it can write to the folder"
+    def __init__(self, diagnostics: Iterable[Diagnostic], storage: str) -> None:
+        hint = f"the active state stays; the server tries again until it can write to {storage}"
         self.diagnostics = tuple(replace(item, hint=hint) for item in diagnostics)
         super().__init__("; ".join(item.message for item in self.diagnostics))
 
@@ -84,19 +69,24 @@ class StateNotSavedError(Exception):
 class ActiveConfig:
     """The state that is served, and the xDS server that serves it."""
 
-    def __init__(self, options: Options, problems: Problems) -> None:
-        self.options = options
+    def __init__(self, environment: Environment, problems: Problems) -> None:
+        self.environment = environment
         self.problems = problems
         self.store = SnapshotCache()
         limits = Limits(connections=file_descriptors.connections(Limits().connections))
         self.server = XdsServer(self.store, self.identify, limits)
-        folder = None if options.state_dir is None else options.state_dir.folder
-        redirection = Redirection(folder, explicit=options.source.mode is Mode.EXPLICIT)
-        self.rollout = Rollout(self.server, self._save_position, redirection, self._step_failed)
+        self.rollout = Rollout(
+            self.server,
+            self._save_position,
+            environment.redirection,
+            self._step_failed,
+            closing=environment.closing,
+            may_publish=environment.may_publish,
+        )
         self.state: State | None = None
         self.recipe: Recipe | None = None
         """The inputs from which the state can be built again."""
-        self.identities: Identities | None = None
+        self.identities: Identifier | None = None
         self.startup_hold = False
         """The stored state of an earlier server is not served before the first compile. It may be slightly older than
         what proxies have, and proxies keep their configuration while they wait."""
@@ -106,6 +96,10 @@ class ActiveConfig:
     def ready(self) -> bool:
         """Whether there is something to serve."""
         return bool(self.store.groups) and not self.startup_hold
+
+    @property
+    def rollout_text(self) -> str:
+        return self.rollout.text
 
     def identify(self, caller: Caller) -> Admission:
         """The service of a client. Raises `DeniedError`. Before there is a program it is a name without a snapshot: the
@@ -142,10 +136,14 @@ class ActiveConfig:
             self.problems.clear("identities")
             return True
 
-    async def _identities(self, program: Program, *, ignore_unknown: bool = False) -> Identities:
-        return await asyncio.to_thread(identity.load, self.options.settings, program, ignore_unknown=ignore_unknown)
+    def recheck(self, services: Collection[str]) -> None:
+        """End the streams of clients of these services whose admission has changed."""
+        self.server.recheck_identities(services)
 
-    def _use_identities(self, identities: Identities) -> None:
+    async def _identities(self, program: Program, *, ignore_unknown: bool = False) -> Identifier:
+        return await self.environment.identities.of(program, ignore_unknown=ignore_unknown)
+
+    def _use_identities(self, identities: Identifier) -> None:
         self.identities = identities
         self.server.recheck_identities()
 
@@ -173,7 +171,8 @@ class ActiveConfig:
         except CommandError as error:
             if error.exit_code is Exit.NO_PLACEMENT:
                 raise
-            raise StateNotSavedError(error.diagnostics) from error
+            storage = self.environment.storage
+            raise StateNotSavedError(error.diagnostics, "the folder" if storage is None else storage.kind) from error
         self.state, self.recipe, self.problems.active_version = update.new, update.recipe, update.new.version
         self.problems.counts.changed_at = time.time()
         if fitting is not None:
@@ -195,8 +194,8 @@ class ActiveConfig:
         return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
 
     async def _save_position(self, position: Position | None) -> None:
-        if self.options.state_dir is not None:
-            await asyncio.to_thread(self.options.state_dir.save_as_owner, position, self.acknowledged)
+        if self.environment.storage is not None:
+            await asyncio.to_thread(self.environment.storage.save_as_owner, position, self.acknowledged)
 
     def _step_failed(self) -> None:
         self.problems.counts.rollout_errors += 1

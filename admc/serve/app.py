@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc import __version__
 from admc.exits import Exit
@@ -26,7 +26,6 @@ from admc.serve.observe import status
 from admc.serve.observe.metrics import Gauges, MetricSources
 from admc.serve.observe.status import ServerPhase
 from admc.serve.reconciler import Reconciler
-from emitters.envoy import Mode
 from xds_server import csds
 from xds_server.health import Health
 from xds_server.transport.event_loop import GrpcEventLoop
@@ -34,18 +33,14 @@ from xds_server.transport.process import tune_garbage_collection
 from xds_server.transport.server import ServerError
 
 if TYPE_CHECKING:
-    from admc.serve.active_config import Options
     from admc.serve.auth.handshakes import HandshakeMonitor
+    from admc.serve.environment import Environment
     from admc.serve.observe.events import LogFormat
     from admc.serve.observe.status import ServerRow, Status
     from xds_server.resources.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("admc.serve")
 NOT_YET: Final = "the program has not been compiled yet"
-NO_ENDPOINTS: Final = (
-    "connections are redirected, but no addresses of services are known: ADMs refuse connections to which a policy "
-    "applies; give `--endpoints FILE`, or `--mode explicit` to try it out on one machine"
-)
 GRACE_SECONDS: Final = 10.0
 """For streams to end. Kubernetes gives a pod 30 s by default."""
 SWITCH_SECONDS: Final = 0.0005
@@ -66,30 +61,31 @@ class ListenOptions(NamedTuple):
     log: LogFormat | None = None
 
 
-def serve(options: Options, listening: ListenOptions) -> int:
-    """Serve until a signal. Raises `CommandError` if the server cannot start."""
+def serve(environment: Environment, listening: ListenOptions) -> int:
+    """Serve until a signal, or until the environment ends it; returns the exit code. Raises `CommandError` if the
+    server cannot start."""
     tune_garbage_collection()
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=GrpcEventLoop) as runner:
-        return runner.run(_serve(options, listening))
+        return runner.run(_serve(environment, listening))
 
 
-async def _serve(options: Options, listening: ListenOptions) -> int:
+async def _serve(environment: Environment, listening: ListenOptions) -> int:
     with nullcontext() if listening.tls is None else handshakes.monitored() as monitor:
         log.to_standard_error(listening.log)
-        return await _Server(options, listening, monitor).run()
+        return await _Server(environment, listening, monitor).run()
 
 
 class _Server:
-    def __init__(self, options: Options, listening: ListenOptions, monitor: HandshakeMonitor | None) -> None:
+    def __init__(self, environment: Environment, listening: ListenOptions, monitor: HandshakeMonitor | None) -> None:
         self._handshakes = monitor
-        self._options = options
+        self._environment = environment
         self._listening = listening
         self._certificates = None if listening.tls is None else Certificates(listening.tls)
         self._started = time.time()
         self._stopping: signal.Signals | None = None
         self._stop = asyncio.Event()
-        self._reconciler = Reconciler(options)
+        self._reconciler = Reconciler(environment)
         self._config = self._reconciler.config
         self._health = Health()
         self._config.store.watchers.append(self._published)
@@ -106,6 +102,7 @@ class _Server:
                 [
                     self._health.add,
                     lambda it: csds.add(it, server, may_administer, concealed, concealed_text),
+                    *self._environment.services(self._config),
                 ],
             )
         except ServerError as error:
@@ -122,13 +119,12 @@ class _Server:
             "tls": credentials is not None,
         }
         LOG.info("listening", extra=fields)
-        if self._options.endpoints is None and self._options.source.mode is Mode.REDIRECT:
-            LOG.warning("no_endpoints", extra={"text": NO_ENDPOINTS})
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
+        environment = asyncio.create_task(self._environment.run())
         try:
-            await self._until_stopped()
+            await self._until_stopped(environment)
             LOG.info("draining", extra={"clients": server.metrics.connected})
             await server.stop(GRACE_SECONDS)
             await reconciler.save()
@@ -138,19 +134,22 @@ class _Server:
         finally:
             await http.stop()
             await reconciler.close()
+            code = await _ended(environment)
         LOG.info("stopped")
-        return Exit.DONE
+        return code
 
-    async def _until_stopped(self) -> None:
+    async def _until_stopped(self, environment: asyncio.Task[int]) -> None:
         tasks = [asyncio.create_task(each) for each in (self._reconciler.run(), self._refresh_certificates())]
         stop = asyncio.create_task(self._stop.wait())
         try:
-            waiting = {stop, *tasks}
-            while not stop.done():
+            waiting: set[asyncio.Task[Any]] = {stop, environment, *tasks}
+            while not stop.done() and not environment.done():
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()  # raises after a bug in admc: the server ends, and its supervisor starts another
         finally:
+            self._stop.set()
+            self._health.set(serving=False)
             for task in (stop, *tasks):
                 task.cancel()
             await asyncio.gather(stop, *tasks, return_exceptions=True)
@@ -218,8 +217,7 @@ class _Server:
         return status.server_row(
             phase=self._phase,
             app="" if state is None else state.program.app,
-            # The absolute path, so that the statuses of two servers differ.
-            source=str(self._options.source.path.absolute()),
+            source=self._environment.source,
             state="" if state is None else state.version,
             started=self._started,
             why=reconciler.problems.summary or self._config.rollout.text or ("" if self._config.ready else NOT_YET),
@@ -235,6 +233,15 @@ class _Server:
             if (snapshot := config.store.current(name)) is not None
         }
         return status.collect(self._server_row(), self._adms, wanted, config.server.clients())
+
+
+async def _ended(environment: asyncio.Task[int]) -> int:
+    """The exit code of a server whose environment ended it, or that a signal stopped. Nothing is stored any more."""
+    if environment.done():
+        return environment.result()
+    environment.cancel()
+    await asyncio.gather(environment, return_exceptions=True)
+    return Exit.DONE
 
 
 def _joined(host: str, port: int) -> str:

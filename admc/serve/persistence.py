@@ -1,6 +1,6 @@
 """Restores the stored state of an earlier server, and stores the active one for the next.
 
-StateDir --restore--> ActiveConfig --save--> StateDir
+Storage --restore--> ActiveConfig --save--> Storage
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from admc.serve.storage.position import Position
 
 if TYPE_CHECKING:
     from admc.serve.active_config import ActiveConfig
+    from admc.serve.build.source import Source
     from admc.serve.build.worker import Worker
-    from admc.serve.files.state_dir import StateDir
-    from admc.serve.storage.position import Recipe, StoredState
+    from admc.serve.environment import Storage
+    from admc.serve.storage.position import StoredState
 
 LOG: Final = logging.getLogger("admc.serve")
 SAVE_SECONDS: Final = 0.5
 
 
 class Persistence:
-    """Connects the active configuration with the state directory."""
+    """Connects the active configuration with the storage."""
 
-    def __init__(self, config: ActiveConfig, state_dir: StateDir) -> None:
+    def __init__(self, config: ActiveConfig, storage: Storage) -> None:
         self._config = config
-        self._state_dir = state_dir
+        self._storage = storage
 
     async def restore(self, worker: Worker) -> bool:
         """Begin with the stored state, if there is one; returns whether. The worker builds it, and holds it afterwards.
@@ -43,12 +44,12 @@ class Persistence:
         """
         config, problems = self._config, self._config.problems
         try:
-            found = await asyncio.to_thread(self._state_dir.load)
+            found = await asyncio.to_thread(self._storage.load)
             if found is None:
                 return False
-            made = await self._made(worker, found)
+            made = await self._made(worker, found, await self._config.environment.programs.current())
         except CommandError as error:
-            if not self._state_dir.may_begin_anew:
+            if not self._storage.may_begin_anew:
                 raise
             problems.report_not_saved("kept", error.diagnostics, error.folder)
             return False
@@ -68,23 +69,25 @@ class Persistence:
         LOG.info("recalled", extra={"groups": len(found.groups), "state": newest.state.version})
         return True
 
-    async def _made(self, worker: Worker, found: StoredState) -> tuple[Position, dict[str, Planned], Planned] | None:
+    async def _made(
+        self, worker: Worker, found: StoredState, source: Source | None
+    ) -> tuple[Position, dict[str, Planned], Planned] | None:
         """The stored plans, and the newest one, which the worker builds. Raises `CommandError`."""
         first = found.first
         if found.position is None and first is None:
             return None
         if found.position is None and first is not None:
-            newest = await self._newest(worker, first)
+            newest = await self._newest(worker, RestoreState(source, first))
             rollout = begun(newest.digest, secrets.token_bytes(SECRET_BYTES))
             return Position(rollout, {newest.digest: first}, {}), {newest.digest: newest}, newest
         position = found.position
         assert position is not None  # noqa: S101 - one of them is there
         name = position.rollout.newest
-        newest = await self._newest(worker, position.plans[name])
+        newest = await self._newest(worker, RestoreState(source, position.plans[name]))
         plans = {name: newest}
         for other in plans_of(position.rollout) - {name}:
             recipe = position.plans[other]
-            state = await asyncio.to_thread(restored, self._config.options.source, recipe)
+            state = await asyncio.to_thread(restored, source, recipe)
             plans[other] = Planned(state, recipe)
         if any(planned.digest != name for name, planned in plans.items()):
             raise wrong_usage(
@@ -95,9 +98,9 @@ class Persistence:
             )
         return position, plans, newest
 
-    async def _newest(self, worker: Worker, recipe: Recipe) -> Planned:
+    async def _newest(self, worker: Worker, request: RestoreState) -> Planned:
         try:
-            read = await worker.restore(RestoreState(self._config.options.source, recipe))
+            read = await worker.restore(request)
         except WorkerError as error:
             raise wrong_usage(
                 "ADM854",
@@ -107,7 +110,7 @@ class Persistence:
             ) from error
         if read.state is None:
             raise CommandError(Exit.INPUT, read.findings, read.folder)
-        return Planned(read.state, recipe)
+        return Planned(read.state, request.recipe)
 
     async def run(self) -> None:
         """Store what proxies acknowledge, until cancelled."""
@@ -121,7 +124,7 @@ class Persistence:
         if config.state is None:
             return
         try:
-            renewed = await asyncio.to_thread(self._state_dir.renew)
+            renewed = await asyncio.to_thread(self._storage.renew)
             if renewed:
                 self._report_renewed()
             if await config.rollout.keep() and not renewed:
@@ -133,9 +136,9 @@ class Persistence:
             problems.clear("kept")
 
     async def _save(self, position: Position | None) -> None:
-        await asyncio.to_thread(self._state_dir.save, position, self._config.acknowledged)
+        await asyncio.to_thread(self._storage.save, position, self._config.acknowledged)
 
     def _report_renewed(self) -> None:
-        """Files of the directory were removed or changed from outside, and have been written again."""
+        """Stored parts were removed or changed from outside, and have been written again."""
         self._config.problems.counts.kept_errors += 1
-        LOG.error("kept_folder_renewed", extra={"folder": str(self._state_dir.folder)})
+        LOG.error("kept_folder_renewed", extra={"folder": self._storage.name})

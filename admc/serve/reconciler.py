@@ -1,7 +1,7 @@
-"""Compiles when a file changes, and applies the result; on any error the last good state stays active.
+"""Compiles when the program changes, and applies the result; on any error the last good state stays active.
 
-    program files --Worker--> State + SnapshotSet --> ActiveConfig
-    endpoints file --^ (only the snapshots that the changed addresses affect)
+    program --Worker--> State + SnapshotSet --> ActiveConfig
+    addresses --^ (only the snapshots that the changed addresses affect)
 
 All of this runs on one event loop. Reading, solving and emitting would block it, so worker processes do that
 (`build.worker`). There are two workers. The active one built the active state, and rebuilds the snapshots that new
@@ -16,24 +16,20 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from admc.emit.emission import MAX_ENDPOINTS
 from admc.exits import CommandError
-from admc.files import read_bounded
-from admc.serve.active_config import ActiveConfig, Options, StateNotSavedError, StateUpdate
+from admc.serve.active_config import ActiveConfig, StateNotSavedError, StateUpdate
 from admc.serve.build.snapshots import SnapshotSet
 from admc.serve.build.source import digest
 from admc.serve.build.worker import BuildState, Worker, WorkerError
-from admc.serve.file_watch import signature, until_changed
 from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
 from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
-    from pathlib import Path
 
-    from admc.serve.build.source import ReadResult, State
-    from admc.serve.file_watch import Signature
+    from admc.serve.build.source import ReadResult, Source, State
+    from admc.serve.environment import AddressSource, Environment
     from admc.serve.storage.position import Recipe
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -41,12 +37,10 @@ STARTUP_HOLD_SECONDS: Final = 10.0
 """How long the first compile may take before proxies receive the stored state of an earlier server."""
 COMPILE_RETRY_SECONDS: Final = 5.0
 """Between attempts at a compile whose worker has ended or met a bug. It may have lacked memory that is free later."""
-ENDPOINTS_QUIET_SECONDS: Final = 0.01
-"""A half-written file is not valid JSON, so this file need not be quiet for long."""
 STORE_RETRY_SECONDS: Final = 1.0
-"""Between attempts to activate a state that could not be stored in the state directory."""
+"""Between attempts to activate a state that could not be stored."""
 MAX_SUPERSEDED: Final = 3
-"""Compiles in a row that a newer change of the files may cancel; the next one runs to its end."""
+"""Compiles in a row that a newer change of the program may cancel; the next one runs to its end."""
 First = TypeVar("First")
 Second = TypeVar("Second")
 
@@ -61,35 +55,34 @@ class _Compiled(NamedTuple):
 
 
 class Reconciler:
-    """Follows the files of a program. All calls belong on one event loop."""
+    """Follows a program, and what it is served with. All calls belong on one event loop."""
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
         self.problems = Problems()
         self.counts = self.problems.counts
-        self.config = ActiveConfig(options, self.problems)
-        self.persistence = None if options.state_dir is None else Persistence(self.config, options.state_dir)
+        self.config = ActiveConfig(environment, self.problems)
+        storage = environment.storage
+        self.persistence = None if storage is None else Persistence(self.config, storage)
         self._endpoints: tuple[bytes, ...] = ()
-        """Contents of the endpoints file: the latest one, then the latest one that was usable."""
-        self._program_files: Signature = {options.source.path: None}
+        """The addresses as they were read: the latest ones, then the latest ones that were usable."""
         self._compile_requested = asyncio.Event()
         self._endpoints_read = asyncio.Event()
-        """The endpoints file has been read at least once."""
+        """The addresses have been read at least once."""
         self._active_worker: Worker | None = None
         self._spare_worker: Worker | None = None
         self._apply_lock = asyncio.Lock()
         self._worker_was_lost = False
         """The last compile lost its worker."""
         self._serves_stored_state = False
-        """The active state was read from the state directory. The stored snapshots of some services may be older than
-        those that their proxies received."""
+        """The active state is a stored one. The stored snapshots of some services may be older than those that their
+        proxies received."""
 
     async def run(self) -> None:
-        """Restore the stored state, then follow all files until cancelled.
+        """Restore the stored state, then follow the environment until cancelled.
 
         Raises `CommandError` if the stored state is in the middle of a rollout that cannot be continued.
         """
-        identities = await signature(self.options.settings.files)
         if self.persistence is not None:
             self._spare_worker = Worker()
             if await self.persistence.restore(self._spare_worker):
@@ -97,7 +90,7 @@ class Reconciler:
         await asyncio.gather(
             self._follow_endpoints(),
             self._follow_program(),
-            self._follow_identities(identities),
+            self._follow_identities(),
             self.config.rollout.follow(),
             self._limit_startup_hold(),
             *(() if self.persistence is None else (self.persistence.run(),)),
@@ -106,8 +99,8 @@ class Reconciler:
     async def _limit_startup_hold(self) -> None:
         """Serve the stored state if the first compile takes too long."""
         await asyncio.sleep(STARTUP_HOLD_SECONDS)
-        if self._serves_stored_state and self.options.endpoints is not None and not self._endpoints_read.is_set():
-            await self._rebuild_snapshots()  # the first compile waits for the endpoints file
+        if self._serves_stored_state and self.environment.addresses is not None and not self._endpoints_read.is_set():
+            await self._rebuild_snapshots()  # the first compile waits for the addresses
         self.config.release_startup_hold()
 
     async def save(self) -> None:
@@ -121,27 +114,28 @@ class Reconciler:
             if worker is not None:
                 await worker.end()
 
-    async def _follow_identities(self, seen: Signature) -> None:
-        """Reload the identities whenever their files change."""
-        while self.options.settings.files:
-            await until_changed(seen)
-            # The signature is taken before the files are read: a change during the read causes another read.
-            seen = await signature(seen)
+    async def _follow_identities(self) -> None:
+        """Identify clients again whenever that may have another result."""
+        while True:
+            services = await self.environment.identities.changed()
+            if services is not None:
+                self.config.recheck(services)
+                continue
             if await self.config.reload_identities():
                 LOG.info("identities_read")
             if "program" in self.problems.current:
-                self._compile_requested.set()  # the program may have been rejected because of these files
+                self._compile_requested.set()  # the program may have been rejected because of the identities
 
     # ---- the program ----
 
     async def _follow_program(self) -> None:
-        """Compile at once, and whenever a file of the program changes."""
+        """Compile at once, and whenever the program changes."""
         superseded = 0
         while True:
             self._compile_requested.clear()
             self._worker_was_lost = False
-            seen = await signature(self._program_files)
-            async with _cancelled(self._compile(seen), self._changed(seen)) as (compiling, changed):
+            source = await self.environment.programs.current()
+            async with _cancelled(self._compile(source), self._changed()) as (compiling, changed):
                 wait_for = (compiling, changed) if superseded < MAX_SUPERSEDED else (compiling,)
                 await asyncio.wait(wait_for, return_when=asyncio.FIRST_COMPLETED)
                 if not compiling.done():
@@ -150,23 +144,23 @@ class Reconciler:
                     continue
                 superseded = 0
                 compiled = compiling.result()
-            # A newer change of the files does not cancel the activation: it would leave a half-applied state.
+            # A newer change of the program does not cancel the activation: it would leave a half-applied state.
             await self._activate_first(compiled)
             if self._worker_was_lost:
                 await self._changes_within(COMPILE_RETRY_SECONDS)
             else:
-                await self._changed(self._program_files)
+                await self._changed()
 
     async def _activate_first(self, compiled: _Compiled | None) -> None:
-        """Activate a compiled state, and end the startup hold. Retries while the state directory is not writable, until
-        a file of the program changes."""
+        """Activate a compiled state, and end the startup hold. Retries while the state cannot be stored, until the
+        program changes."""
         if compiled is not None:
             compiled = await self._activate(compiled)
         if self._serves_stored_state:
             await self._rebuild_snapshots()
         self.config.release_startup_hold()
         if {"program", "identities"} <= self.problems.current.keys():
-            # The names of an identities file that the active program rejects may belong to this program.
+            # The names of identities that the active program rejects may belong to this program.
             await self.config.reload_identities()
         while compiled is not None and not await self._changes_within(STORE_RETRY_SECONDS):
             compiled = await self._activate(compiled)
@@ -175,33 +169,35 @@ class Reconciler:
         """Whether another compile is needed within so many seconds; waits no longer than that."""
         try:
             async with asyncio.timeout(seconds):
-                await self._changed(self._program_files)
+                await self._changed()
         except TimeoutError:
             return False
         return True
 
-    async def _changed(self, seen: Signature) -> None:
-        """Wait until files differ from what was seen, or another task requests a compile."""
-        async with _cancelled(until_changed(seen), self._compile_requested.wait()) as tasks:
+    async def _changed(self) -> None:
+        """Wait until the program changes, or another task requests a compile."""
+        async with _cancelled(self.environment.programs.changed(), self._compile_requested.wait()) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _compile(self, seen: Signature) -> _Compiled | None:
-        """Compile the program; None if it has errors or the worker fails. `seen` is the signature of its files."""
-        if self.options.endpoints is not None:
+    async def _compile(self, source: Source | None) -> _Compiled | None:
+        """Compile the program; None if there is none, it has errors or the worker fails."""
+        if self.environment.addresses is not None:
             await self._endpoints_read.wait()
+        if source is None:
+            self.problems.report_no_program()
+            return None
         worker = await self._take_spare_worker()
-        request = BuildState(self.options.source, self._endpoints, self.options.state_dir is not None)
+        request = BuildState(source, self._endpoints, self.environment.storage is not None)
         try:
             read, snapshots = await worker.build(request)
         except WorkerError as error:
-            self._program_files = seen
             await self._report_lost_worker(worker, error)
             return None
         except asyncio.CancelledError:
             await worker.end()
             raise
-        # A file that changes while this state is activated causes another compile.
-        self._program_files = read.files
+        # A program that changes while this state is activated causes another compile.
+        self.environment.programs.compiled(read.files)
         if read.state is not None:
             return _Compiled(worker, read, read.state, snapshots)
         self._spare_worker = worker
@@ -239,7 +235,7 @@ class Reconciler:
         await worker.end()
 
     async def _with_current_addresses(self, compiled: _Compiled) -> _Compiled:
-        """The same state with the endpoints file as it is now. It may have changed during the compile, or while the
+        """The same state with the addresses as they are now. They may have changed during the compile, or while the
         state could not be stored."""
         latest = self._endpoints[:1]
         if not latest or digest(latest[0]) == compiled.state.endpoints_digest:
@@ -285,8 +281,8 @@ class Reconciler:
     async def _rebuild_snapshots(self) -> None:
         """Build and publish all snapshots of the stored state at the current addresses.
 
-        The first compile did not replace the stored state. For some services the state directory holds an older
-        snapshot: the last one that their proxies had acknowledged.
+        The first compile did not replace the stored state. For some services an older snapshot is stored: the last one
+        that their proxies had acknowledged.
         """
         async with self._apply_lock:
             if self._active_worker is not None and self.config.state is not None:
@@ -298,16 +294,15 @@ class Reconciler:
     # ---- addresses ----
 
     async def _follow_endpoints(self) -> None:
-        """Apply the addresses of the endpoints file whenever it changes."""
-        path = self.options.endpoints
-        while path is not None:
-            seen = await signature((path,))
-            await self._read_endpoints(path)
-            await until_changed(seen, quiet=ENDPOINTS_QUIET_SECONDS)
+        """Apply the addresses whenever they change."""
+        addresses = self.environment.addresses
+        while addresses is not None:
+            await self._read_endpoints(addresses)
+            await addresses.changed()
 
-    async def _read_endpoints(self, path: Path) -> None:
+    async def _read_endpoints(self, addresses: AddressSource) -> None:
         try:
-            content = await asyncio.to_thread(read_bounded, path, MAX_ENDPOINTS, "the endpoints file", regular=True)
+            content = await addresses.current()
         except CommandError as error:
             self.counts.endpoint_errors += 1
             self.problems.report("endpoints", error.diagnostics, "")
@@ -325,7 +320,7 @@ class Reconciler:
     async def _update_addresses(
         self, worker: Worker, old: State, content: bytes | None, *, rebuild_all: bool = False
     ) -> None:
-        """Apply the content of the endpoints file to the active state (None: the addresses stay)."""
+        """Apply addresses as they were read to the active state (None: the addresses stay)."""
         if content is not None and digest(content) == old.endpoints_digest and not rebuild_all:
             self._set_usable_endpoints(content)
             return

@@ -25,7 +25,8 @@ CODES: Final[Mapping[str, Code]] = {
         "a caller that a NetworkPolicy cannot name",
         "A closed destination admits its declared senders only, by the labels of their pods or by their addresses. A "
         "service on the host's network shares its node's address, and an external without a `cidr` has none that is "
-        "known. Pin the policies of that destination at ingress, or say where the caller is.",
+        "known. In a cluster, a Service without a selector has pods that no label tells. Pin the policies of that "
+        "destination at ingress, or say where the caller is.",
         bad="external office",
         good='external office { cidr "10.9.0.0/16" }',
     ),

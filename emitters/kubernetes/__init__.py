@@ -3,6 +3,14 @@
 program + placement -> [NetworkPolicy]
 """
 
-from emitters.kubernetes.network_policies import check, kubernetes_name, network_policies, pod_labels, to_yaml
+from emitters.kubernetes.network_policies import (
+    Closed,
+    check,
+    closed_by_selector,
+    kubernetes_name,
+    network_policies,
+    pod_labels,
+    to_yaml,
+)
 
-__all__ = ["check", "kubernetes_name", "network_policies", "pod_labels", "to_yaml"]
+__all__ = ["Closed", "check", "closed_by_selector", "kubernetes_name", "network_policies", "pod_labels", "to_yaml"]

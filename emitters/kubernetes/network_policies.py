@@ -10,19 +10,24 @@ Objects are plain dicts in the shape of `networking.k8s.io/v1`; the order of the
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.program import Mark
 from emitters.errors import EmitError
 from emitters.yaml_writer import dump
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Call, External, Program, Service
     from solver.placement import Placement
+
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NAME_PREFIX: Final = "admc-close-"
 _NAMED: Final = 3
@@ -52,11 +57,8 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
     for decision in placement.decisions:
         if decision.closes:
             closing.setdefault(decision.destination, []).append(decision.policy)
-    senders: dict[str, list[Call]] = {name: [] for name in placement.closed}
-    for call in program.calls:
-        if call.destination in senders:
-            senders[call.destination].append(call)
-    selectors = _Selectors(program, findings)
+    senders = _senders(program, placement.closed)
+    selectors = _Selectors(_Labels(program), findings)
     named: dict[tuple[str, str], Service] = {}
     objects = []
     for name in placement.closed:
@@ -77,6 +79,80 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(objects)
+
+
+class Closed(NamedTuple):
+    """The NetworkPolicy of one destination; None where Kubernetes cannot say it, with the findings."""
+
+    policy: dict[str, object] | None
+    findings: tuple[Diagnostic, ...] = ()
+
+
+def closed_by_selector(
+    programs: Sequence[Program], destinations: Iterable[str], selectors: Mapping[str, Mapping[str, str]]
+) -> dict[str, Closed]:
+    """The NetworkPolicies of some destinations in a cluster, where a Service says which labels its pods have.
+
+    Of several programs, only what all of them admit is admitted; the last one says all else, and each has the
+    destinations. `selectors` are those of the cluster's Services. A sender without a Service has no pods, so that
+    nothing is admitted for it. A Service with an empty selector has pods that no label tells.
+    """
+    senders = [_senders(program, destinations) for program in programs]
+    last = programs[-1]
+    common = _common_externals(programs)
+    labels = _Labels(last, selectors)
+    found = {}
+    for name, calls in senders[-1].items():
+        admitted = set.intersection(*({(call.source, call.port.target) for call in each[name]} for each in senders))
+        here = [
+            call
+            for call in calls
+            if (call.source, call.port.target) in admitted
+            and (common[call.source] is not None if call.source in common else labels.is_there(call.source))
+        ]
+        found[name] = _closed_by_selector(last, last.services[name], here, labels, common)
+    return found
+
+
+def _closed_by_selector(
+    program: Program, service: Service, calls: Iterable[Call], labels: _Labels, common: Mapping[str, External | None]
+) -> Closed:
+    findings = Diagnostics()
+    found = _Selectors(labels, findings)
+    externals = {name: external for name, external in common.items() if external is not None}
+    policy = _close(
+        replace(program, externals=externals), service, _object_name(service, findings), calls, (), found, findings
+    )
+    found.report()
+    return Closed(None if findings.has_errors else policy, tuple(findings.items))
+
+
+def _common_externals(programs: Sequence[Program]) -> dict[str, External | None]:
+    """The externals of the last program, each with the addresses that it has in all; None where there are none."""
+    found: dict[str, External | None] = dict(programs[-1].externals)
+    for program in programs[:-1]:
+        for name, external in found.items():
+            other = program.externals.get(name)
+            if external is None or other is None or external.cidrs == other.cidrs:
+                continue
+            both = _in_both(_networks(external), _networks(other))
+            found[name] = replace(external, cidrs=tuple(str(each) for each in both)) if both else None
+    return found
+
+
+def _in_both(ones: Iterable[_Network], others: Iterable[_Network]) -> list[_Network]:
+    """Two networks are disjoint, or one contains the other."""
+    pairs = itertools.product(ones, others)
+    return [max(a, b, key=lambda each: each.prefixlen) for a, b in pairs if a.version == b.version and a.overlaps(b)]
+
+
+def _senders(program: Program, destinations: Iterable[str]) -> dict[str, list[Call]]:
+    """The calls to each destination."""
+    senders: dict[str, list[Call]] = {name: [] for name in destinations}
+    for call in program.calls:
+        if call.destination in senders:
+            senders[call.destination].append(call)
+    return senders
 
 
 def to_yaml(objects: Iterable[Mapping[str, object]]) -> str:
@@ -123,7 +199,7 @@ def _close(
     selectors: _Selectors,
     findings: Diagnostics,
 ) -> dict[str, object]:
-    calls = tuple(calls)
+    calls, policies = tuple(calls), tuple(policies)
     own = selectors.labels(service, allowed=frozenset({service.name}))
     ports: dict[str, set[int]] = {}
     for call in calls:
@@ -153,7 +229,7 @@ def _close(
             "annotations": {
                 "admc/app": program.app,
                 "admc/closes": service.name,
-                "admc/needed-by": ", ".join(policies),
+                **({"admc/needed-by": ", ".join(policies)} if policies else {}),
                 "admc/admits": ", ".join(sorted(ports)),
             },
         },
@@ -168,7 +244,7 @@ def _service_peer(
         findings.error(
             "ADM783",
             f"no NetworkPolicy can admit `{sender.name}` to `{destination.name}` alone",
-            sender.note or sender.span,
+            sender.place(Mark.HOST_NETWORK),
             cause="its pods share their node's address with everything else on the node",
             hint=f"take it off the host's network, or pin the policies on `{destination.name}` at ingress",
         )
@@ -188,9 +264,12 @@ def _external_peers(sender: External, destination: Service, findings: Diagnostic
             cause="nothing says from which addresses it calls",
             hint="give it a `cidr`",
         )
-    networks = {ipaddress.ip_network(cidr, strict=False) for cidr in sender.cidrs}
-    for network in sorted(networks, key=lambda n: (n.version, int(n.network_address), n.prefixlen)):
+    for network in sorted(_networks(sender), key=lambda n: (n.version, int(n.network_address), n.prefixlen)):
         yield {"ipBlock": {"cidr": str(network)}}
+
+
+def _networks(external: External) -> set[_Network]:
+    return {ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs}
 
 
 class _Shared(NamedTuple):
@@ -201,31 +280,67 @@ class _Shared(NamedTuple):
     others: set[str]
 
 
+class _Labels:
+    """The labels that select the pods of each service: those of the program, or of the cluster's Services."""
+
+    def __init__(self, program: Program, selectors: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        self.services = program.services
+        self._selectors = selectors
+        self._by_label: dict[tuple[str, str, str], set[str]] = {}
+        for service in program.services.values():
+            for key, value in self.of(service).items():
+                self._by_label.setdefault((service.namespace, key, value), set()).add(service.name)
+
+    def of(self, service: Service) -> Mapping[str, str]:
+        """Empty where no label selects its pods."""
+        if self._selectors is None:
+            return pod_labels(service)
+        return dict(sorted(self._selectors.get(service.name, {}).items()))
+
+    def is_there(self, name: str) -> bool:
+        return self._selectors is None or name in self._selectors
+
+    def selected(self, service: Service) -> set[str]:
+        """The services whose pods the labels of one select, itself included."""
+        with_label = [self._by_label[service.namespace, *item] for item in self.of(service).items()]
+        return set.intersection(*sorted(with_label, key=len)) if with_label else {service.name}
+
+
 class _Selectors:
     """Labels of services, checked once: legal in Kubernetes, and selecting no pods but those meant."""
 
-    def __init__(self, program: Program, findings: Diagnostics) -> None:
-        self._services = program.services
+    def __init__(self, labels: _Labels, findings: Diagnostics) -> None:
+        self._labels = labels
+        self._services = labels.services
         self._findings = findings
         self._checked: set[str] = set()
-        self._by_label: dict[tuple[str, str, str], set[str]] = {}
         self._shared: dict[tuple[str, tuple[tuple[str, str], ...]], _Shared] = {}
-        for service in program.services.values():
-            for key, value in pod_labels(service).items():
-                self._by_label.setdefault((service.namespace, key, value), set()).add(service.name)
 
     def labels(self, service: Service, allowed: frozenset[str], admitted_to: str | None = None) -> dict[str, str]:
         """Labels of a service that is to be closed, or admitted to another one; `allowed` may be selected too."""
-        labels = pod_labels(service)
+        labels = dict(self._labels.of(service))
         if service.name not in self._checked:
             self._checked.add(service.name)
             self._check_legal(service, labels)
-        with_label = [self._by_label[service.namespace, *item] for item in labels.items()]
-        others = set.intersection(*sorted(with_label, key=len)) - allowed
+            if not labels:
+                self._report_none(service, admitted_to)
+        others = self._labels.selected(service) - allowed
         if others:
             key = service.namespace, tuple(labels.items())
             self._shared.setdefault(key, _Shared(service, admitted_to, set())).others.update(others)
         return labels
+
+    def _report_none(self, service: Service, admitted_to: str | None) -> None:
+        """No label selects its pods: an empty selector would select all pods of the namespace."""
+        done = "close" if admitted_to is None else "admit"
+        to = "" if admitted_to is None else f" to `{admitted_to}`"
+        self._findings.error(
+            "ADM783",
+            f"no NetworkPolicy can {done} `{service.name}`{to}",
+            service.span,
+            cause="no Service of it in the cluster has a selector, so no label tells which pods are its own",
+            hint=f"give its Service a selector, or pin the policies on `{admitted_to or service.name}` at ingress",
+        )
 
     def report(self) -> None:
         """Labels that select more pods than are meant: one finding for each such set of labels."""

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from dsl.program import External, Pin, Policy, Program, Service
+from dsl.program import External, Mark, Pin, Policy, Program, Service
 from solver.cpsat.model import Model, OverloadError
 from solver.objective import Levels
 from solver.placement import ConflictPart, Costs, Reason, Rule
-from solver.rules.facts import has_addresses, targets
+from solver.rules.facts import has_addresses, marked, targets
 from solver.rules.options import decision_points
 from solver.rules.order import clashes, propagate
 
@@ -193,16 +193,18 @@ class Subprogram:
 
     def _service(self, name: str) -> Iterator[Constraint]:
         service = self.program.services[name]
-        where = service.note or service.span
         marks = (
-            (not service.hosts_adm, "no adm", _make_host),
-            (not service.trusted, "untrusted", _make_trusted),
-            (service.host_network, "host_network", _leave_host_network),
+            (not service.hosts_adm, Mark.NO_ADM, _make_host),
+            (not service.trusted, Mark.UNTRUSTED, _make_trusted),
+            (service.host_network, Mark.HOST_NETWORK, _leave_host_network),
         )
-        for marked, word, change in marks:
-            if marked:
-                part = ConflictPart(where, f"`{name}` is marked `{word}`", f"remove `{word}` from `{name}`")
-                yield Constraint(part, partial(_edit_service, name, change), None, word, name)
+        for has, mark, change in marks:
+            if has:
+                message, remedy = f"`{name}` is marked `{mark}`", f"remove `{mark}` from `{name}`"
+                if service.shown(mark) is not None:
+                    message, remedy = marked(service, mark), f"change the pods of `{name}`"
+                part = ConflictPart(service.place(mark), message, remedy)
+                yield Constraint(part, partial(_edit_service, name, change), None, mark, name)
         if service.capacity is not None and self.costs.known:
             part = ConflictPart(
                 service.span,

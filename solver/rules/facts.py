@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dsl.program import External, Policy, Program, Protocol, Service, Side, Verb
+from dsl.program import External, Mark, Policy, Program, Protocol, Service, Side, Verb
 from dsl.text import Span
 from solver.placement import Reason, Rule
 
@@ -133,12 +133,11 @@ class ProgramFacts:
 
     def _host(self, name: str) -> Reason | None:
         service = self.program.services[name]
-        where = (service.note or service.span,)
         if not service.hosts_adm:
-            return Reason(Rule.HOST, f"`{name}` is marked `no adm`", where)
+            return Reason(Rule.HOST, marked(service, Mark.NO_ADM), (service.place(Mark.NO_ADM),))
         if service.host_network:
-            message = f"`{name}` is on the host's network, where redirection would catch the whole node"
-            return Reason(Rule.HOST, message, where)
+            message = f"{marked(service, Mark.HOST_NETWORK)}, where redirection would catch the whole node"
+            return Reason(Rule.HOST, message, (service.place(Mark.HOST_NETWORK),))
         return None
 
     def inside(self, call: int) -> Reason:
@@ -163,7 +162,7 @@ class ProgramFacts:
         program = self.program
         service = program.services[destination]
         if service.host_network:
-            return reason("it is on the host's network", service.note or service.span)
+            return reason("it is on the host's network", service.place(Mark.HOST_NETWORK))
         if destination in self._helpers:
             policy = program.policy_by_name[self._helpers[destination]]
             return reason(f"`{policy.name}` calls it from inside ADMs", policy.span)
@@ -178,7 +177,7 @@ class ProgramFacts:
                     return reason(f"the addresses of `{call.source}` are not known", call.span, external.span)
             elif program.services[call.source].host_network:
                 caller = program.services[call.source]
-                return reason(f"`{call.source}` calls it from the host's network", caller.note or caller.span)
+                return reason(f"`{call.source}` calls it from the host's network", caller.place(Mark.HOST_NETWORK))
         return self._shared_target(service)
 
     def _shared_target(self, service: Service) -> Reason | None:
@@ -213,7 +212,7 @@ class ProgramFacts:
         for name in sorted(named & self.on_host_network):
             service = self.program.services[name]
             message = f"`{policy.name}` names `{name}`, which is on the host's network and has no address of its own"
-            return Reason(Rule.CLOSED, message, (service.note or service.span, policy.span))
+            return Reason(Rule.CLOSED, message, (service.place(Mark.HOST_NETWORK), policy.span))
         return None
 
     def unknown_caller(self, destination: str) -> Reason | None:
@@ -231,8 +230,20 @@ class ProgramFacts:
                 return Reason(Rule.CLOSED, message, (call.span,))
             if sender is not None and sender.host_network:
                 message = f"`{sender.name}` is on the host's network, so `{destination}` cannot identify it by address"
-                return Reason(Rule.CLOSED, message, (sender.note or sender.span, call.span))
+                return Reason(Rule.CLOSED, message, (sender.place(Mark.HOST_NETWORK), call.span))
         return None
+
+
+def marked(service: Service, mark: Mark) -> str:
+    """That a service has a mark, by the program or by what the cluster shows of it."""
+    shown = service.shown(mark)
+    if mark is Mark.HOST_NETWORK:
+        return f"`{service.name}` is on the host's network{'' if shown is None else ' in the cluster'}"
+    if shown is None:
+        return f"`{service.name}` is {'marked ' if mark is Mark.NO_ADM else ''}`{mark}`"
+    return (
+        f"`{service.name}` {'hosts no ADM' if mark is Mark.NO_ADM else 'is not to be trusted'} in the cluster ({shown})"
+    )
 
 
 def has_addresses(external: External) -> bool:

@@ -11,9 +11,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dsl.program import Pin, Policy, Program, Side, Verb
+from dsl.program import Mark, Pin, Policy, Program, Side, Verb
 from solver.placement import Reason, Rule
-from solver.rules.facts import EXTERNAL, INSIDE, NO_HOST, UNRELIABLE, ProgramFacts
+from solver.rules.facts import EXTERNAL, INSIDE, NO_HOST, UNRELIABLE, ProgramFacts, marked
 
 SIDES = (Side.INGRESS, Side.EGRESS)
 
@@ -164,8 +164,8 @@ class _Options:
             return facts.host(program.calls[facts.first(calls, NO_HOST)].source)
         if flags & UNRELIABLE and self.must_rely:
             sender = program.services[program.calls[facts.first(calls, UNRELIABLE)].source]
-            message = f"`{sender.name}` is `untrusted`, so `{policy.name}` cannot be left to its egress"
-            return Reason(Rule.CLOSED, message, (sender.note or sender.span, policy.span))
+            message = f"{marked(sender, Mark.UNTRUSTED)}, so `{policy.name}` cannot be left to its egress"
+            return Reason(Rule.CLOSED, message, (sender.place(Mark.UNTRUSTED), policy.span))
         return None
 
     def _state(self, destination: str, calls: tuple[int, ...]) -> Reason | None:

@@ -28,6 +28,7 @@ from admc.plan.model import Because, Objective, Plan
 from admc.plan.previous import sides_of
 from admc.plan.read import PlanFormatError, from_json, read_plan
 from admc.plan.to_json import to_json
+from admc.serve.build.inputs import Inputs
 from admc.serve.build.reviewed_plan import placed as placed_by
 from dsl.program import Side
 from solver.placement import Status
@@ -281,13 +282,13 @@ def test_a_served_plan_agrees_with_its_program(tmp_path: Path, shop: Plan, name:
     write(tmp_path, SHOP)
     path = tmp_path / "policies.plan.json"
     path.write_bytes(to_json(shop))
-    placed_by(path, {}, {})
+    placed_by(path, Inputs(path))
     edit, said = EDITS[name]
     document = json.loads(to_json(shop))
     edit(document)
     path.write_text(json.dumps(document))
     with pytest.raises(CommandError) as refused:
-        placed_by(path, {}, {})
+        placed_by(path, Inputs(path))
     (found,) = refused.value.diagnostics
     assert found.code == "ADM852"
     assert said in str(found.cause)
@@ -302,7 +303,7 @@ def test_a_plan_is_served_if_only_lines_of_the_prelude_and_texts_differ(tmp_path
     document["adms"][0]["because"][0]["text"] = "another text"
     document["warnings"] = []
     path.write_text(json.dumps(document))
-    placed_by(path, {}, {})
+    placed_by(path, Inputs(path))
 
 
 # ---- files that are no plans ----

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.serve.pki import Authority
+from tests.serve.pki import Authority, Pair
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,7 @@ class Credentials:
 
     folder: Path
     ca: Path
+    ca_key: Path
     certificate: Path
     key: Path
     account_key: Path
@@ -60,13 +61,16 @@ class Credentials:
             "client-key-data": base64.b64encode(pair.key).decode(),
         }
 
+    def pair(self, file: str, name: str, group: str) -> tuple[Path, Path]:
+        """The same as files: certificate and key."""
+        return self.authority.issue(name=name, organization=group, seconds=SECONDS).write(self.folder, file)
+
 
 def make(folder: Path, addresses: tuple[str, ...]) -> Credentials:
     """`addresses`: what the API server's certificate is good for, beside its names."""
     folder.mkdir(parents=True, exist_ok=True)
     authority = Authority("cluster", SECONDS)
-    ca = folder / "ca.crt"
-    ca.write_bytes(authority.certificate)
+    ca, ca_key = Pair(authority.certificate, authority.key).write(folder, "ca")
     names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
     pair = authority.issue(dns=names, addresses=addresses, seconds=SECONDS, name="kube-apiserver")
     certificate, key = pair.write(folder, "server")
@@ -83,4 +87,4 @@ def make(folder: Path, addresses: tuple[str, ...]) -> Credentials:
     token = secrets.token_urlsafe(24)
     tokens = folder / "tokens.csv"
     tokens.write_text(f"{token},admin,admin,{MASTERS}\n", encoding="utf-8")
-    return Credentials(folder, ca, certificate, key, account_key, account_public_key, tokens, token, authority)
+    return Credentials(folder, ca, ca_key, certificate, key, account_key, account_public_key, tokens, token, authority)

@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from admc.testbed.envoys import LAUNCHER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 Network = Callable[[], AbstractContextManager[None]]
 """Moves the calling thread into a network namespace for a while, and what it starts or connects meanwhile."""
@@ -40,13 +40,15 @@ class Running:
         *,
         environment: Mapping[str, str] | None = None,
         network: Network = nullcontext,
+        descriptors: Sequence[int] = (),
     ) -> None:
-        """`environment` is beside that of this process; `network` is where it runs."""
+        """`environment` is beside that of this process; `network` is where it runs; it gets `descriptors`."""
         self.name = name
         self.command = tuple(command)
         self.log = log
         self._environment = {**os.environ, **(environment or {})}
         self._network = network
+        self._descriptors = tuple(descriptors)
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -59,6 +61,7 @@ class Running:
                 stderr=log,
                 env=self._environment,
                 start_new_session=True,
+                pass_fds=self._descriptors,
             )
 
     @property
@@ -106,3 +109,12 @@ class Running:
     def last_line(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else "it logged nothing"
+
+
+def is_running(pid: int | str) -> bool:
+    """Whether there is such a process; one that has ended and is not yet collected does not count."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cluster.api_server import ISSUER, ApiError, ApiServer
+from tests.cluster.process import is_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,13 +126,6 @@ def test_nothing_is_left_when_the_test_is_killed(cluster_api: ApiServer) -> None
     process.kill()
     process.communicate()
     deadline = time.monotonic() + 10
-    while any(map(_is_running, pids)) or Path(path).exists():
+    while any(map(is_running, pids)) or Path(path).exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def _is_running(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

@@ -19,6 +19,12 @@ from tests.rollout.mesh import Plan, Proxy, World
 
 VALUES = 3
 STEPS = 500
+LETS_GO = {
+    (StepName.SENDERS, StepName.RECEIVERS),
+    (StepName.RELEASE, StepName.RECEIVERS),
+    (StepName.RECEIVERS, StepName.SENDERS),
+}
+"""From one step to the next, where receivers enforce less of some plan: its destinations have to be closed."""
 
 
 class ViolationError(AssertionError):
@@ -78,6 +84,8 @@ class Simulation:
         """The same of a plan that is not stored yet."""
         self.ready: set[int] = set()
         """Moves whose wait for redirection is over."""
+        self.closed = True
+        """Whether the destinations are closed that the plan closes to which a move goes."""
         self.returned = self.excused = False
         self.replaced = 0
         """Proxies that had to be replaced in the end, since they refused all that was published for them."""
@@ -130,7 +138,8 @@ class Simulation:
             chains[name] = frozenset(self.world.chain(now, hop) for hop in self.world.hops(name))
         involved = None if now.goal is None else self.world.changes(now.base, now.goal)
         missing = () if now.move in self.ready else ("a",)
-        return Observation(tuple(clients), missing, self.world.moves, self.world.changes, involved, chains)
+        seen = Observation(tuple(clients), missing, self.world.moves, self.world.changes, involved, chains)
+        return seen._replace(unclosed=() if self.closed or now.goal is None else ("a",))
 
     def _control(self, command: Command | None = None) -> None:
         server = self.server
@@ -153,6 +162,8 @@ class Simulation:
             self.log.append(f"{old} -> {new} back={after.back} {command}")
         if new.goal is not None and new.step is not StepName.PREPARE and new.move not in self.ready:
             raise ViolationError(f"{new} was published before its redirection was loaded")
+        if (old.step, new.step) in LETS_GO and not self.closed:
+            raise ViolationError(f"{new} was published after {old} before destinations were closed")
         by_plan = before.queued == new.base and after.queued is None
         if old.goal is None and new.goal is None and old != new and by_plan:
             self.replacing = (new.base, old.base)
@@ -235,6 +246,7 @@ class Simulation:
             self._start()
         elif roll < 0.965 - self.deadly:
             self.ready |= {server.state.now.move} if server is not None and server.state.now.goal else set()
+            self.closed = chance.random() < 0.7
         elif roll < 1 - self.busy:
             if not self.calm or chance.random() < 0.1:
                 self._mesh_step(proxy)
@@ -388,6 +400,7 @@ class Simulation:
             if proxy.older:
                 proxy.older.pop()
         self.ready.add(server.state.now.move)
+        self.closed = True
         self._control()
         while server.effects:
             self._effect()

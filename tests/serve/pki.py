@@ -47,6 +47,7 @@ class Authority:
         made = self._builder(self._name, self._key, seconds)
         made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.certificate = made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        self.key = _pem(self._key)
 
     def issue(
         self,

@@ -22,9 +22,11 @@ from admc.exits import CommandError
 from admc.rollout import diff
 from admc.rollout.captures import captures
 from admc.rollout.model import Placed
-from admc.serve.active_config import ActiveConfig, Options, StateNotSavedError, StateUpdate
+from admc.serve.active_config import ActiveConfig, StateNotSavedError, StateUpdate
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.build.source import ReadResult, Source
+from admc.serve.files.environment import FileEnvironment
+from admc.serve.files.redirection import Redirection
 from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
@@ -122,7 +124,7 @@ class World:
         """A server starts, with what is stored."""
         self.disk.dead = False
         self.state_dir = open_state_dir(self.folder / "state")
-        server = ActiveConfig(Options(self.source, None, Settings(Proof.NONE), self.state_dir), Problems())
+        server = ActiveConfig(FileEnvironment(self.source, None, Settings(Proof.NONE), self.state_dir), Problems())
         server.store.watchers.append(self._published)
         self.server, self.persistence = server, Persistence(server, self.state_dir)
 
@@ -336,7 +338,9 @@ class World:
         (plan,) = self.published
         needed = {(service, name) for service, names in captures(self.placed(plan)).items() for name in names}
         missed = {(service, name) for service, name in needed if name not in self.loaded.get(service, ())}
-        known = self.server.rollout._redirection._known
+        redirection = self.server.rollout._redirection
+        assert isinstance(redirection, Redirection)
+        known = redirection._known
         asked = {service: own.captures for service, own in known.asked.items()}
         unasked = {(service, name) for service, name in missed if name not in asked.get(service, ())}
         assert not unasked, f"{sorted(unasked)} neither loaded nor requested"

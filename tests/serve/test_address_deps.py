@@ -11,7 +11,7 @@ import pytest
 import dsl
 from admc.exits import CommandError
 from admc.serve.build import snapshots
-from admc.serve.build.address_deps import AddressIndex
+from admc.serve.build.address_deps import AddressIndex, needed_by
 from admc.serve.build.source import Source, State
 from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode
@@ -234,6 +234,53 @@ def test_while_one_caller_has_no_address_the_others_affect_the_adm() -> None:
             affected = index.affected(before, after)
             assert affected is not None
             assert {service for service in new if old[service] != new[service]} <= affected, (missing, name)
+
+
+@pytest.mark.parametrize("name", ["mixed", "guarded", *EXAMPLES, *(f"seed {seed}" for seed in SEEDS)])
+def test_a_new_pod_changes_only_the_adms_that_need_its_address_and_its_own(name: str) -> None:
+    program, placement = PROGRAMS[name]
+    needed = needed_by(program, placement)
+    source = Source(Path("policies.adm"), Mode.REDIRECT)
+    located = {
+        service: ServiceAddresses((f"10.96.{number}.1",), (f"10.5.{number}.1", f"10.5.{number}.2"))
+        for number, service in enumerate(sorted(program.services))
+    }
+    office = {"office": ("10.5.0.0/16",)} if "office" in program.externals else {}
+    old = _versions(State(source, program, placement, Addresses(located, office), ""))
+    assert old is not None
+    assert needed.keys() == program.services.keys()
+    for service, where in located.items():
+        more = where._replace(pods=(*where.pods, where.pods[0] + "00"))
+        new = _versions(State(source, program, placement, Addresses(located | {service: more}, office), ""))
+        assert new is not None
+        assert {each for each in new if old[each] != new[each]} <= needed[service] | {service}
+        assert needed[service] <= new.keys()
+    if name != "mixed":  # there each ADM distinguishes all callers
+        assert sum(len(each) for each in needed.values()) < len(needed) * len(old)
+
+
+def test_the_adms_that_need_an_address() -> None:
+    text = """app shop
+external internet
+external bank { tcp 443  host "bank.example" }
+service web, cart, rate, log, job { http 80 -> 8080 }
+service db { tcp 443 -> 5432 }
+call internet -> web
+call web, job -> cart
+call cart -> rate, log, bank, db
+@ingress
+policy known = allow(callers: [web]) on * -> cart
+@egress
+policy again = retry(attempts: 3) on cart -> rate
+policy every = rate_limit(requests: 9, per: 1s) on * -> web
+policy out = connection_rate_limit(connections: 5, per: 1s) on cart -> bank
+"""
+    program = dsl.load_text(text)
+    cart = frozenset({"cart"})
+    # `known` distinguishes its caller, `again` its destination; `db` is dialled at the port of `out`. `every` is for
+    # all callers, and no policy is about `log`.
+    expected = {"web": cart, "rate": cart, "db": cart}
+    assert {name: it for name, it in needed_by(program, place(program)).items() if it} == expected
 
 
 PROGRAMS = _programs()

@@ -347,7 +347,7 @@ def test_without_a_folder_only_a_plan_without_redirection_goes_past_prepare(
 
     asyncio.run(run())
     steps = [vars(record)["step"] for record in caplog.records if record.getMessage() == "rollout_step"]
-    assert steps == (["prepare"] if mode is Mode.REDIRECT else [*map(str, StepName), "plan"])
+    assert steps == (["prepare"] if mode.redirected else [*map(str, StepName), "plan"])
 
 
 def test_an_error_of_the_system_is_reported_in_its_words(tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ import pytest
 
 from admc.files import write_whole
 from admc.serve import reconciler
-from admc.serve.active_config import Options
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.build import worker
 from admc.serve.build.source import Source
+from admc.serve.files.environment import FileEnvironment
 from emitters.envoy import Mode
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ class _Gone(worker.Worker):
 
 
 @asynccontextmanager
-async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIterator[reconciler.Reconciler]:
+async def _following(
+    environment: FileEnvironment, *workers: type[worker.Worker]
+) -> AsyncIterator[reconciler.Reconciler]:
     """A running reconciler, with these workers first."""
     given = iter(workers)
 
@@ -95,7 +97,7 @@ async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIt
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reconciler, "COMPILE_RETRY_SECONDS", AGAIN_SECONDS)
         patch.setattr(reconciler, "Worker", made)
-        one = reconciler.Reconciler(options)
+        one = reconciler.Reconciler(environment)
         following = asyncio.ensure_future(one.run())
         try:
             yield one
@@ -115,9 +117,9 @@ async def _until(condition: Callable[[], bool]) -> None:
 async def test_a_compile_whose_worker_ends_is_repeated_after_a_pause(tmp_path: Path) -> None:
     path = tmp_path / "policies.adm"
     path.write_text(PROGRAM)
-    options = Options(Source(path, Mode.EXPLICIT), None, Settings(Proof.NONE))
+    environment = FileEnvironment(Source(path, Mode.EXPLICIT), None, Settings(Proof.NONE))
     _Gone.asked.clear()
-    async with _following(options, worker.Worker, _Gone, _Gone) as one:
+    async with _following(environment, worker.Worker, _Gone, _Gone) as one:
         await _until(lambda: one.counts.compiles == 1)
         write_whole(path, PROGRAM.replace("gold", "silver").encode())
         await _until(lambda: one.counts.compiles == 2)
@@ -130,8 +132,8 @@ async def test_a_compile_is_repeated_if_the_active_worker_has_ended(tmp_path: Pa
     path, endpoints = tmp_path / "policies.adm", tmp_path / "endpoints.json"
     path.write_text(PROGRAM)
     endpoints.write_text(ENDPOINTS)
-    options = Options(Source(path, Mode.REDIRECT), endpoints, Settings(Proof.NONE))
-    async with _following(options, worker.Worker, _Gone) as one:
+    environment = FileEnvironment(Source(path, Mode.REDIRECT), endpoints, Settings(Proof.NONE))
+    async with _following(environment, worker.Worker, _Gone) as one:
         await _until(lambda: one.counts.compiles == 1)
         assert one._active_worker is not None
         os.kill(one._active_worker.pid, signal.SIGKILL)

@@ -27,7 +27,7 @@ from xds_server.transport.errors import StreamRejectedError
 from xds_server.transport.variants import DELTA, SOTW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from xds_server.resources.ack_events import Event
     from xds_server.resources.snapshot import Snapshot
@@ -141,10 +141,12 @@ class XdsServer:
         """The streams of all admitted clients, to be read only."""
         return tuple(self.registry)
 
-    def recheck_identities(self) -> int:
-        """After a change of the identities: end the streams of clients whose admission has changed; how many."""
+    def recheck_identities(self, groups: Collection[str] | None = None) -> int:
+        """After a change of the identities: end the streams of clients whose admission has changed; how many. `groups`:
+        of these alone."""
         ended = 0
-        for connection in self.connections:
+        found = None if groups is None else [each for group in groups for each in self.registry.of(group)]
+        for connection in self.connections if found is None else found:
             if connection.caller is not None and self.admission.check(connection.caller) != connection.admission:
                 connection.reject(grpc.StatusCode.PERMISSION_DENIED, "the admission of this client has changed")
                 ended += 1

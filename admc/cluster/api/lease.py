@@ -1,9 +1,15 @@
 """A Lease of `coordination.k8s.io/v1`: which of several replicas serves.
 
-The holder counts from the moment at which its last successful renewal began, every other replica from the moment at
-which it saw the Lease change, which is later. Both use the monotonic clock of their own machine. So two replicas never
-hold it at the same time, whatever wall clocks say and however late a request takes effect. The times in the object are
-for readers.
+The holder acts on it until DEADLINE after the moment at which its last renewal began that it knows to be written. Any
+other replica waits DURATION from the moment at which it saw the Lease change, which is later. Both use a clock of their
+own machine that no one sets. So two replicas never hold it at the same time, whatever wall clocks say, and however late
+a request takes effect:
+
+    DEADLINE x (1 + r) + E  <=  DURATION x (1 - r)        with 10 s and 15 s
+
+r is by how much a clock may be too fast or too slow, and E the time from a check of `held` to its effect. With r = 1%,
+E may be 4.7 s. What takes longer, such as a process that is stopped in between, needs a fence of its own
+(docs/adr/0029). The times in the object are for readers.
 """
 
 from __future__ import annotations
@@ -19,15 +25,27 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from admc.cluster.api.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from admc.cluster.api.body import Document
 
 LOG: Final = logging.getLogger("admc.cluster")
 DURATION_SECONDS: Final = 15.0
-MARGIN_SECONDS: Final = 1.0
-"""How much longer another replica waits: clocks differ in rate, and a check of `held` precedes an act."""
+DEADLINE: Final = 2 / 3
+"""Of the duration: how long the holder acts on a renewal."""
+ATTEMPT: Final = 1 / 5
+"""Of the duration: between two renewals, and for the requests of one. Two that hang in a row cost nothing yet."""
+LONGEST_SECONDS: Final = 300.0
+"""However long a Lease says that it lasts, no one waits longer."""
 _MICRO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+def now() -> float:
+    """Seconds of a clock that no one sets, and that runs on while the machine sleeps, where it has one."""
+    return time.clock_gettime(_CLOCK)
+
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class LeaseApi(Protocol):
@@ -53,19 +71,20 @@ class Seen:
         return str(_spec(self.document).get("holderIdentity") or "")
 
     def is_free(self, now: float, duration: float) -> bool:
-        """Whether another replica may take it: released, or not renewed for its whole duration."""
+        """Whether another replica may take it: released, or not renewed for its whole duration, and ours."""
         theirs = _spec(self.document).get("leaseDurationSeconds")
-        lasts = float(theirs) if isinstance(theirs, int) and theirs > 0 else duration
-        return not self.holder or now - self.since >= lasts + MARGIN_SECONDS
+        lasts = min(max(theirs, duration), LONGEST_SECONDS) if isinstance(theirs, int) else duration
+        return (not self.holder and not self.is_gone) or now - self.since >= lasts
 
 
-def observed(before: Seen | None, document: Document | None, now: float) -> Seen | None:
+def observed(before: Seen | None, document: Document | None, now: float) -> Seen:
     """`now` is when the answer had arrived, None as document that there is no such object.
 
     Any write gives the object another version, so time runs on only while there was none.
     """
     if document is None:
-        return None if before is None else replace(before, is_gone=True)
+        before = before or Seen({}, now)
+        return before if before.is_gone else replace(before, since=now, is_gone=True)
     if before is not None and _version(before.document) == _version(document):
         return Seen(document, before.since)
     return Seen(document, now)
@@ -108,16 +127,24 @@ class LeaseHolder:
         identity: str,
         duration: float = DURATION_SECONDS,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        is_first: Callable[[], Awaitable[bool]] | None = None,
+        clock: Callable[[], float] = now,
     ) -> None:
+        """`is_first`: whether no replica can have held it before; asked where there is no such object. Without an
+        answer, another holder may exist, and the Lease is taken after its duration."""
         self._api, self._path, self._identity, self._duration, self._clock = api, path, identity, duration, clock
+        self._is_first = is_first
         self._seen: Seen | None = None
+        self._term: object = None
+        """What all renewals of one holder have in common, of this process's own last write."""
         self._renewed_at = -math.inf
         self._is_current = False
         """Whether `_seen` is the answer of this process's own last write."""
         self._turn = asyncio.Condition()
         self.was_held = False
         """Whether this process has held it at any time."""
+        self.is_over = False
+        """It did, and another one has held it since, or may have."""
         self.problem = ""
         """Why it could not be read or renewed at the last attempt; empty if it could."""
 
@@ -133,7 +160,7 @@ class LeaseHolder:
     @property
     def left(self) -> float:
         """For how many seconds this process holds it unless it renews it; 0 if it does not hold it."""
-        return max(0.0, self._renewed_at + self._duration - self._clock())
+        return max(0.0, self._renewed_at + self._duration * DEADLINE - self._clock())
 
     @property
     def held(self) -> bool:
@@ -149,8 +176,8 @@ class LeaseHolder:
             await asyncio.sleep(left)
 
     async def run(self) -> None:
-        """Take the Lease when it is free, and renew it. Returns when this process held it and another one does now."""
-        pause = self._duration / 5
+        """Take the Lease when it is free, and renew it. Returns once `is_over`."""
+        pause = self._duration * ATTEMPT
         while True:
             began = self._clock()
             try:
@@ -159,7 +186,7 @@ class LeaseHolder:
                 self._report("")
             except (ApiError, TimeoutError) as error:
                 self._report(str(error) or "the API server did not answer in time")
-            if self.was_held and not self.held and self.holder not in ("", self._identity):
+            if self.is_over:
                 return
             await asyncio.sleep(max(pause / 4, began + pause - self._clock()))
 
@@ -170,7 +197,7 @@ class LeaseHolder:
             return
         spec = _spec(self._seen.document) | {"holderIdentity": ""}
         try:
-            async with asyncio.timeout(self._duration / 5):
+            async with asyncio.timeout(self._duration * ATTEMPT):
                 await self._api.replace(self._path, {**self._seen.document, "spec": spec})
         except (ApiError, TimeoutError) as error:
             LOG.info("the Lease `%s` is not released, it expires: %s", self._name, error)
@@ -180,11 +207,13 @@ class LeaseHolder:
         if not self._is_current:
             await self._read()
         seen = self._seen
-        if seen is None or self._may_take(seen):
+        if seen is not None and not self.is_over and await self._may_take(seen):
             await self._write(seen)
 
-    def _may_take(self, seen: Seen) -> bool:
-        return seen.holder == self._identity or seen.is_free(self._clock(), self._duration)
+    async def _may_take(self, seen: Seen) -> bool:
+        if seen.holder == self._identity or seen.is_free(self._clock(), self._duration):
+            return True
+        return seen.is_gone and not seen.document and self._is_first is not None and await self._is_first()
 
     async def _read(self) -> None:
         document: Document | None = None
@@ -193,15 +222,23 @@ class LeaseHolder:
         except ApiError as error:
             if not error.is_not_found:
                 raise
+        self.is_over |= self.was_held and self._may_be_anothers(document)
         self._seen = observed(self._seen, document, self._clock())
-        if self.holder != self._identity:
+        if self.holder != self._identity or self.is_over:
             self._renewed_at = -math.inf
 
-    async def _write(self, seen: Seen | None) -> None:
+    def _may_be_anothers(self, document: Document | None) -> bool:
+        """Whether another one has it, or can have had it since this process's last write."""
+        if document is None:
+            return not self.held
+        holder = str(_spec(document).get("holderIdentity") or "")
+        return holder != self._identity and (bool(holder) or _term(document) != self._term)
+
+    async def _write(self, seen: Seen) -> None:
         began, self._is_current = self._clock(), False
         now = datetime.now(UTC)
         try:
-            if seen is None or seen.is_gone:
+            if seen.is_gone:
                 body = taken(self._new(), self._identity, self._duration, now)
                 answer = await self._api.create(self._path.rpartition("/")[0], body)
             else:
@@ -213,7 +250,7 @@ class LeaseHolder:
                 return
             raise
         self._seen = Seen(answer, self._clock())
-        self._renewed_at, self.was_held, self._is_current = began, True, True
+        self._renewed_at, self._term, self.was_held, self._is_current = began, _term(answer), True, True
         async with self._turn:
             self._turn.notify_all()
 
@@ -230,6 +267,10 @@ class LeaseHolder:
 
 def _version(document: Document) -> str:
     return str(document.get("metadata", {}).get("resourceVersion", ""))
+
+
+def _term(document: Document) -> object:
+    return document.get("metadata", {}).get("uid"), _spec(document).get("leaseTransitions")
 
 
 def _spec(document: Document) -> dict[str, Any]:

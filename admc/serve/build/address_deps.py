@@ -1,6 +1,7 @@
 """Finds the ADMs whose configuration new addresses can change; the others are not emitted again.
 
     program + placement -> AddressIndex;  AddressIndex + old and new addresses -> services, or None for all of them
+    program + placement -> needed_by: service -> services whose ADMs tell callers or destinations by its addresses
 
 The result may have too many services, and never too few; a test compares it with emitting everything. An ADM depends on
 the addresses of its own service, of the destinations of its egress hops, of the services to which these copy or split
@@ -19,7 +20,7 @@ from emitters.envoy.matching.callers import covers_all_callers
 from emitters.hops import hops
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from dsl.program import Policy, Program
     from emitters.addresses import Addresses
@@ -34,11 +35,16 @@ class AddressIndex:
         self._program = program
         self._unknown_callers = unlocated_externals(program)
         self._readers: defaultdict[str, set[str]] = defaultdict(set)
-        """Name -> services whose ADMs depend on its addresses."""
+        """Name -> services whose ADMs depend on its addresses, but for its own ADM, which always does."""
         self._load_balancers: defaultdict[str, set[str]] = defaultdict(set)
         """Name -> services whose ADMs may choose among its pods."""
         self._depend_on_all: set[str] = set()
         """Services whose ADMs depend on all addresses."""
+        self._distinguish_all: set[str] = set()
+        """Those of them whose ADMs distinguish callers by all addresses."""
+        self._outside: defaultdict[int, set[str]] = defaultdict(set)
+        """Port -> those of them whose ADMs match connections to an outside party at it. A service that is dialled at
+        the same port may be inside of its network."""
         self._destinations: defaultdict[str, set[str]] = defaultdict(set)
         """Destination -> services whose ADMs match connections to it by its addresses."""
         self._callers: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
@@ -47,7 +53,6 @@ class AddressIndex:
             self._callers[call.destination, call.port.number].add(call.source)
         self.hops = hops(program, placement)
         for service, found in self.hops.items():
-            self._readers[service].add(service)
             for hop in found:
                 self._add(service, hop)
 
@@ -72,21 +77,34 @@ class AddressIndex:
         found = self._depend_on_all | load_balancers
         for name in changed | _sharing(changed, old) | _sharing(changed, new):
             found |= self._readers[name]
+            if name in self.hops:
+                found.add(name)
         for name, services in self._destinations.items():
             # Connections to a destination without addresses are those to no other known address.
             if not _has_addresses(old, name) or not _has_addresses(new, name):
                 found |= services
         return frozenset(found)
 
+    def needed_by(self) -> Mapping[str, frozenset[str]]:
+        """See the function `needed_by`."""
+        found = {}
+        for name, service in self._program.services.items():
+            ports = {number for port in service.ports for number in (port.number, port.target)}
+            outside = (self._outside[port] for port in ports & self._outside.keys())
+            found[name] = frozenset(self._readers[name] | self._distinguish_all).union(*outside)
+        return found
+
     def _add(self, service: str, hop: Hop) -> None:
         for name in _names_in_arguments(hop):
             self._readers[name].add(service)
             self._load_balancers[name].add(service)
             if name in self._program.externals:
-                self._depend_on_all.add(service)
+                self._distinguish(service)
         if hop.side is Side.EGRESS:
             if hop.destination in self._program.externals:
                 self._depend_on_all.add(service)
+                for port in (hop.port.number, hop.port.target):
+                    self._outside[port].add(service)
             self._readers[hop.destination].add(service)
             self._load_balancers[hop.destination].add(service)
             self._destinations[hop.destination].add(service)
@@ -94,7 +112,7 @@ class AddressIndex:
         for policy in hop.policies:
             some = not covers_all_callers(self._program, policy)
             if hop.port.protocol is Protocol.TCP and (some or policy.kind.guard):
-                self._depend_on_all.add(service)
+                self._distinguish(service)
             elif some:
                 self._add_callers(service, policy)
                 # While a caller has no address, the addresses of the others decide which connections are refused.
@@ -103,18 +121,29 @@ class AddressIndex:
 
     def _add_callers(self, service: str, policy: Policy) -> None:
         if self._applies_to_unknown_callers(policy):
-            self._depend_on_all.add(service)
+            self._distinguish(service)
             return
         for name in policy.sources:
             if name in self._program.externals:
-                self._depend_on_all.add(service)
+                self._distinguish(service)
             self._readers[name].add(service)
+
+    def _distinguish(self, service: str) -> None:
+        self._depend_on_all.add(service)
+        self._distinguish_all.add(service)
 
     def _applies_to_unknown_callers(self, policy: Policy) -> bool:
         try:
             return includes_unknown(self._unknown_callers, policy.sources, policy.open_sources)
         except AmbiguousCallersError:
             return True
+
+
+def needed_by(program: Program, placement: Placement) -> Mapping[str, frozenset[str]]:
+    """Service -> the services whose ADMs tell callers or destinations by its addresses: before they have the address
+    of one of its pods, its requests may be enforced as those of an unknown caller, and connections to it may pass
+    without the policies of their senders. The result may have too many services, and never too few."""
+    return AddressIndex(program, placement).needed_by()
 
 
 def _names_in_arguments(hop: Hop) -> Iterator[str]:

@@ -1,52 +1,72 @@
 """Serves a plan as it was reviewed: with its decisions, not with those that the solver would make today.
 
-The program is read again, and the plan must fit it (`admc.compile.reviewed_plan`).
+The program is read again, and the plan must fit it (`admc.compile.reviewed_plan`). What a cluster says of its services
+is an input of the plan like the files: a plan that was made with other facts is refused, and not mended.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Final
 
+from admc.compile.facts import FACTS, with_facts
 from admc.compile.pipeline import load_program
 from admc.compile.reviewed_plan import served, unfit
-from admc.plan.read import read_plan
-from admc.serve.file_watch import look
-from dsl.files.folders import folder_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    from admc.serve.file_watch import Signature
+    from admc.plan.model import Plan
+    from admc.serve.build.inputs import Inputs
     from dsl.program import Program
     from solver.placement import Placement
 
-
-def recording(
-    folder: Path, stats: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
-) -> Callable[[str], bytes]:
-    """A reader of files in a folder and in those of `include`. It records the stat of each file before it is read, so
-    that the server can follow it."""
-    inner = folder_reader(folder, include)
-
-    def read(path: str) -> bytes:
-        stats[folder / path] = look(folder / path)
-        contents[path] = inner(path)
-        return contents[path]
-
-    return read
+SHOWN: Final = 3
+_WORDS: Final = {
+    "host_network": "is on the network of its node",
+    "no_adm": "hosts no ADM",
+    "untrusted": "is untrusted",
+}
 
 
-def placed(
-    path: Path, stats: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
-) -> tuple[Program, Placement]:
+def placed(path: Path, inputs: Inputs, facts: bytes | None = None) -> tuple[Program, Placement]:
     """The program that a plan was made from, and its placement. Raises `CommandError`."""
-    stats[path] = look(path)
-    plan = read_plan(path, regular=True)
+    plan = inputs.plan()
     if not plan.inputs:
         raise unfit(path, "it names no program", "compile again to write a new one")
     main = path.parent / plan.inputs[0].path
     if main.parent != path.parent:
         raise unfit(path, f"its program `{plan.inputs[0].path}` is not beside it", "compile again to write a new one")
-    program = load_program(main, recording(path.parent, stats, contents, include), include=include)
+    program = load_program(main, inputs.read, include=inputs.include, names=inputs.names)
+    if facts is not None:
+        program = with_facts(program, facts)
+        _check_facts(path, plan, program, facts)
     return program, served(path, plan, program)
+
+
+def _check_facts(path: Path, plan: Plan, program: Program, facts: bytes) -> None:
+    """Raises `CommandError` if the plan was not made with these facts."""
+    now, then = (
+        next((item.sha256 for item in inputs if item.path == FACTS), None) for inputs in (program.inputs, plan.inputs)
+    )
+    if now == then:
+        return
+    what = "what the cluster says of its services"
+    cause = f"it was made without {what}" if then is None else f"{what} has changed since"
+    said = _said(plan, facts)
+    hint = "review the plan that the server makes of the program (`admc plan`), and give that"
+    raise unfit(path, f"{cause}: {said}" if said else cause, hint)
+
+
+def _said(plan: Plan, facts: bytes) -> str:
+    """The first facts, in words: those about services with an ADM in the plan, or closed by it, come first."""
+    services: dict[str, dict[str, object]] = json.loads(facts)["services"]  # `with_facts` has checked it
+    concerned = {adm.service for adm in plan.adms} | {item.destination for item in plan.closed}
+    found = [
+        f"`{name}` {words}" + (f" ({reason})" if isinstance(reason, str) else "")
+        for name in sorted(services, key=lambda name: (name not in concerned, name))
+        for fact, words in _WORDS.items()
+        if (reason := services[name].get(fact))
+    ]
+    more = f", and {len(found) - SHOWN} more" if found[SHOWN:] else ""
+    return ", ".join(found[:SHOWN]) + more

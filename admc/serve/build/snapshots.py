@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from admc.compile.pipeline import folder_of
 from admc.exits import CommandError, Exit
 from dsl.collector import no_collection
-from emitters.envoy import Mode, emit, passthrough
+from emitters.envoy import emit, passthrough
 from emitters.envoy.resources import REFUSING
 from emitters.errors import EmitError
 from xds_server.resources.snapshot import Resource, Snapshot
@@ -48,7 +48,7 @@ def snapshots(
 
     Raises `CommandError` (exit 3) if Envoy cannot express the placement.
     """
-    redirected = state.source.mode is Mode.REDIRECT
+    redirected = state.source.mode.redirected
     program, addresses = state.program, state.addresses
     try:
         made = emit(

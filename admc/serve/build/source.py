@@ -14,19 +14,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.compile.facts import FACTS, with_facts
 from admc.compile.pipeline import folder_of, load_program, overhead_of, place_program
 from admc.compile.reviewed_plan import checked
 from admc.emit.emission import addresses_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.beside import PLAN_ENDING
 from admc.plan.build import build
-from admc.plan.read import PlanFormatError, from_json, read_plan
+from admc.plan.read import PlanFormatError, from_json
 from admc.plan.to_json import to_json
-from admc.serve.build.reviewed_plan import placed, recording
-from admc.serve.file_watch import look
+from admc.serve.build.inputs import Inputs
+from admc.serve.build.reviewed_plan import placed
 from admc.serve.storage.position import Recipe
 from dsl.collector import no_collection
-from dsl.files.folders import folder_reader
 from emitters.addresses import Addresses, loopback
 from emitters.envoy import Mode
 from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
@@ -42,18 +42,30 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """The program or plan that the command line names, and how to compile it."""
+    """The program or plan that is served, and how to compile it."""
 
     path: Path
     """A program, or a plan."""
     mode: Mode
     effort: float | None = None
     include: tuple[Path, ...] = ()
-    """Folders, besides the program's own, from which it may use files."""
+    """Folders, besides the program's own, from which it may use files; of no meaning with `files`."""
+    files: Mapping[str, bytes] | None = None
+    """All files by name, that of `path` among them; None: they are on disk."""
+    facts: bytes | None = None
+    """What the cluster says of services (`admc.compile.facts`)."""
 
     @property
     def is_plan(self) -> bool:
         return self.path.name.endswith(PLAN_ENDING)
+
+    @property
+    def inputs(self) -> Inputs:
+        return Inputs(self.path, self.include, self.files)
+
+    @property
+    def without_content(self) -> Source:
+        return self._replace(files=None, facts=None)
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,7 @@ class State:
     """A verified placement and the addresses of its services. All snapshots are built from it."""
 
     source: Source
+    """Without content."""
     program: Program
     placement: Placement
     addresses: Addresses
@@ -101,28 +114,31 @@ def read(source: Source, endpoints: Sequence[bytes], *, with_recipe: bool = Fals
 
     `endpoints` are contents of the endpoints file, the latest first; the first usable one is used.
     """
-    stats: Signature = {source.path: look(source.path)}
-    contents: dict[str, bytes] = {}
+    inputs = source.inputs
     try:
         if source.is_plan:
-            program, placement = placed(source.path, stats, contents, source.include)
+            program, placement = placed(source.path, inputs, source.facts)
         else:
-            program, placement = _compiled(source, stats, contents)
+            program, placement = _compiled(source, inputs)
         state, findings = _with_usable_endpoints(source, program, placement, endpoints)
     except CommandError as error:
-        return ReadResult(None, error.diagnostics, error.folder, stats)
+        return ReadResult(None, error.diagnostics, error.folder, inputs.stats)
     recipe = None
     if with_recipe:
         used = next((content for content in endpoints if digest(content) == state.endpoints_digest), None)
-        inputs = {item.path: contents[item.path] for item in program.inputs}
+        contents = inputs.contents if source.facts is None else {**inputs.contents, FACTS: source.facts}
+        read_ = {item.path: contents[item.path] for item in program.inputs}
         plan = to_json(build(program, placement, overhead_of(program, placement, folder_of(source.path))))
-        recipe = Recipe(program.inputs[0].path, source.mode.value, inputs, plan, used)
-    return ReadResult(state, (*findings, *program.warnings), folder_of(source.path), stats, recipe)
+        recipe = Recipe(program.inputs[0].path, source.mode.value, read_, plan, used)
+    return ReadResult(state, (*findings, *program.warnings), folder_of(source.path), inputs.stats, recipe)
 
 
 @no_collection()
-def restored(source: Source, recipe: Recipe) -> State:
-    """The state of a recipe. Raises `CommandError` if this admc cannot build it."""
+def restored(source: Source | None, recipe: Recipe) -> State:
+    """The state of a recipe. Raises `CommandError` if this admc cannot build it.
+
+    `source`: what is to be served now, whose app it must be; None while there is no program.
+    """
 
     def content(path: str) -> bytes:
         if path not in recipe.inputs:
@@ -131,7 +147,10 @@ def restored(source: Source, recipe: Recipe) -> State:
 
     main = Path(recipe.main)
     # How the inputs were found was tested when they were read.
-    program = load_program(main, content, include=source.include)
+    source = source or Source(main, Mode(recipe.mode), files=recipe.inputs)
+    program = load_program(main, content, include=source.include, names=recipe.inputs)
+    if FACTS in recipe.inputs and all(item.path != FACTS for item in program.inputs):
+        program = with_facts(program, recipe.inputs[FACTS])
     app = _app(source)
     if app is not None and app != program.app:
         raise wrong_usage(
@@ -159,8 +178,8 @@ def _app(source: Source) -> str | None:
 
     try:
         if source.is_plan:
-            return read_plan(source.path, regular=True).app
-        content = folder_reader(source.path.parent, source.include)(source.path.name)
+            return source.inputs.plan().app
+        content = source.inputs.read(source.path.name)
     except (CommandError, OSError):
         return None
     text = decode(source.path.name, content, None, Diagnostics())
@@ -171,7 +190,7 @@ def _app(source: Source) -> str | None:
 @no_collection()
 def with_endpoints(state: State, endpoints: bytes) -> State:
     """The same placement at other addresses. Raises `CommandError` if the endpoints file has errors."""
-    redirected = state.source.mode is Mode.REDIRECT
+    redirected = state.source.mode.redirected
     found = addresses_of(state.program, endpoints, redirected=redirected)
     return replace(state, addresses=found, endpoints_digest=digest(endpoints))
 
@@ -179,7 +198,7 @@ def with_endpoints(state: State, endpoints: bytes) -> State:
 def unlisted_names(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
     """Names without addresses: connections that may be theirs are refused. Empty without redirection, where missing
     addresses are an error, as in any other command."""
-    if state.source.mode is not Mode.REDIRECT:
+    if not state.source.mode.redirected:
         return Unlisted()
     return unlisted(state.program, state.addresses, enforced)
 
@@ -188,9 +207,9 @@ def _with_usable_endpoints(
     source: Source, program: Program, placement: Placement, endpoints: Sequence[bytes]
 ) -> tuple[State, tuple[Diagnostic, ...]]:
     """The state with the first usable endpoints, and the findings about those before them."""
-    state = State(source, program, placement, Addresses(), "")
+    state = State(source.without_content, program, placement, Addresses(), "")
     if not endpoints:
-        explicit = source.mode is Mode.EXPLICIT
+        explicit = not source.mode.redirected
         return (replace(state, addresses=loopback(program)) if explicit else state), ()
     findings: list[Diagnostic] = []
     for content in endpoints:
@@ -205,9 +224,10 @@ def digest(endpoints: bytes) -> str:
     return hashlib.sha256(endpoints).hexdigest()[:16]
 
 
-def _compiled(source: Source, stats: Signature, contents: dict[str, bytes]) -> tuple[Program, Placement]:
+def _compiled(source: Source, inputs: Inputs) -> tuple[Program, Placement]:
     folder = folder_of(source.path)
-    reader = recording(source.path.parent, stats, contents, source.include)
-    program = load_program(source.path, reader, include=source.include)
+    program = load_program(source.path, inputs.read, include=inputs.include, names=inputs.names)
+    if source.facts is not None:
+        program = with_facts(program, source.facts)
     placement, _ = place_program(program, folder, effort=source.effort)
     return program, placement

@@ -59,7 +59,7 @@ class BuildState(NamedTuple):
 class RestoreState(NamedTuple):
     """Build the state of a recipe, without snapshots."""
 
-    source: Source
+    source: Source | None
     recipe: Recipe
 
 

@@ -58,6 +58,14 @@ class StateDir:
     def __post_init__(self) -> None:
         self._contents = Contents(self)
 
+    @property
+    def name(self) -> str:
+        return str(self.folder)
+
+    @property
+    def kind(self) -> str:
+        return "the folder"
+
     # ---- reading ----
 
     def load(self) -> StoredState | None:

@@ -128,6 +128,16 @@ class Problems:
         self.counts.kept_errors += 1
         self.report_if_new(about, findings, folder)
 
+    def report_no_program(self) -> None:
+        """Report that there is no program: not yet, or not any more."""
+        if self.active_version:
+            hint = "give one again; proxies keep the last plan until then"
+            found = Diagnostic("ADM950", Severity.ERROR, "there is no program any more", None, hint=hint)
+        else:
+            hint = "give one; proxies get no configuration until then"
+            found = Diagnostic("ADM950", Severity.WARNING, "there is no program yet", None, hint=hint)
+        self.report_if_new("program", (found,))
+
     def report_worker_failure(self, about: str, error: WorkerError) -> None:
         """Report that a worker has met a bug or ended."""
         self._bug(about, "admc met an unexpected error", error)

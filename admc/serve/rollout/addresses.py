@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from admc.serve.build.address_deps import AddressIndex
 from admc.serve.build.snapshots import SnapshotSet, snapshots
 from emitters.addresses import Addresses, ServiceAddresses
-from emitters.envoy import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -71,7 +70,7 @@ def _both(old: State, new: State) -> Addresses:
         return now
     taken = _texts(now)
     services = {name: _without(old.addresses.services[name], taken) for name in sorted(gone)}
-    if new.source.mode is Mode.EXPLICIT:
+    if not new.source.mode.redirected:
         services = _listening(services, (*_dialled(old.addresses), *_dialled(now)))
     return Addresses(
         services | dict(now.services),

@@ -1,6 +1,6 @@
 """Rolls out plans: an observation of the proxies makes the next state, which is stored and then published.
 
-    observation, command --reduce--> RolloutState --store--> disk --publish--> proxies
+    observation, command --reduce--> RolloutState --store--> storage --publish--> proxies
 
 Every effect of a rollout is here, in this order. The rules are those of `admc.rollout.reducer`.
 """
@@ -14,16 +14,15 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from admc.exits import CommandError
+from admc.exits import CommandError, wrong_usage
 from admc.rollout.reducer import Command, CommandName, next_bases, reduce
 from admc.rollout.rollout_state import STEPS, Label, begun
-from admc.serve.files.redirection import Redirection
 from admc.serve.rollout import progress
+from admc.serve.rollout.closing import ClosedDestinations
 from admc.serve.rollout.plans import Plans, hosts
 from admc.serve.rollout.publisher import Publisher
 from admc.serve.storage.manifest import SECRET_BYTES, plans_of
 from admc.serve.storage.position import Position
-from emitters.envoy import Mode
 from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from admc.rollout.model import Step
     from admc.rollout.reducer import Observation
     from admc.rollout.rollout_state import RolloutState
+    from admc.serve.environment import Closing, Redirection
     from admc.serve.rollout.plans import Planned
     from admc.serve.rollout.publisher import Prepared
     from xds_server.transport.server import XdsServer
@@ -49,6 +49,7 @@ UNKEPT_SECONDS: Final = 5.0
 """The pause after a failure to write the folder."""
 LOGGED: Final = 20
 """How many of the things that a rollout waits for the log names."""
+LEAD: Final = "this server to lead the proxies again"
 
 
 class Rollout:
@@ -60,11 +61,16 @@ class Rollout:
         store: Store,
         redirection: Redirection,
         failed: Callable[[], None] = lambda: None,
+        *,
+        closing: Closing | None = None,
+        may_publish: Callable[[], bool] = lambda: True,
     ) -> None:
         """`store` stores a position for a restarted server, and raises `CommandError` if it cannot. `failed` is called
-        for each failed attempt at a step."""
+        for each failed attempt at a step. While not `may_publish`, nothing new is stored or published."""
         self._store = store
         self._redirection = redirection
+        self._closed = ClosedDestinations(closing)
+        self._may_publish = may_publish
         self._failed = failed
         self._turn = asyncio.Lock()
         self.plans = Plans()
@@ -110,6 +116,7 @@ class Rollout:
     async def accept(self, planned: Planned) -> None:
         """Roll out a compiled plan. Raises `CommandError` if no safe steps lead to it."""
         async with self._turn:
+            self._check_lead()
             if self.state is None:
                 await self._begin(planned)
                 return
@@ -128,6 +135,7 @@ class Rollout:
     async def relocate(self, planned: Planned) -> None:
         """Publish the same plan at other addresses."""
         async with self._turn:
+            self._check_lead()
             await asyncio.to_thread(self.plans.relocate, planned)
             await self._again()
 
@@ -142,6 +150,7 @@ class Rollout:
 
     async def _operate(self, name: CommandName) -> str:
         async with self._turn:
+            self._check_lead()
             before = self.state
             if before is None:
                 raise progress.not_done(name, "no plan has been published yet")
@@ -164,6 +173,7 @@ class Rollout:
                 await asyncio.to_thread(self._redirection.resume)
             await self._ask(position.rollout)
             state = await self._with_renamed(position.rollout)
+            self._closed.ask(state, self.plans)
             await self._hand_over(state, await self._prepared(state))
             self.state = state
             self._arrives = state.now.goal is None and state.proven != state.now
@@ -182,7 +192,9 @@ class Rollout:
             await asyncio.sleep(LOOK_SECONDS)
             async with self._turn:
                 await self._confirm()
-                if self._is_due:
+                if self._is_due and not self._may_publish():
+                    self._wait((LEAD,))
+                elif self._is_due:
                     await self._look()
 
     @property
@@ -204,6 +216,7 @@ class Rollout:
         try:
             if self._redirects(state.now):
                 await asyncio.to_thread(self._redirection.begin, planned.placed)
+            self._closed.ask(state, self.plans)
             await self._store(self._position(state))
         except CommandError:
             LOG.warning("first_plan_not_kept")
@@ -227,8 +240,10 @@ class Rollout:
 
     def _observe(self) -> Observation:
         step = self._step(self._present)
-        missing = () if step is None else self._redirection.missing(step)
-        return self.publisher.observe(self._present, self.plans, None if step is None else step.services, missing)
+        if step is None:
+            return self.publisher.observe(self._present, self.plans, None, ())
+        seen = self.publisher.observe(self._present, self.plans, step.services, self._redirection.missing(step))
+        return seen._replace(unclosed=self._closed.missing(step))
 
     def _step(self, state: RolloutState) -> Step | None:
         return None if state.now.goal is None else self.plans.step(state.now, state.key)
@@ -272,11 +287,15 @@ class Rollout:
         before = self._present
         if state == before:
             return
+        self._check_lead()
         if state.now != before.now:
             # There may be no snapshots of it, or it cannot be stored. Then its redirection is not needed either.
             prepared = await self._prepared(state, before.now.goal or before.now.base)
             await self._leave(before, state)
+            self._closed.ask(state, self.plans)
+            self._check_lead()
             await self._store(self._position(state, prepared))
+            self._check_lead()
             try:
                 await self._ask(state)
             except CommandError:
@@ -295,6 +314,7 @@ class Rollout:
             if state.kept != before.kept:
                 await self._publish(state)
             self.state = state
+            self._closed.ask(state, self.plans)
 
     async def _again(self) -> None:
         """Publish the same label at other addresses."""
@@ -304,7 +324,9 @@ class Rollout:
 
     async def _publish(self, state: RolloutState) -> None:
         """Publish a label again, or the first one."""
-        await self._hand_over(state, await self._prepared(state, state.now.base))
+        prepared = await self._prepared(state, state.now.base)
+        self._check_lead()
+        await self._hand_over(state, prepared)
 
     async def _prepared(self, state: RolloutState, before: str = "") -> Prepared:
         """What to publish of a state. `before`: the plan that is published; empty after a start, when what older
@@ -321,7 +343,7 @@ class Rollout:
             LOG.info("published", extra={"groups": count, "state": version})
 
     def _redirects(self, label: Label) -> bool:
-        return self.plans.state(label).source.mode is Mode.REDIRECT
+        return self.plans.state(label).source.mode.redirected
 
     async def _leave(self, before: RolloutState, state: RolloutState) -> None:
         """From a plan at rest another label follows: only what the plan needs is sure to be loaded still."""
@@ -335,6 +357,11 @@ class Rollout:
             step = self._step(state)
             placed = self.plans[state.now.base].placed if step is None else step.merged
             await asyncio.to_thread(self._redirection.ask, placed, self.plans.state(state.now).addresses)
+
+    def _check_lead(self) -> None:
+        """Raises `CommandError` while another server may lead the proxies."""
+        if not self._may_publish():
+            raise wrong_usage("ADM951", "another server may lead the proxies now: nothing new is stored or published")
 
     def _log(self, before: RolloutState, state: RolloutState) -> None:
         step = self._step(state)
@@ -369,7 +396,8 @@ class Rollout:
         """Store the position again, with what proxies have acknowledged since. No label is stored meanwhile, which an
         earlier position would replace."""
         async with self._turn:
-            await store(self.position)
+            if self._may_publish():
+                await store(self.position)
 
     async def keep(self) -> bool:
         """Write the files of redirection again if one was changed from outside; returns whether one was. Raises

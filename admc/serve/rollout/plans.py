@@ -18,7 +18,7 @@ from admc.rollout.steps import steps
 from admc.serve.build.snapshots import SnapshotSet, snapshot, snapshots
 from admc.serve.rollout.addresses import changed, during, elsewhere, is_elsewhere, listed
 from dsl.collector import no_collection
-from emitters.envoy import Mode, passthrough
+from emitters.envoy import passthrough
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Plans:
         step, state = self.step(label, key), self.state(label)
         made = self._emitted(self._change(label.base, label.goal), step, state).at(step)
         rest = base.by_service
-        if state.source.mode is Mode.EXPLICIT:
+        if not state.source.mode.redirected:
             # Without redirection each program has other addresses, and no two ADMs can listen at one.
             rest = {**rest, **self._made(label.goal).by_service}
         others = {name: item for name, item in rest.items() if name not in step.services}
@@ -212,7 +212,7 @@ def _moved(planned: Planned, newer: State) -> Planned:
     made = planned.groups
     if made is not None:
         made = made.updated(changed(planned.state, state))
-        if state.source.mode is Mode.REDIRECT:
+        if state.source.mode.redirected:
             made = made._replace(passthrough=without_adm(state))
     recipe = planned.recipe
     if recipe is not None:
@@ -222,7 +222,7 @@ def _moved(planned: Planned, newer: State) -> Planned:
 
 def without_adm(state: State) -> Snapshot | None:
     """The snapshot of a service without an ADM, which passes redirected connections on."""
-    if state.source.mode is not Mode.REDIRECT:
+    if not state.source.mode.redirected:
         return None
     found = passthrough(state.program, state.addresses)
     return None if found is None else snapshot(found)
@@ -240,7 +240,7 @@ def replicas(state: State, name: str) -> int:
     service = state.program.services.get(name)
     if service is None:
         return 0  # the newer program dropped it: its proxies are not let in any more
-    return known or (1 if state.source.mode is Mode.EXPLICIT else service.replicas)
+    return known or (service.replicas if state.source.mode.redirected else 1)
 
 
 def refused(state: State, error: EmitError) -> CommandError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.rollout.reducer import CommandName, blocking, lacking
+from admc.rollout.reducer import CommandName, blocking, lacking, unclosed
 from admc.serve.rollout.plans import hosts
 from admc.terminal import visible
 
@@ -47,7 +47,10 @@ def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ..
         return behind
     if older := frozenset(each.service for each in seen.concerned if each.older):
         return _older(older)
-    return tuple(f"`{name}`: its interception" for name in seen.missing)
+    return (
+        *(f"`{name}`: its interception" for name in seen.missing),
+        *(f"`{name}`: its NetworkPolicy" for name in unclosed(state, seen)),
+    )
 
 
 def causes(error: CommandError | SnapshotError) -> tuple[str, ...]:

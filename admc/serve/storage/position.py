@@ -31,6 +31,12 @@ class Position(NamedTuple):
     frozen: Mapping[str, Snapshot]
     """Service -> its published snapshot, where older connections may use something of it that is not in `now`."""
 
+    @property
+    def unsettled(self) -> frozenset[str]:
+        """The services of which some proxy, or a connection through it, may have another label than `now`."""
+        others = (each.services for each in self.rollout.may_have if each.label != self.rollout.now)
+        return frozenset[str]().union(*others)
+
 
 class StoredState(NamedTuple):
     """What was kept. `problems` are snapshots that cannot be used, and why."""

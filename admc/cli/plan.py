@@ -1,0 +1,168 @@
+"""`admc plan`: the plan that a cluster has in force, read from its ConfigMaps."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from admc.cli.cluster_options import KubeconfigOption, unreadable
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.terminal import visible
+
+if TYPE_CHECKING:
+    from admc.cluster.api.requests import Api
+    from admc.cluster.program.plan_objects import PlanReference
+
+ATTEMPTS: Final = 4
+"""The server may replace the plan while it is read."""
+PAUSE_SECONDS: Final = 0.5
+
+
+class PlanFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def plan(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The Program.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the plan here.")] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Where the server keeps the plan; unless given, what the status of the Program says.",
+        ),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    format_: Annotated[
+        PlanFormat, typer.Option("--format", help="A summary as text, or the plan itself.")
+    ] = PlanFormat.TEXT,
+) -> int:
+    """Show the plan of a Program in a cluster.
+
+    It is the plan that the server of its installation compiled last. Its digest is checked.
+    """
+    import asyncio
+
+    from admc.cli.output import write_out
+    from admc.plan.read import named_plan
+
+    _check_names(name, namespace)
+    content = asyncio.run(_read(name, namespace, kubeconfig))
+    found = named_plan(content, f"admc-{name}-plan")
+    notes = []
+    if output is not None:
+        from admc.files import write_whole
+
+        changed = write_whole(output, content)
+        notes.append(f"wrote `{visible(str(output))}`" if changed else f"`{visible(str(output))}` is up to date")
+    if format_ is PlanFormat.JSON:
+        write_out(content.decode("utf-8"))
+        return Exit.DONE
+    import sys
+
+    from admc.plan.summary import summary_of
+    from admc.render import summary_text
+    from admc.terminal import takes_colour, width
+
+    colour = takes_colour(sys.stdout)
+    write_out(summary_text.render(summary_of(found), "", notes, colour=colour, width=width(sys.stdout)))
+    return Exit.DONE
+
+
+def _check_names(name: str, namespace: str | None) -> None:
+    from admc.cluster.program.spec import LABEL
+
+    for what, given in (("Program", name), ("namespace", namespace)):
+        if given is not None and not LABEL.fullmatch(given):
+            hint = "it has at most 63 small letters, digits and `-`"
+            raise wrong_usage("ADM801", f"`{visible(given[:200])}` is no name of a {what}", hint=hint)
+
+
+async def _read(name: str, namespace: str | None, kubeconfig: Path | None) -> bytes:
+    """Raises `CommandError`."""
+    from admc.cluster.api.connection import connect
+    from admc.cluster.program.plan_objects import PlanReference, index_name
+
+    async with await connect(kubeconfig) as api:
+        if namespace is not None:
+            return await _plan(api, name, PlanReference(namespace, index_name(name), ""))
+        return await _plan(api, name, await _reference(api, name))
+
+
+async def _reference(api: Api, name: str) -> PlanReference:
+    """Where the plan is, from the status of the Program. Raises `CommandError`."""
+    from admc.cluster.api.errors import ApiError
+    from admc.cluster.names import PROGRAMS
+    from admc.cluster.program.plan_objects import CONFIG_MAP_NAME, PlanReference
+    from admc.cluster.program.spec import LABEL
+
+    try:
+        document = await api.get(f"{PROGRAMS}/{name}")
+    except ApiError as error:
+        if error.is_not_found:
+            raise await _no_program(api, name) from error
+        raise unreadable(error, f"the Program `{name}`") from error
+    status = document.get("status") or {}
+    given = status.get("plan") or {}
+    namespace, index = str(given.get("namespace", "")), str(given.get("name", ""))
+    if not LABEL.fullmatch(namespace) or not CONFIG_MAP_NAME.fullmatch(index):
+        raise wrong_usage("ADM939", f"the Program `{name}` has no plan yet", cause=_why(status))
+    return PlanReference(namespace, index, "")
+
+
+def _why(status: dict[str, Any]) -> str:
+    for each in status.get("conditions") or ():
+        if each.get("type") == "Accepted" and each.get("status") != "True":
+            return visible(str(each.get("message", "")).replace("\n", "; ")[:1000])
+    return "no server of its installation has compiled it, or none is running"
+
+
+async def _no_program(api: Api, name: str) -> CommandError:
+    from admc.cluster.api.errors import ApiError
+    from admc.cluster.names import PROGRAMS
+    from dsl.diagnostics.diagnostic import did_you_mean
+
+    try:
+        page = await api.get(PROGRAMS, limit=500)
+    except ApiError as error:
+        if error.is_not_found:
+            hint = "apply `deploy/crd.yaml`, and start a server of an installation"
+            return wrong_usage("ADM939", "the cluster does not have the kind `Program`", hint=hint)
+        return unreadable(error, "the Programs")
+    names = [item["metadata"]["name"] for item in page.get("items") or ()]
+    listed = ", ".join(f"`{each}`" for each in sorted(names)[:10])
+    hint = did_you_mean(name, names) or (f"there are {listed}" if names else "there is none at all")
+    return wrong_usage("ADM939", f"there is no Program `{name}`", hint=hint)
+
+
+async def _plan(api: Api, name: str, reference: PlanReference) -> bytes:
+    """Raises `CommandError`."""
+    import asyncio
+
+    from admc.cluster.api.errors import ApiError
+    from admc.cluster.program.plan_objects import PlanObjectError
+    from admc.cluster.program.plan_store import stored_plan
+
+    cause = ""
+    for attempt in range(ATTEMPTS):
+        await asyncio.sleep(PAUSE_SECONDS if attempt else 0)
+        try:
+            return await stored_plan(api, reference.namespace, reference.name)
+        except PlanObjectError as error:
+            cause = str(error)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise unreadable(error, f"the ConfigMaps of namespace `{reference.namespace}`") from error
+            cause = visible(error.message)
+    raise wrong_usage(
+        "ADM938",
+        f"the plan of `{name}` in namespace `{reference.namespace}` cannot be used",
+        cause=cause,
+        hint="the server writes it again within seconds: check that it is running, and try again",
+    )

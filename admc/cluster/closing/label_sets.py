@@ -1,0 +1,137 @@
+"""Label selectors of Kubernetes as sets, which can be compared: disjoint, or one inside the other.
+
+A selector is a product: for each label it allows a set of values. Such a set is finite, or the complement of a finite
+one; `None` in it stands for an object without the label. So the answers are exact, but for a union of many selectors,
+which is compared with a bounded number of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+MAX_SPLITS: Final = 256
+"""Parts into which one selector is cut at most to be compared with a union."""
+
+
+class UnreadableSelectorError(Exception):
+    """The selector has a form that this module does not know."""
+
+
+class Values(NamedTuple):
+    """The values that one label may have."""
+
+    named: frozenset[str | None]
+    complement: bool = False
+    """All but these."""
+
+    def __and__(self, other: Values) -> Values:
+        if self.complement and other.complement:
+            return Values(self.named | other.named, complement=True)
+        if self.complement:
+            return Values(other.named - self.named)
+        return Values(self.named - other.named if other.complement else self.named & other.named)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.complement and not self.named
+
+    def within(self, other: Values) -> bool:
+        if self.complement:
+            return other.complement and other.named <= self.named
+        return not self.named & other.named if other.complement else self.named <= other.named
+
+
+ANY: Final = Values(frozenset(), complement=True)
+
+Labels = Mapping[str, Values]
+"""The objects that a selector selects: for each label that matters, its values."""
+
+
+def labels_of(selector: Mapping[str, object]) -> Labels:
+    """A `LabelSelector` as a set of objects; an empty one selects all. Raises `UnreadableSelectorError`."""
+    found: dict[str, Values] = {}
+
+    def add(key: object, values: Values) -> None:
+        if not isinstance(key, str):
+            raise UnreadableSelectorError
+        found[key] = found.get(key, ANY) & values
+
+    for key, value in _mapping(selector.get("matchLabels")).items():
+        add(key, Values(_words([value])))
+    expressions = selector.get("matchExpressions") or []
+    if not isinstance(expressions, list):
+        raise UnreadableSelectorError
+    for each in expressions:
+        add(*_expression(_mapping(each)))
+    return found
+
+
+def _expression(expression: Mapping[str, object]) -> tuple[object, Values]:
+    key, operator = expression.get("key"), expression.get("operator")
+    if operator == "Exists":
+        return key, Values(frozenset((None,)), complement=True)
+    if operator == "DoesNotExist":
+        return key, Values(frozenset((None,)))
+    values = _words(expression.get("values"))
+    if operator == "In":
+        return key, Values(values)
+    if operator == "NotIn":  # also selects objects without the label
+        return key, Values(values, complement=True)
+    raise UnreadableSelectorError
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UnreadableSelectorError
+    return value
+
+
+def _words(values: object) -> frozenset[str | None]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise UnreadableSelectorError
+    return frozenset(values)
+
+
+def disjoint(one: Labels, other: Labels) -> bool:
+    """Whether no object is in both."""
+    return any((one.get(key, ANY) & other.get(key, ANY)).is_empty for key in one.keys() | other.keys())
+
+
+def within(one: Labels, other: Labels) -> bool:
+    """Whether each object of one is in the other."""
+    return is_empty(one) or all(one.get(key, ANY).within(values) for key, values in other.items())
+
+
+def is_empty(labels: Labels) -> bool:
+    return any(values.is_empty for values in labels.values())
+
+
+def within_any(one: Labels, others: Sequence[Labels]) -> bool:
+    """Whether each object of one is in some of the others. False also where that takes too long to find out."""
+    parts = [one]
+    for _ in range(MAX_SPLITS):
+        if not parts:
+            return True
+        part = parts.pop()
+        if any(within(part, other) for other in others):
+            continue
+        halves = _split(part, others)
+        if halves is None:
+            return False
+        parts += halves
+    return not parts
+
+
+def _split(labels: Labels, others: Iterable[Labels]) -> tuple[Labels, Labels] | None:
+    """Two parts that differ in one label of several values that some other selector asks for."""
+    asked = {key for other in others for key in other}
+    for key in sorted(asked & labels.keys()):
+        values = labels[key]
+        if not values.complement and len(values.named) > 1:
+            first = min(values.named, key=lambda value: (value is None, value or ""))
+            one, rest = Values(frozenset((first,))), Values(values.named - {first})
+            return {**labels, key: one}, {**labels, key: rest}
+    return None

@@ -1,0 +1,151 @@
+"""The conditions of a `Program`: what each says, from findings and from what the server knows of pods and proxies.
+
+findings, progress -> Verdict
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.cluster.program.spec import Mode
+from admc.render.report import place
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+SHOWN: Final = 10
+"""Findings in one message."""
+MAX_FINDING: Final = 400
+MAX_MESSAGE: Final = 8_000
+"""Characters."""
+
+
+class Condition(StrEnum):
+    ACCEPTED = "Accepted"
+    """The program compiles, and its plan is the one to serve."""
+    RESOLVED = "Resolved"
+    """Its Services, ports and pods fit."""
+    PROGRAMMED = "Programmed"
+    """Every pod has what the plan needs, every proxy is in sync, and no transition is under way."""
+
+
+class Verdict(NamedTuple):
+    """What a condition says now."""
+
+    status: bool | None
+    """None: unknown."""
+    reason: str
+    """In CamelCase."""
+    message: str
+
+
+class Names(NamedTuple):
+    """How many there are, and the first of them."""
+
+    number: int = 0
+    first: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Names:
+        found = sorted(names)
+        return cls(len(found), tuple(found[:SHOWN]))
+
+    @property
+    def text(self) -> str:
+        more = f" and {self.number - len(self.first)} more" if self.number > len(self.first) else ""
+        return ", ".join(f"`{name}`" for name in self.first) + more
+
+
+class Progress(NamedTuple):
+    """How far the plan is in force."""
+
+    rollout: str = ""
+    """What the rollout waits for, in a sentence; empty if none is under way."""
+    lacking: Names = Names()
+    """Pods that lack what the plan needs: the captures, or an ADM."""
+    out_of_sync: Names = Names()
+    """Services of which some proxy has not acknowledged the newest configuration."""
+    findings: tuple[Diagnostic, ...] = ()
+    """What stands against it: destinations that are not closed, redirection that is not loaded."""
+
+
+_REASONS: Final = {
+    "ADM930": "Malformed",
+    "ADM931": "DigestMismatch",
+    "ADM932": "ConfigMapMissing",
+    "ADM933": "TooLarge",
+    "ADM934": "OtherProgram",
+    "ADM936": "ServiceClaimed",
+    "ADM937": "NotClosed",
+    "ADM855": "NoSafeRollout",
+}
+
+
+def accepted(findings: Sequence[Diagnostic], *, has_plan: bool, folder: str = "") -> Verdict:
+    """`findings` are errors of reading or compiling, and warnings; `has_plan`: an earlier plan is in force."""
+    errors = _errors(findings)
+    if not errors:
+        return Verdict(True, "Accepted", _joined("the program compiles", findings, folder))
+    stays = "the last good plan stays in force" if has_plan else "there is no plan yet"
+    return Verdict(False, _reason(errors, "NotCompiled"), _joined(stays, errors, folder))
+
+
+def resolved(findings: Sequence[Diagnostic], folder: str = "") -> Verdict:
+    errors = _errors(findings)
+    if not errors:
+        return Verdict(True, "Resolved", _joined("every Service, port and pod fits", findings, folder))
+    return Verdict(False, _reason(errors, "NotResolved"), _joined("the last good plan stays in force", errors, folder))
+
+
+def unknown(reason: str, message: str) -> Verdict:
+    """Of a condition that another one stands before: `NoPlan`, `Starting`."""
+    return Verdict(None, reason, message)
+
+
+def programmed(mode: Mode, progress: Progress, folder: str = "") -> Verdict:
+    if mode is Mode.AUDIT:
+        return Verdict(False, "Audit", "in mode `Audit` admc plans and reports, and changes nothing")
+    errors = _errors(progress.findings)
+    said = []
+    if progress.rollout:
+        said.append(("RollingOut", progress.rollout))
+    if progress.lacking.number:
+        said.append(("PodsNotReady", f"pods that lack what the plan needs: {progress.lacking.text}"))
+    if progress.out_of_sync.number:
+        said.append(("NotInSync", f"services with a proxy that is not in sync: {progress.out_of_sync.text}"))
+    if not errors and not said:
+        return Verdict(True, "Programmed", "every pod has what the plan needs, and every proxy is in sync")
+    reason = _reason(errors, "NotProgrammed") if errors else said[0][0]
+    return Verdict(False, reason, _joined("; ".join(text for _, text in said), errors, folder))
+
+
+def finding_text(item: Diagnostic, folder: str = "") -> str:
+    """`policies.adm:12:8: ADM601: message`, in one line."""
+    where = ""
+    if item.span is not None:
+        there = place(item.span, folder)
+        where = f"{there.path}:{there.line}:{there.column}: "
+    return _shortened(f"{where}{item.code}: {item.message}", MAX_FINDING)
+
+
+def _errors(findings: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [item for item in findings if item.severity is Severity.ERROR]
+
+
+def _reason(errors: Sequence[Diagnostic], otherwise: str) -> str:
+    code = errors[0].code
+    return "NoPlacement" if code.startswith("ADM6") else _REASONS.get(code, otherwise)
+
+
+def _joined(first: str, findings: Sequence[Diagnostic], folder: str) -> str:
+    lines = [first] if first else []
+    lines += [finding_text(item, folder) for item in findings[:SHOWN]]
+    if len(findings) > SHOWN:
+        lines.append(f"and {len(findings) - SHOWN} more")
+    return _shortened("\n".join(lines), MAX_MESSAGE)
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

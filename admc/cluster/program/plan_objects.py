@@ -1,0 +1,206 @@
+"""The plan of a `Program` in ConfigMaps: packed, in parts, with digests, and written again where one is not as it was.
+
+plan --plan_objects--> parts and an index --missing--> applied, or removed
+
+    admc-NAME-plan              the index: the digest of the plan, its size, and the names and digests of its parts
+    admc-NAME-plan-DIGEST-N     a part, immutable, named by the digest of the packed plan
+
+The parts are there before the index names them, and the ones that it named before go after that. So a reader who sees
+an index finds its parts, unless the plan was replaced in between.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from admc.cluster.names import CONTROLLER
+from admc.cluster.packing import PackedError, packed, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from admc.cluster.program.owner import Owner
+
+CONFIG_MAPS: Final = "/api/v1/namespaces/{0}/configmaps"
+PLAN_OF: Final = "admc.dev/plan"
+"""Label of all objects of a plan; the value is the name of the Program."""
+MAX_PART: Final = 384_000
+"""Bytes; 512 KB in base 64."""
+MAX_PARTS: Final = 500
+MAX_PLAN: Final = 512_000_000
+"""Bytes of a plan, unpacked."""
+INDEX: Final = "index.json"
+PART: Final = "part"
+CONFIG_MAP_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+DIGITS: Final = 16
+"""Of the digest in a name."""
+
+
+class PlanReference(NamedTuple):
+    """Where the plan is, for the status of its Program."""
+
+    namespace: str
+    name: str
+    sha256: str
+    """Of the plan."""
+
+
+class PlanObjectError(Exception):
+    """The plan cannot be put together. The message is lower case, for the cause of a finding."""
+
+
+class PlanObjects(NamedTuple):
+    """ConfigMaps as JSON, by name. The index is applied after the parts."""
+
+    reference: PlanReference
+    directory: dict[str, Any]
+    """The index."""
+    parts: Mapping[str, dict[str, Any]]
+
+
+class Found(NamedTuple):
+    """A ConfigMap of the cluster that belongs to a plan."""
+
+    uid: str
+    digest: str
+    """Of all that matters in it."""
+
+
+def index_name(program: str) -> str:
+    return f"admc-{program}-plan"
+
+
+def plan_objects(plan: bytes, program: Owner, namespace: str, controller: str) -> PlanObjects:
+    content = packed(plan)
+    name = f"{index_name(program.name)}-{hashlib.sha256(content).hexdigest()[:DIGITS]}"
+    pieces = [content[at : at + MAX_PART] for at in range(0, len(content), MAX_PART)]
+    common = {
+        "namespace": namespace,
+        "labels": {CONTROLLER: controller, PLAN_OF: program.name},
+        "ownerReferences": [program.reference],
+    }
+    parts = {
+        f"{name}-{number}": _config_map(
+            {**common, "name": f"{name}-{number}"},
+            binaryData={PART: base64.b64encode(piece).decode("ascii")},
+            immutable=True,
+        )
+        for number, piece in enumerate(pieces)
+    }
+    listed = [
+        {"name": part, "sha256": hashlib.sha256(piece).hexdigest()} for part, piece in zip(parts, pieces, strict=True)
+    ]
+    digest = hashlib.sha256(plan).hexdigest()
+    text = json.dumps({"schema_version": 1, "sha256": digest, "size": len(plan), "parts": listed}, indent=1)
+    index = _config_map({**common, "name": index_name(program.name)}, data={INDEX: f"{text}\n"})
+    return PlanObjects(PlanReference(namespace, index["metadata"]["name"], digest), index, parts)
+
+
+def _config_map(metadata: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **fields}
+
+
+def found(document: Mapping[str, Any]) -> Found:
+    """What a ConfigMap of the cluster has, so that it can be compared with what it should have."""
+    return Found(document["metadata"].get("uid", ""), _digest(document))
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    metadata = document["metadata"]
+    matters = {
+        "data": document.get("data") or {},
+        "binaryData": document.get("binaryData") or {},
+        "immutable": document.get("immutable", False),
+        "labels": {name: (metadata.get("labels") or {}).get(name) for name in (CONTROLLER, PLAN_OF)},
+        "owners": sorted(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
+    }
+    return hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()
+
+
+class Changes(NamedTuple):
+    """What has to be done so that the cluster has a plan, in this order."""
+
+    replaced: tuple[tuple[str, str], ...]
+    """Names and uids of parts that were altered: an immutable object has to be removed before it is written again."""
+    applied: tuple[dict[str, Any], ...]
+    """Parts, then the index."""
+    removed: tuple[tuple[str, str], ...]
+    """Names and uids of what no index names any more."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.replaced or self.applied or self.removed)
+
+
+def changes(wanted: PlanObjects, there: Mapping[str, Found]) -> Changes:
+    """`there` are the ConfigMaps with the label of the plan, by name."""
+    altered = {name for name, part in wanted.parts.items() if name in there and there[name].digest != _digest(part)}
+    applied = [part for name, part in wanted.parts.items() if name in altered or name not in there]
+    index = wanted.directory["metadata"]["name"]
+    if index not in there or there[index].digest != _digest(wanted.directory):
+        applied.append(wanted.directory)
+    return Changes(
+        tuple((name, there[name].uid) for name in sorted(altered)),
+        tuple(applied),
+        tuple((name, item.uid) for name, item in sorted(there.items()) if name not in wanted.parts and name != index),
+    )
+
+
+# ---- reading ----
+
+
+class Part(NamedTuple):
+    name: str
+    sha256: str
+
+
+class Index(NamedTuple):
+    sha256: str
+    size: int
+    parts: tuple[Part, ...]
+
+
+def read_index(document: Mapping[str, Any]) -> Index:
+    """Raises `PlanObjectError`."""
+    name = document["metadata"]["name"]
+    try:
+        content = json.loads((document.get("data") or {})[INDEX])
+        if content["schema_version"] != 1:
+            raise PlanObjectError("it was written by a newer admc")
+        parts = tuple(Part(each["name"], each["sha256"]) for each in content["parts"])
+        index = Index(content["sha256"], content["size"], parts)
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise PlanObjectError(f"the ConfigMap `{name}` is not what admc wrote") from error
+    fine = all(isinstance(each, str) for part in parts for each in part) and isinstance(index.sha256, str)
+    if not fine or type(index.size) is not int or len(parts) > MAX_PARTS or not 0 <= index.size <= MAX_PLAN:
+        raise PlanObjectError(f"the ConfigMap `{name}` is not what admc wrote")
+    if not all(part.name.startswith(f"{name}-") and CONFIG_MAP_NAME.fullmatch(part.name) for part in parts):
+        raise PlanObjectError(f"the ConfigMap `{name}` names parts of another plan")
+    return index
+
+
+def read_part(part: Part, document: Mapping[str, Any]) -> bytes:
+    """Raises `PlanObjectError`."""
+    try:
+        content = base64.b64decode((document.get("binaryData") or {})[PART], validate=True)
+    except (LookupError, TypeError, binascii.Error) as error:
+        raise PlanObjectError(f"the ConfigMap `{part.name}` is not what admc wrote") from error
+    if hashlib.sha256(content).hexdigest() != part.sha256:
+        raise PlanObjectError(f"the ConfigMap `{part.name}` does not have the digest that its index names")
+    return content
+
+
+def put_together(index: Index, pieces: list[bytes]) -> bytes:
+    """The plan. Raises `PlanObjectError`."""
+    try:
+        plan = unpacked(b"".join(pieces), index.size)
+    except PackedError as error:
+        raise PlanObjectError(str(error)) from error
+    if len(plan) != index.size or hashlib.sha256(plan).hexdigest() != index.sha256:
+        raise PlanObjectError("the plan does not have the digest that its index names")
+    return plan

@@ -1,0 +1,174 @@
+"""What the containers of a pod may do to its redirection, by their specification.
+
+    pod specification (plain JSON) -> why it hosts no ADM; why what it sends cannot be relied on to pass its ADM
+
+Packet filter rules redirect the connections of every user but the ADM's. A container goes round its ADM if it can
+change the rules (NET_ADMIN), send packets past them (NET_RAW), or become the ADM's user. Injection takes NET_RAW from
+the containers of a pod, so a specification is judged as injection leaves it: the placement rests on the pods that it
+leads to.
+
+The reasons name containers, which are part of a pod template, and never pods: all replicas have the same reasons.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from emitters.ports import ADM_USER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    Json = Mapping[str, Any]
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""Annotation of the pod that stands in the API for one that a node runs from a file of its own."""
+POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
+FORBIDDING: Final = ("baseline", "restricted")
+"""The levels of Pod Security that allow no container to load packet filter rules."""
+_OPERATING_SYSTEM: Final = ("kubernetes.io/os", "beta.kubernetes.io/os")
+_DEFAULT: Final = frozenset(
+    (
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW"),
+        *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    )
+)
+"""What containerd gives a container that asks for nothing; other runtimes give less."""
+_PAST_RULES: Final = ("NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_MODULE")
+"""NET_ADMIN changes the rules, NET_RAW sends past them; the others may obtain any capability."""
+_NAMED: Final = 63
+"""Characters of a container's name in Kubernetes."""
+
+
+def hosts_no_adm(metadata: Json, spec: Json) -> str:
+    """Why a pod cannot host an ADM; empty if it can."""
+    if MIRROR in (metadata.get("annotations") or {}):
+        return "mirror pod"
+    selector = spec.get("nodeSelector") or {}
+    systems = {(spec.get("os") or {}).get("name"), *(selector.get(label) for label in _OPERATING_SYSTEM)}
+    return "Windows" if "windows" in systems else ""
+
+
+def forbids_adms(labels: Mapping[str, str]) -> str:
+    """Why no pod of a namespace can host an ADM, by the namespace's labels; empty if they can."""
+    level = labels.get(POD_SECURITY, "")
+    return f"Pod Security `{level}`" if level in FORBIDDING else ""
+
+
+def untrusted(spec: Json, *, injected: Collection[str] = (), keeps_net_raw: bool) -> str:
+    """Why the containers of a pod may go round its ADM; empty if they cannot.
+
+    `injected`: the containers that are exactly what injection writes; they are left out. `keeps_net_raw`: injection has
+    taken nothing from the containers, or takes nothing.
+    """
+    if spec.get("hostPID") is True:
+        return "the pod has the process namespace of the host"
+    pod = spec.get("securityContext") or {}
+    shared = spec.get("shareProcessNamespace") is True
+    for container, ephemeral in containers(spec):
+        name = container.get("name")
+        if name in injected and not ephemeral:
+            continue
+        # Injection changes templates. An ephemeral container comes later, with what it asks for.
+        why = _why(container, pod, keeps_net_raw or ephemeral, shared or "targetContainerName" in container)
+        if why:
+            # The names of ephemeral containers are often random.
+            return f"{'an ephemeral container' if ephemeral else f'container `{str(name)[:_NAMED]}`'} {why}"
+    return ""
+
+
+def containers(spec: Json) -> Iterator[tuple[Json, bool]]:
+    """All containers of a pod, each with whether it is an ephemeral one."""
+    for field in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(field) or ():
+            yield container, field == "ephemeralContainers"
+
+
+def _why(container: Json, pod: Json, keeps_net_raw: bool, sees_processes: bool) -> str:
+    own = container.get("securityContext") or {}
+    if own.get("privileged") is True:
+        return "is privileged"
+    changes = own.get("capabilities") or {}
+    added, dropped = _names(changes.get("add")), _names(changes.get("drop"))
+    if not keeps_net_raw:
+        dropped |= {"NET_RAW"}
+    for capability in _PAST_RULES:
+        if _has(capability, added, dropped):
+            return f"has {capability}"
+    if sees_processes and _has("SYS_PTRACE", added, dropped):
+        return "has SYS_PTRACE, and sees the processes of the ADM"
+    user = _setting("runAsUser", own, pod)
+    if user == ADM_USER:
+        return f"runs as the user of the ADM ({ADM_USER})"
+    if not _has("SETUID", added, dropped):
+        return ""
+    if user == 0 or "SETUID" in added:
+        return "may become any user (root with SETUID)"
+    if user is None and _setting("runAsNonRoot", own, pod) is not True:
+        return "may become any user (its user is not set: it may be root with SETUID)"
+    return ""
+
+
+def _setting(field: str, own: Json, pod: Json) -> object:
+    """The container's own settings go before those of the pod, one by one."""
+    value = own.get(field)
+    return pod.get(field) if value is None else value
+
+
+def _names(listed: Collection[str] | None) -> set[str]:
+    return {str(name).upper().removeprefix("CAP_") for name in listed or ()}
+
+
+def _has(capability: str, added: Collection[str], dropped: Collection[str]) -> bool:
+    """As container runtimes do it: first all are added or dropped, then single ones are added, then dropped."""
+    if capability in dropped:
+        return False
+    if capability in added or "ALL" in added:
+        return True
+    return "ALL" not in dropped and capability in _DEFAULT
+
+
+# ---- what injection wrote ----
+
+_ANY: Final = frozenset(("imagePullPolicy", "resources", "terminationMessagePath", "terminationMessagePolicy"))
+"""Fields of a container that change nothing of what it does: the API server fills them in, or an operator sets them."""
+_DEFAULTS: Final[Mapping[str, object]] = {
+    "apiVersion": "v1",
+    "failureThreshold": 3,
+    "periodSeconds": 10,
+    "protocol": "TCP",
+    "recursiveReadOnly": "Disabled",
+    "scheme": "HTTP",
+    "service": "",
+    "successThreshold": 1,
+    "timeoutSeconds": 1,
+}
+"""What the API server fills in below a container."""
+_ACCOUNT_MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where an admission plugin mounts the token of the service account, in every container."""
+
+
+def is_as_written(stored: Json, written: Json) -> bool:
+    """Whether a container of the API is one that injection wrote, but for what the API server fills in.
+
+    A name proves nothing: a container that has the name of the ADM's and another command may do anything as its user.
+    """
+    mounts = [each for each in stored.get("volumeMounts") or () if not _is_account(each)]
+    own = {key: value for key, value in stored.items() if key not in _ANY} | {"volumeMounts": mounts}
+    wanted = {"volumeMounts": [], **{key: value for key, value in written.items() if key not in _ANY}}
+    return _equal(own, wanted)
+
+
+def _is_account(mount: Json) -> bool:
+    return mount.get("mountPath") == _ACCOUNT_MOUNT and mount.get("readOnly") is True and "subPath" not in mount
+
+
+def _equal(stored: object, written: object) -> bool:
+    if isinstance(stored, dict) and isinstance(written, dict):
+        return written.keys() <= stored.keys() and all(
+            _equal(value, written[key]) if key in written else _DEFAULTS.get(key, _ANY) == value
+            for key, value in stored.items()
+        )
+    if isinstance(stored, list) and isinstance(written, list):
+        return len(stored) == len(written) and all(map(_equal, stored, written))
+    return type(stored) is type(written) and stored == written

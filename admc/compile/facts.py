@@ -1,0 +1,152 @@
+"""What a cluster shows of a program's services, beyond what the program says: one more input of a compile.
+
+    program + facts document --with_facts--> program whose services can be relied on less
+
+A fact makes a service worse, and never better: a cluster cannot take back what the program says. The document has no
+names of pods and no counts, so it stays the same while services scale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from admc.exits import CommandError, wrong_usage
+from admc.terminal import visible
+from dsl.program import Input, Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from dsl.program import Program, Service
+
+FACTS: Final = "cluster-facts.json"
+"""Of the document among the inputs of a plan."""
+SCHEMA_VERSION: Final = 1
+MAX_BYTES: Final = 8_000_000
+MAX_REASON: Final = 200
+"""Characters."""
+CODE: Final = "ADM945"
+_HINT: Final = (
+    'its shape is {"schema_version": 1, "services": {"search": {"host_network": true, "no_adm": "mirror pod", '
+    '"untrusted": "container `x` has NET_ADMIN"}}}'
+)
+
+
+class ServiceFacts(NamedTuple):
+    """What the cluster shows of one service."""
+
+    host_network: bool = False
+    no_adm: str = ""
+    """Why it hosts no ADM; empty if it can."""
+    untrusted: str = ""
+    """Why what it sends cannot be relied on to pass its ADM; empty if it can."""
+
+
+NO_FACTS: Final = ServiceFacts()
+
+
+def to_json(facts: Mapping[str, ServiceFacts]) -> bytes:
+    """The document, in canonical form: only services with a fact, and only their facts."""
+    services = {
+        name: {field: value for field, value in found._asdict().items() if value}
+        for name, found in facts.items()
+        if found != NO_FACTS
+    }
+    document = {"schema_version": SCHEMA_VERSION, "services": services}
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def from_json(content: bytes) -> Mapping[str, ServiceFacts]:
+    """Raises `CommandError`."""
+    if len(content) > MAX_BYTES:
+        raise _wrong(f"it has more than {MAX_BYTES:,} bytes")
+    try:
+        document = json.loads(content, object_pairs_hook=_without_repeats)
+    except RecursionError:
+        raise _wrong("it is nested too deeply") from None
+    except ValueError as error:
+        raise _wrong(f"it is not JSON: {visible(str(error)[:100])}") from None
+    if not isinstance(document, dict):
+        raise _wrong("it is not an object")
+    version = document.get("schema_version")
+    if type(version) is int and version > SCHEMA_VERSION:
+        raise _wrong(f"its schema version is {version}", "use the admc that wrote it, or a newer one")
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise _wrong("it has no known `schema_version`")
+    services = document.get("services")
+    unknown = sorted(document.keys() - {"schema_version", "services"})
+    if unknown or not isinstance(services, dict):
+        raise _wrong(f"it has an unknown name `{visible(unknown[0][:100])}`" if unknown else "`services` is no object")
+    return {name: _facts(name, entry) for name, entry in services.items()}
+
+
+def with_facts(program: Program, content: bytes) -> Program:
+    """The program in a cluster with these facts. Its inputs include the document, also if that has no fact.
+
+    A service that the program does not have is left out: facts and program change one after the other. Raises
+    `CommandError`.
+    """
+    facts = from_json(content)
+    if any(item.path == FACTS for item in program.inputs):
+        raise _wrong(f"the program has a file of its own named `{FACTS}`", "give that file another name")
+    services = {name: _worse(service, facts.get(name, NO_FACTS)) for name, service in program.services.items()}
+    main, *others = program.inputs
+    added = Input(FACTS, hashlib.sha256(content).hexdigest())
+    return replace(program, services=services, inputs=(main, *sorted((*others, added))))
+
+
+def read_facts(path: Path) -> bytes:
+    """The content of the file that a command line names. Raises `CommandError`."""
+    from admc.files import read_bounded
+
+    return read_bounded(path, MAX_BYTES, "the facts")
+
+
+def _worse(service: Service, facts: ServiceFacts) -> Service:
+    observed: dict[Mark, str] = {}
+    if facts.host_network and not service.host_network:
+        observed[Mark.HOST_NETWORK] = "a pod is on the host's network"
+    if facts.no_adm and service.hosts_adm:
+        observed[Mark.NO_ADM] = facts.no_adm
+    if facts.untrusted and service.trusted:
+        observed[Mark.UNTRUSTED] = facts.untrusted
+    if not observed:
+        return service
+    return replace(
+        service,
+        hosts_adm=service.hosts_adm and not facts.no_adm,
+        trusted=service.trusted and not facts.untrusted,
+        host_network=service.host_network or facts.host_network,
+        observed=observed,
+    )
+
+
+def _facts(name: str, entry: object) -> ServiceFacts:
+    where = f"`services.{visible(name[:100])}`"
+    if not isinstance(entry, dict):
+        raise _wrong(f"{where} is not an object")
+    for field, value in entry.items():
+        if field == "host_network":
+            if value is not True:
+                raise _wrong(f"`host_network` of {where} is not `true`")
+        elif field not in ServiceFacts._fields:
+            raise _wrong(f"{where} has an unknown name `{visible(field[:100])}`")
+        elif not isinstance(value, str) or not 0 < len(value) <= MAX_REASON or not value.isprintable():
+            raise _wrong(f"`{field}` of {where} is no reason of at most {MAX_REASON} characters that print")
+    return ServiceFacts(**entry)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two entries with one name, a JSON reader drops one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _wrong(what: str, hint: str | None = None) -> CommandError:
+    return wrong_usage(CODE, f"the facts of the cluster cannot be used: {what}", hint=hint or _HINT)

@@ -1,0 +1,67 @@
+"""What a pod is to have, and what became of its template. All types are immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from dsl.diagnostics.diagnostic import Severity
+from emitters.interception.pod import PodCaptures
+
+Template = Mapping[str, Any]
+"""A pod template, or a pod: plain JSON with `metadata` and `spec`."""
+Where = tuple[str | int, ...]
+"""A place in a document, by keys and positions: `("spec", "containers", 0)`."""
+
+AUDIENCE_PREFIX: Final = "admc.dev/"
+
+
+class Installation(NamedTuple):
+    """The server that pods belong to, and the images of its parts."""
+
+    name: str
+    server: str
+    """`HOST:PORT` of its xDS port, as pods dial it."""
+    image: str
+    """Has admc and iptables."""
+    envoy_image: str
+
+
+class Wanted(NamedTuple):
+    """What the pods of one service are to have."""
+
+    service: str
+    """`APP/SERVICE`; empty for a pod of no service."""
+    captures: PodCaptures | None
+    """None: no ADM."""
+    waits: bool
+    """Some ADM needs the addresses of its pods."""
+
+    @property
+    def adm(self) -> bool:
+        return self.captures is not None
+
+    @property
+    def anything(self) -> bool:
+        return self.adm or self.waits
+
+
+NOTHING: Final = Wanted("", None, waits=False)
+
+
+class Finding(NamedTuple):
+    """A finding about a template. It becomes a diagnostic where the text of the template is known."""
+
+    code: str
+    severity: Severity
+    message: str
+    where: Where
+    cause: str | None = None
+    hint: str | None = None
+
+
+class Injection(NamedTuple):
+    """The new template, or None if it is refused; and the findings: errors in the second case, else warnings."""
+
+    template: Template | None
+    findings: tuple[Finding, ...] = ()

@@ -1,0 +1,1 @@
+"""NetworkPolicies of closed destinations in a cluster."""

@@ -1,0 +1,242 @@
+"""When a destination counts as closed: the wait, what begins it anew, and other policies. The API server is in
+`test_real_policies.py`; here is a store in its place, with a clock that the test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from admc.cluster.closing.policies import CLOSED_SECONDS, ClusterClosing, NetworkPolicy, network_policy
+from admc.cluster.names import CONTROLLER
+from admc.cluster.program.owner import Owner
+from admc.cluster.records import Key
+from tests.emitters.interception.build import external, port, program, service
+
+KEY = Key("default", "admc-close-db")
+PROGRAM = program(
+    [service("db", port(80, 8080)), service("a"), service("b"), service("cache")],
+    [("a", "db"), ("b", "db"), ("a", "cache")],
+)
+SELECTORS = {"db": {"app": "db"}, "a": {"app": "a"}, "b": {"app": "b"}, "cache": {"app": "cache"}}
+
+
+class Store:
+    """The policies of a cluster, whose changes are seen at once."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.found: dict[Key, NetworkPolicy] = {}
+        self.writes: list[str] = []
+        self.numbers = 0
+        self.selectors: dict[str, dict[str, str]] = dict(SELECTORS)
+        self.closing = self.started()
+
+    def started(self) -> ClusterClosing:
+        return ClusterClosing(
+            self, "main", lambda: Owner("shop", "u-1"), self.found, lambda: self.selectors, lambda: self.now
+        )
+
+    async def apply(self, path: str, body: Mapping[str, Any], *, force: bool = True, subresource: str = "") -> Any:
+        self.writes.append(f"apply {path.rpartition('/')[2]}")
+        self.put(body)
+        return body
+
+    async def delete(self, path: str, *, uid: str | None = None) -> Any:
+        namespace, _, name = path.removeprefix("/apis/networking.k8s.io/v1/namespaces/").split("/")
+        assert self.found[Key(namespace, name)].uid == uid
+        self.writes.append(f"delete {name}")
+        self.remove(Key(namespace, name))
+
+    def put(self, document: Mapping[str, Any]) -> None:
+        self.numbers += 1
+        metadata = document["metadata"]
+        old = self.found.get(Key(metadata["namespace"], metadata["name"]))
+        uid = old.uid if old else f"u-{self.numbers}"
+        new = network_policy(
+            {**document, "metadata": {"labels": {}, **metadata, "uid": uid, "generation": self.numbers}}
+        )
+        self.found[new.key] = new
+        self.closing.changed(new.key, old, new)
+
+    def remove(self, key: Key) -> None:
+        self.closing.changed(key, self.found.pop(key), None)
+
+    def passed(self, seconds: float) -> bool:
+        self.now += seconds
+        return self.closing.is_closed("db")
+
+
+def other(**rule: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": "default", "name": "monitoring"},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [rule]},
+    }
+
+
+@pytest.fixture
+async def store() -> Store:
+    found = Store()
+    found.closing.ask({"db": (PROGRAM,)})
+    await found.closing.refresh()
+    return found
+
+
+async def test_a_destination_is_closed_some_time_after_its_policy_was_seen(store: Store) -> None:
+    policy = store.found[KEY]
+    assert (policy.controller, policy.owners) == ("main", ("u-1",))
+    assert store.closing.missing(["db", "cache"]) == ("cache", "db")
+    assert not store.passed(CLOSED_SECONDS - 0.1)
+    assert store.passed(0.1)
+    assert store.closing.missing(["db", "cache"]) == ("cache",)
+
+
+async def test_nothing_is_written_where_nothing_differs(store: Store) -> None:
+    store.closing.ask({"db": (PROGRAM,)})
+    await store.closing.refresh()
+    assert store.writes == ["apply admc-close-db"]
+
+
+async def test_a_restart_begins_the_wait_anew(store: Store) -> None:
+    assert store.passed(CLOSED_SECONDS)
+    store.closing = store.started()
+    store.closing.ask({"db": (PROGRAM,)})
+    for key, policy in store.found.items():
+        store.closing.changed(key, None, policy)
+    await store.closing.refresh()
+    assert not store.passed(CLOSED_SECONDS - 0.1)
+    assert store.passed(0.1)
+    assert store.writes == ["apply admc-close-db"]
+
+
+@pytest.mark.parametrize("how", ["removed", "changed"])
+async def test_one_that_a_hand_removes_or_changes_is_written_again_and_the_wait_begins_anew(
+    store: Store, how: str
+) -> None:
+    assert store.passed(CLOSED_SECONDS)
+    store.closing.pending.clear()
+    if how == "removed":
+        store.remove(KEY)
+    else:
+        store.put({**other(), "metadata": {"namespace": "default", "name": KEY.name, "labels": {CONTROLLER: "main"}}})
+    assert store.closing.pending.is_set()
+    assert not store.passed(CLOSED_SECONDS)
+    await store.closing.refresh()
+    assert store.writes == ["apply admc-close-db"] * 2
+    assert not store.passed(CLOSED_SECONDS - 0.1)
+    assert store.passed(0.1)
+
+
+async def test_one_that_was_removed_and_is_there_again_before_anything_looks_begins_the_wait_anew(store: Store) -> None:
+    assert store.passed(CLOSED_SECONDS)
+    before = store.found[KEY]
+    store.found[KEY] = before._replace(uid="u-2")
+    store.closing.changed(KEY, before, store.found[KEY])
+    assert not store.passed(CLOSED_SECONDS - 0.1)
+    assert store.passed(0.1)
+
+
+async def test_another_policy_that_admits_more_keeps_it_open_and_is_named(store: Store) -> None:
+    assert store.passed(CLOSED_SECONDS)
+    store.put(other(ports=[{"port": 8080}]))
+    assert not store.passed(CLOSED_SECONDS)
+    (finding,) = store.closing.findings
+    assert finding.code == "ADM937"
+    assert "`default/monitoring`" in finding.message
+    store.put(other(ports=[{"port": 9100}]))
+    assert store.passed(0)
+    assert store.closing.findings == ()
+
+
+async def test_selectors_of_the_cluster_say_which_pods_are_admitted(store: Store) -> None:
+    def admitted() -> list[Any]:
+        return [peer["podSelector"]["matchLabels"] for peer in store.found[KEY].spec["ingress"][0]["from"]]
+
+    assert admitted() == [{"app": "a"}, {"app": "b"}]
+    assert store.passed(CLOSED_SECONDS)
+    store.selectors = {**SELECTORS, "a": {"app.kubernetes.io/name": "first"}}
+    del store.selectors["b"]
+    store.closing.plan()
+    await store.closing.refresh()
+    assert admitted() == [{"app.kubernetes.io/name": "first"}]
+    assert not store.passed(CLOSED_SECONDS - 0.1)
+    assert store.passed(0.1)
+
+
+@pytest.mark.parametrize("name", ["db", "a"])
+async def test_a_service_without_a_selector_leaves_the_destination_open(store: Store, name: str) -> None:
+    store.selectors[name] = {}
+    store.closing.plan()
+    await store.closing.refresh()
+    assert [finding.code for finding in store.closing.findings] == ["ADM783"]
+    assert not store.passed(CLOSED_SECONDS)
+    assert KEY in store.found, "without it the destination would be open"
+
+
+async def test_what_no_plan_needs_is_removed_and_nothing_else(store: Store) -> None:
+    store.put(other())
+    for name, controller in (("admc-close-x", "main"), ("admc-close-y", "two"), ("x", "main")):
+        metadata = {"namespace": "default", "name": name, "labels": {CONTROLLER: controller}}
+        store.put({**other(), "metadata": metadata})
+    store.closing = store.started()
+    await store.closing.refresh()
+    assert len(store.found) == 5, "nothing is removed before the server has said what is needed"
+    store.closing.ask({"cache": (PROGRAM,)})
+    await store.closing.refresh()
+    assert {key.name for key in store.found} == {"admc-close-cache", "monitoring", "admc-close-y", "x"}
+
+
+async def test_of_two_programs_only_what_both_admit_is_admitted(store: Store) -> None:
+    """A caller that one of them does not declare would meet neither its own ADM nor the receiver's."""
+
+    def made(calls: list[Any], *cidrs: str) -> Any:
+        parties = [service("db", port(80, 8080), port(90, 9090, name="admin")), service("a"), service("b")]
+        return program([*parties, external("office", cidrs=cidrs)], [*calls, ("office", "db")])
+
+    old = made([("a", "db"), ("a", "db", 90), ("b", "db")], "10.0.0.0/8", "10.9.0.0/16")
+    new = made([("a", "db", 90)], "10.1.0.0/16", "11.0.0.0/8")
+    store.closing.ask({"db": (old, new)})
+    await store.closing.refresh()
+    peers = [(rule["ports"], [*rule["from"][0].values()][-1]) for rule in store.found[KEY].spec["ingress"]]
+    assert peers == [
+        ([{"protocol": "TCP", "port": 8080}], {"cidr": "10.1.0.0/16"}),
+        ([{"protocol": "TCP", "port": 9090}], {"matchLabels": {"app": "a"}}),
+    ]
+    store.closing.ask({"db": (old, made([], "12.0.0.0/8"))})
+    await store.closing.refresh()
+    assert store.found[KEY].spec["ingress"] == []
+
+
+async def test_a_destination_that_moves_to_another_namespace_stays_as_it_is(store: Store) -> None:
+    moved = program([service("db", port(80, 8080), namespace="other")], [])
+    store.closing.ask({"db": (PROGRAM, moved)})
+    await store.closing.refresh()
+    assert [finding.code for finding in store.closing.findings] == ["ADM783"]
+    assert not store.passed(CLOSED_SECONDS)
+    assert list(store.found) == [KEY]
+
+
+async def test_the_policy_of_another_installation_is_not_overwritten() -> None:
+    store = Store()
+    store.put({**other(), "metadata": {"namespace": "default", "name": KEY.name, "labels": {CONTROLLER: "two"}}})
+    store.closing.ask({"db": (PROGRAM,)})
+    await store.closing.refresh()
+    assert store.writes == []
+    assert [finding.code for finding in store.closing.findings] == ["ADM936"]
+    assert not store.passed(CLOSED_SECONDS)
+
+
+async def test_names_that_become_one_leave_one_destination_open() -> None:
+    store = Store()
+    made = program([service("a_b"), service("a-b")], [])
+    store.selectors = {"a_b": {"app": "x"}, "a-b": {"app": "y"}}
+    store.closing.ask({"a_b": (made,), "a-b": (made,)})
+    assert [finding.code for finding in store.closing.findings] == ["ADM781"]
+
+
+async def test_labels_that_select_another_services_pods_leave_it_open(store: Store) -> None:
+    store.selectors["cache"] = {"app": "db", "tier": "cache"}
+    store.closing.plan()
+    assert [finding.code for finding in store.closing.findings] == ["ADM784"]
+    assert not store.passed(CLOSED_SECONDS)

@@ -1,0 +1,98 @@
+"""containerd and runc on the node, unpacked from Debian's packages, with routed links between pods and the node."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Final
+
+from tests.cluster.node import images
+from tests.cluster.tools import debian
+from tests.system import PATH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tests.cluster.node.images import Image
+    from tests.cluster.node.machine import Machine
+
+SOCKET: Final = "/run/containerd/containerd.sock"
+PODS: Final = "10.244.0.0/16"
+"""Addresses of pods."""
+_CONFIG: Final = """\
+version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+address = "{socket}"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{pause}"
+restrict_oom_score_adj = true
+disable_apparmor = true
+stream_server_address = "127.0.0.1"
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{root}/usr/lib/cni"
+conf_dir = "{folder}/cni"
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "{snapshotter}"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+BinaryName = "{root}/usr/sbin/runc"
+SystemdCgroup = false
+"""
+
+
+class Containers:
+    """A running containerd."""
+
+    def __init__(self, machine: Machine) -> None:
+        root, folder = debian.find(), machine.folder
+        self._machine = machine
+        self.snapshotter = "overlayfs" if machine.can_overlay() else "native"
+        self._environment = {
+            "PATH": os.pathsep.join([str(root / "usr" / "bin"), str(root / "usr" / "sbin"), PATH]),
+            "LD_LIBRARY_PATH": str(debian.libraries(root)),
+        }
+        (folder / "cni").mkdir()
+        (folder / "cni" / "10-pods.conflist").write_text(json.dumps(_network(folder)), encoding="utf-8")
+        config = folder / "containerd.toml"
+        settings = {"socket": SOCKET, "root": root, "folder": folder, "snapshotter": self.snapshotter}
+        config.write_text(_CONFIG.format(pause=images.pause().full_name, **settings), encoding="utf-8")
+        self._ctr = [str(root / "usr" / "bin" / "ctr"), "--namespace", "k8s.io", "--address", SOCKET]
+        command = [str(root / "usr" / "bin" / "containerd"), "--config", str(config)]
+        self.process = machine.start("containerd", command, self._environment)
+
+    def wait(self) -> None:
+        self.process.wait_until(self._answers)
+
+    def load(self, wanted: Iterable[Image]) -> None:
+        """Make images and import them."""
+        for image in wanted:
+            archive = image.write(self._machine.folder / "images")
+            self.ctr("image", "import", "--snapshotter", self.snapshotter, str(archive), seconds=300.0)
+            archive.unlink()
+
+    def ctr(self, *arguments: str, seconds: float = 60.0) -> str:
+        """What containerd's own client prints."""
+        return self._machine.run([*self._ctr, *arguments], environment=self._environment, seconds=seconds)
+
+    def _answers(self) -> bool:
+        try:
+            self.ctr("image", "list", "-q")
+        except OSError:
+            return False
+        return True
+
+
+def _network(folder: Path) -> dict[str, object]:
+    """Each pod has a link of its own to the node, which routes everything: so its packet filter sees all of it."""
+    addresses = {
+        "type": "host-local",
+        "dataDir": str(folder / "addresses"),
+        "ranges": [[{"subnet": PODS}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+    }
+    plugins = [{"type": "ptp", "ipMasq": False, "ipam": addresses}]
+    return {"cniVersion": "0.4.0", "name": "pods", "plugins": plugins}

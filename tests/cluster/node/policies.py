@@ -1,0 +1,153 @@
+"""NetworkPolicies as packet filter rules of the node: pods, namespaces and policies -> text for `iptables-restore`.
+
+Ingress rules only, for that is what admc emits. What a policy refuses is reset and not dropped, so that callers need
+not wait for a timeout. Connections that were open before stay open, as with most network plugins. What the node itself
+sends, kubelet's probes among it, passes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tests.cluster.node.objects import Object
+
+CHAIN = "NETWORK-POLICY"
+_PROTOCOLS = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp"}
+
+
+def rules(pods: Iterable[Object], namespaces: Iterable[Object], policies: Iterable[Object], version: int = 4) -> str:
+    """One chain that replaces the one before at once; the same text for the same policies and addresses."""
+    labels = {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in namespaces}
+    running = [pod for pod in pods if _addresses(pod, version)]
+    admitted: dict[str, list[str]] = {}
+    for policy in sorted(policies, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
+        spec, namespace = policy["spec"], policy["metadata"]["namespace"]
+        if "Ingress" not in spec.get("policyTypes", ["Ingress"]):
+            continue
+        for pod in running:
+            if pod["metadata"]["namespace"] != namespace or not matches(spec.get("podSelector"), _labels(pod)):
+                continue
+            if pod["spec"].get("hostNetwork"):
+                continue
+            for address in _addresses(pod, version):
+                found = admitted.setdefault(address, [])
+                for rule in spec.get("ingress") or ():
+                    sources = list(_sources(rule.get("from"), namespace, running, labels, version))
+                    found += [
+                        f"-A {CHAIN}{source} -d {address}{port} -j ACCEPT"
+                        for source in sources
+                        for port in _ports(rule.get("ports"), pod)
+                    ]
+    lines = ["*filter", f":{CHAIN} - [0:0]", f"-A {CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"]
+    for address in sorted(admitted):
+        lines += [f"-A {CHAIN} -s {address} -d {address} -j ACCEPT", *sorted(set(admitted[address]))]
+        lines += [
+            f"-A {CHAIN} -d {address} -p tcp -j REJECT --reject-with tcp-reset",
+            f"-A {CHAIN} -d {address} -j DROP",
+        ]
+    return "\n".join([*lines, "COMMIT", ""])
+
+
+def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector selects; an empty one selects everything."""
+    selector = selector or {}
+    equal = all(labels.get(name) == value for name, value in (selector.get("matchLabels") or {}).items())
+    return equal and all(_meets(each, labels) for each in selector.get("matchExpressions") or ())
+
+
+def _meets(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    name, values = expression["key"], expression.get("values") or ()
+    match expression["operator"]:
+        case "In":
+            return labels.get(name) in values
+        case "NotIn":
+            return labels.get(name) not in values
+        case "Exists":
+            return name in labels
+        case "DoesNotExist":
+            return name not in labels
+        case other:
+            raise ValueError(f"label selectors have no operator `{other}`")
+
+
+def _sources(
+    peers: Iterable[Mapping[str, Any]] | None,
+    namespace: str,
+    pods: Iterable[Object],
+    labels: Mapping[str, Mapping[str, str]],
+    version: int,
+) -> Iterator[str]:
+    """The part of a rule that says where a packet is from."""
+    if not peers:
+        yield ""
+        return
+    for peer in peers:
+        if "ipBlock" in peer:
+            yield from _block(peer["ipBlock"], version)
+            continue
+        for pod in pods:
+            own = pod["metadata"]["namespace"]
+            in_namespace = (
+                matches(peer["namespaceSelector"], labels.get(own, {}))
+                if "namespaceSelector" in peer
+                else own == namespace
+            )
+            if in_namespace and matches(peer.get("podSelector"), _labels(pod)):
+                yield from (f" -s {address}" for address in _addresses(pod, version))
+
+
+def _block(block: Mapping[str, Any], version: int) -> Iterator[str]:
+    networks = [ipaddress.ip_network(block["cidr"])]
+    for text in block.get("except") or ():
+        left_out = ipaddress.ip_network(text)
+        networks = [part for network in networks for part in _without(network, left_out)]
+    yield from (f" -s {network}" for network in networks if network.version == version)
+
+
+def _without(network: Any, left_out: Any) -> Iterator[Any]:
+    if network.version == left_out.version and left_out.subnet_of(network):
+        yield from network.address_exclude(left_out)
+    elif network.version != left_out.version or not network.subnet_of(left_out):
+        yield network
+
+
+def _ports(ports: Iterable[Mapping[str, Any]] | None, pod: Object) -> Iterator[str]:
+    """The part of a rule that says where a packet goes to."""
+    if not ports:
+        yield ""
+        return
+    for each in ports:
+        protocol = _PROTOCOLS[each.get("protocol", "TCP")]
+        number = each.get("port")
+        if isinstance(number, str):
+            number = _named(pod, number)
+            if number is None:
+                continue
+        if number is None:
+            yield f" -p {protocol}"
+        else:
+            end = f":{each['endPort']}" if "endPort" in each else ""
+            yield f" -p {protocol} --dport {number}{end}"
+
+
+def _named(pod: Object, name: str) -> int | None:
+    spec = pod["spec"]
+    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    ports = [port for container in containers for port in container.get("ports") or ()]
+    return next((port["containerPort"] for port in ports if port.get("name") == name), None)
+
+
+def _labels(each: Object) -> Mapping[str, str]:
+    return each["metadata"].get("labels") or {}
+
+
+def _addresses(pod: Object, version: int) -> list[str]:
+    status = pod.get("status") or {}
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return []
+    found = [each["ip"] for each in status.get("podIPs") or ()]
+    return [address for address in found if ipaddress.ip_address(address).version == version]

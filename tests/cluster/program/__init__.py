@@ -1,0 +1,1 @@
+"""The object `Program`: its definition, its spec, its status, and its plan."""

@@ -1,0 +1,37 @@
+"""An API server that has the kind `Program`."""
+
+from __future__ import annotations
+
+import time
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from tests.cluster.api_server import ApiServer
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def definition() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(resources.files("admc.cluster.program").joinpath("crd.yaml").read_text())
+    return found
+
+
+def true_conditions(document: dict[str, Any]) -> set[str]:
+    conditions = document.get("status", {}).get("conditions") or ()
+    return {each["type"] for each in conditions if each["status"] == "True"}
+
+
+@pytest.fixture(scope="session")
+def programs_api(cluster_api: ApiServer) -> ApiServer:
+    made = cluster_api.apply(f"{DEFINITIONS}/programs.admc.dev", definition())
+    deadline = time.monotonic() + 30
+    while not {"Established", "NamesAccepted"} <= true_conditions(made):
+        assert time.monotonic() < deadline, made["status"]
+        time.sleep(0.1)
+        made = cluster_api.request("GET", f"{DEFINITIONS}/programs.admc.dev")
+    assert "NonStructuralSchema" not in true_conditions(made)
+    return cluster_api

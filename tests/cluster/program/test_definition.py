@@ -1,0 +1,76 @@
+"""The CustomResourceDefinition, with a real API server: what it takes, what it refuses, and what a user sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from admc.cluster.names import PROGRAMS
+from tests.cluster.api_server import ApiError
+
+if TYPE_CHECKING:
+    from tests.cluster.api_server import ApiServer
+
+ROOT = Path(__file__).parents[3]
+SPEC = {"controller": "main", "files": {"policies.adm": "app shop\n"}}
+MAP = {"name": "shop", "sha256": "0" * 64}
+
+
+def create(api: ApiServer, spec: Any, name: str = "shop", dry: bool = True) -> Any:
+    body = {"apiVersion": "admc.dev/v1alpha1", "kind": "Program", "metadata": {"name": name}, "spec": spec}
+    strict = "?fieldValidation=Strict" + ("&dryRun=All" if dry else "")
+    return api.request("POST", PROGRAMS + strict, body)
+
+
+def test_the_file_for_users_is_that_of_the_package() -> None:
+    assert (ROOT / "deploy" / "crd.yaml").read_bytes() == (ROOT / "admc/cluster/program/crd.yaml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        SPEC,
+        {**SPEC, "mode": "Audit", "services": {"mongo_rate": "mongodb-rate"}},
+        {"controller": "main", "main": "shop.adm", "files": {"shop.adm": "", "kinds/own.adm": "kind x"}},
+        {"controller": "main", "configMaps": [MAP, {**MAP, "key": "policies.adm.gz"}]},
+    ],
+)
+def test_what_is_taken(programs_api: ApiServer, spec: Any) -> None:
+    made = create(programs_api, spec)["spec"]
+    assert made["mode"] == spec.get("mode", "Enforce")
+    assert made["main"] == spec.get("main", "policies.adm")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"files": SPEC["files"]}, "spec.controller: Required"),
+        ({**SPEC, "controller": "Main"}, "spec.controller: Invalid"),
+        ({**SPEC, "mode": "enforce"}, 'supported values: \\"Enforce\\", \\"Audit\\"'),
+        ({"controller": "main"}, "exactly one of `files` and `configMaps`"),
+        ({**SPEC, "configMaps": [MAP]}, "exactly one of `files` and `configMaps`"),
+        ({**SPEC, "files": {}}, "spec.files"),
+        ({**SPEC, "files": {"shop.adm": ""}}, "the main file is not there"),
+        ({**SPEC, "main": "/policies.adm"}, "spec.main"),
+        ({**SPEC, "files": {"policies.adm": 1}}, "spec.files.policies.adm"),
+        ({"controller": "main", "configMaps": []}, "spec.configMaps"),
+        ({"controller": "main", "configMaps": [{"name": "shop"}]}, "spec.configMaps[0].sha256: Required"),
+        ({"controller": "main", "configMaps": [{**MAP, "sha256": "abc"}]}, "spec.configMaps[0].sha256"),
+        ({"controller": "main", "configMaps": [{**MAP, "key": "a/b"}]}, "spec.configMaps[0].key"),
+        ({**SPEC, "services": {"a": "B"}}, "spec.services.a"),
+        ({**SPEC, "file": {}}, "unknown field"),
+    ],
+)
+def test_what_is_refused(programs_api: ApiServer, spec: Any, message: str) -> None:
+    with pytest.raises(ApiError) as error:
+        create(programs_api, spec)
+    assert error.value.status in (400, 422)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a.b", "a" * 64])
+def test_the_name_is_a_label(programs_api: ApiServer, name: str) -> None:
+    with pytest.raises(ApiError, match="must be a DNS label"):
+        create(programs_api, SPEC, name)

@@ -1,0 +1,270 @@
+"""Objects of the API as records."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admc.cluster import decode
+from admc.cluster.names import KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
+from admc.cluster.records import Key, Namespace, Pod, Service, ServicePort
+from emitters.interception.pod import PodCaptures
+from tests.cluster.objects import container, pod_json
+from tests.properties import examples
+
+OURS = frozenset((RULES_CONTAINER, WAIT_CONTAINER))
+RULES = {"name": RULES_CONTAINER, "args": ["--service", "shop/rate", "--ingress", "9000", "--egress", "27017,8082"]}
+ENDED = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+
+
+def decoded(item: dict[str, Any], ours: frozenset[str] = frozenset()) -> Pod:
+    found = decode.PodDecoder(lambda _: ours)(item)
+    assert found is not None
+    return found
+
+
+def with_rules(state: dict[str, Any], last: dict[str, Any] | None = None) -> dict[str, Any]:
+    status = {"name": RULES_CONTAINER, "state": state, "lastState": last or {}}
+    other = {"name": "other", "state": ENDED}
+    spec = {"initContainers": [RULES, {"name": WAIT_CONTAINER}]}
+    return pod_json(spec=spec, status={"initContainerStatuses": [other, status]})
+
+
+def test_a_pod() -> None:
+    assert decoded(pod_json()) == Pod(
+        Key("shop", "rate-1"),
+        "uid-rate-1",
+        {"app": "rate", "pod-template-hash": "7c5ddbdf54"},
+        ("10.1.0.7", "fd00:1::7"),
+        is_over=False,
+        is_ready=True,
+        is_terminating=False,
+        host_network=False,
+        account="rate",
+        ports={},
+        hosts_no_adm="",
+        untrusted="",
+        service="",
+        captures=PodCaptures(),
+        is_redirected=False,
+        waits=False,
+        created="2026-11-23T08:00:00Z",
+    )
+
+
+def test_a_pod_without_an_address() -> None:
+    item = pod_json(status={"podIPs": None, "conditions": None, "phase": "Pending"})
+    assert decoded(item).addresses == ()
+    del item["status"]
+    assert decoded(item).addresses == ()
+
+
+@pytest.mark.parametrize(
+    ("phase", "over"), [("Running", False), ("Succeeded", True), ("Failed", True), ("Unknown", False)]
+)
+def test_over(phase: str, over: bool) -> None:
+    assert decoded(pod_json(status={"phase": phase})).is_over is over
+
+
+def test_ready_and_terminating() -> None:
+    item = pod_json(status={"conditions": [{"type": "Ready", "status": "False"}]})
+    assert not decoded(item).is_ready
+    item["metadata"]["deletionTimestamp"] = "2026-11-23T09:00:00Z"
+    assert decoded(item).is_terminating
+
+
+def test_named_ports_as_kubernetes_resolves_them() -> None:
+    def ports(*found: tuple[str, int, str]) -> list[dict[str, Any]]:
+        return [{"name": name, "containerPort": number, "protocol": protocol} for name, number, protocol in found]
+
+    spec = {
+        "initContainers": [
+            container("sidecar", restartPolicy="Always", ports=ports(("extra", 1, "TCP"), ("web", 2, "TCP"))),
+            container("once", ports=ports(("never", 3, "TCP"))),
+        ],
+        "containers": [container("app", ports=ports(("dns", 53, "UDP"), ("web", 8080, "TCP"), ("web", 9, "TCP")))],
+    }
+    assert decoded(pod_json(spec=spec)).ports == {"web": 8080, "extra": 1}
+
+
+def test_facts_as_injection_leaves_the_pod() -> None:
+    plain = container(securityContext={"runAsUser": 1000})
+    item = pod_json(spec={"containers": [plain]})
+    assert decoded(item).untrusted == ""
+    kept = pod_json(spec={"containers": [plain]}, annotations={KEEP_NET_RAW: "true"})
+    assert decoded(kept).untrusted == "container `app` has NET_RAW"
+    # Injection has been there already, and a container has it still.
+    done = pod_json(spec={"containers": [plain], "initContainers": [RULES]})
+    assert decoded(done, OURS).untrusted == "container `app` has NET_RAW"
+
+
+def test_captures_of_the_rules_container() -> None:
+    found = decoded(with_rules(ENDED), OURS)
+    assert (found.service, found.captures) == ("shop/rate", PodCaptures(frozenset({9000}), frozenset({27017, 8082})))
+    assert found.is_redirected
+    assert found.waits
+
+
+def test_a_container_with_its_name_is_not_enough() -> None:
+    found = decoded(with_rules(ENDED))
+    assert (found.service, found.captures, found.is_redirected, found.waits) == ("", PodCaptures(), False, False)
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "redirected"),
+    [
+        (ENDED, None, True),
+        ({"terminated": {"exitCode": 1}}, None, False),
+        ({"waiting": {"reason": "PodInitializing"}}, None, False),
+        ({"running": {}}, None, False),
+        ({}, None, False),
+        # The pod has a new sandbox, without rules.
+        ({"waiting": {"reason": "PodInitializing"}}, ENDED, False),
+        ({"running": {}}, ENDED, False),
+        ({"terminated": {"exitCode": 2}}, ENDED, False),
+        (ENDED, {"terminated": {"exitCode": 2}}, True),
+    ],
+)
+def test_redirected_in_its_present_sandbox(
+    state: dict[str, Any], last: dict[str, Any] | None, redirected: bool
+) -> None:
+    assert decoded(with_rules(state, last), OURS).is_redirected is redirected
+
+
+def service_json(**spec: Any) -> dict[str, Any]:
+    made = {"creationTimestamp": "2026-11-23T08:00:00Z", "uid": "u"}
+    return {"metadata": {"name": "rate", "namespace": "shop", **made}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("spec", "addresses"),
+    [
+        ({"clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1", "fd00:96::1"]}, ("10.96.0.1", "fd00:96::1")),
+        ({"clusterIP": "10.96.0.1"}, ("10.96.0.1",)),
+        ({"clusterIP": "None", "clusterIPs": ["None"]}, ()),
+        ({"clusterIPs": ["FD00:96:0::1", "::ffff:10.0.0.1"]}, ("fd00:96::1", "10.0.0.1")),
+    ],
+)
+def test_addresses_of_a_service(spec: dict[str, Any], addresses: tuple[str, ...]) -> None:
+    found = decode.service(service_json(selector={"app": "rate"}, **spec))
+    assert found is not None
+    assert found.addresses == addresses
+
+
+def test_a_service() -> None:
+    ports = [
+        {"port": 80, "targetPort": "web", "name": "http", "protocol": "TCP"},
+        {"port": 81, "targetPort": 8081},
+        {"port": 53, "protocol": "UDP"},
+        {"port": 82, "targetPort": 0},
+    ]
+    assert decode.service(service_json(clusterIP="None", selector={"a": "b"}, ports=ports)) == Service(
+        Key("shop", "rate"),
+        "u",
+        "2026-11-23T08:00:00Z",
+        (),
+        "",
+        {"a": "b"},
+        (ServicePort(80, "web", "http"), ServicePort(81, 8081), ServicePort(53, 53, "", "UDP"), ServicePort(82, 82)),
+    )
+    outside = decode.service(service_json(type="ExternalName", externalName="db.example", selector={"a": "b"}))
+    assert outside is not None
+    assert (outside.external_name, outside.addresses, outside.selector) == ("db.example", (), {})
+
+
+def slice_json(**fields: Any) -> dict[str, Any]:
+    metadata = {"name": "rate-x", "namespace": "shop", "labels": {"kubernetes.io/service-name": "rate"}}
+    return {"metadata": metadata, "addressType": "IPv4", **fields}
+
+
+def test_a_slice() -> None:
+    endpoints = [
+        {"addresses": ["10.1.0.1"], "conditions": {}},
+        {"addresses": ["10.1.0.2"], "conditions": {"ready": False}},
+        {"addresses": ["10.1.0.3"]},
+    ]
+    found = decode.endpoint_slice(slice_json(endpoints=endpoints))
+    assert found is not None
+    assert (found.service, found.addresses) == ("rate", ("10.1.0.1", "10.1.0.2", "10.1.0.3"))
+    assert found.unready == ("10.1.0.2",)
+    assert decode.endpoint_slice(slice_json(addressType="FQDN", endpoints=[{"addresses": ["db.example"]}])) is None
+    assert decode.endpoint_slice({**slice_json(), "metadata": {"name": "x", "namespace": "shop"}}) is None
+    empty = decode.endpoint_slice(slice_json(endpoints=None))
+    assert empty is not None
+    assert empty.addresses == ()
+
+
+def test_a_namespace() -> None:
+    assert decode.namespace({"metadata": {"name": "shop", "labels": {"a": "b"}}}) == Namespace("shop", {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda item: item["metadata"].pop("uid"), "it has no `uid`"),
+        (lambda item: item["metadata"].update(name=5), "5 is no name"),
+        (lambda item: item["metadata"].update(labels={"a": 1}), "its labels are not texts"),
+        (lambda item: item["metadata"].update(labels={str(n): "" for n in range(10_001)}), "its labels are not texts"),
+        (lambda item: item["status"].update(podIPs=[{"ip": "10.1.0.300"}]), "does not appear to be an IP"),
+        (
+            lambda item: item["status"].update(podIPs=[{"ip": f"10.1.{n >> 8}.{n & 255}"} for n in range(10_001)]),
+            "list",
+        ),
+        (lambda item: item.update(spec=None), "another type"),
+        (lambda item: item["spec"].update(containers={"a": 1}), "is not a list"),
+    ],
+)
+def test_a_malformed_pod_is_named(change: Any, said: str) -> None:
+    item = pod_json()
+    change(item)
+    with pytest.raises(decode.MalformedError) as caught:
+        decoded(item)
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 800
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+PLACES = ["metadata", "spec", "status", "metadata.labels", "metadata.name", "status.podIPs", "status.conditions"]
+PLACES += ["spec.containers", "spec.initContainers", "spec.securityContext", "status.initContainerStatuses"]
+PLACES += ["spec.os", "spec.nodeSelector", "metadata.annotations", "spec.clusterIPs", "spec.ports", "spec.selector"]
+
+
+@examples(200)
+@given(place=st.sampled_from(PLACES), value=JSON)
+def test_any_json_is_a_record_or_malformed(place: str, value: object) -> None:
+    item = pod_json(spec={"initContainers": [RULES]})
+    *outer, last = place.split(".")
+    at = item
+    for part in outer:
+        at = at[part]
+    at[last] = value
+    for read in (decode.PodDecoder(lambda _: OURS), decode.service, decode.endpoint_slice, decode.namespace):
+        try:
+            read(item)
+        except decode.MalformedError as error:
+            said = str(error)
+        else:
+            continue
+        assert "malformed" in said
+
+
+def test_a_pod_costs_far_less_than_its_json() -> None:
+    spec = {"containers": [container(f"c{n}", env=[{"name": "A", "value": "x" * 40}] * 20) for n in range(3)]}
+    items = [json.loads(json.dumps(pod_json(f"rate-{n}", spec=spec))) for n in range(500)]
+    decoder = decode.PodDecoder(lambda _: frozenset())
+    best = 1.0
+    for _ in range(3):
+        began = time.process_time()
+        for item in items:
+            decoder(item)
+        best = min(best, (time.process_time() - began) / len(items))
+    assert best < 0.0001, f"{best * 1e6:.0f} us a pod"

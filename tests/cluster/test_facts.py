@@ -1,0 +1,134 @@
+"""The facts of a cluster: what pods show, when it counts, and the document."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dsl
+from admc.cluster.facts import HOLD_SECONDS, FactState, Seen, seen
+from admc.cluster.records import Namespace
+from admc.cluster.security import POD_SECURITY
+from admc.cluster.selection import Selection
+from admc.exits import CommandError
+from tests.cluster.objects import pod, service
+from tests.properties import examples
+
+PROGRAM = "app shop\nservice rate { http 9000  namespace shop }\n"
+NOTHING: Seen = frozenset()
+NONE = FactState({})
+
+
+def untrusted(*reasons: str) -> Seen:
+    return frozenset(("untrusted", reason) for reason in reasons)
+
+
+def services(state: FactState) -> object:
+    return json.loads(state.document())["services"]
+
+
+def test_what_pods_show() -> None:
+    selection = Selection(dsl.load_text(PROGRAM))
+    assert seen(selection, "rate") == NOTHING
+    selection.service_changed(None, service("rate"))
+    selection.pod_changed(None, pod("a"))
+    assert seen(selection, "rate") == NOTHING
+    selection.pod_changed(None, pod("b", host_network=True, hosts_no_adm="mirror pod", untrusted="container `x` has A"))
+    selection.pod_changed(None, pod("c", untrusted="container `x` has A"))
+    selection.pod_changed(None, pod("d", untrusted="container `x` has B", is_over=True))
+    shown = {("host_network", ""), ("no_adm", "mirror pod"), ("untrusted", "container `x` has A")}
+    assert seen(selection, "rate") == shown
+
+
+def test_a_namespace_shows_it_without_pods() -> None:
+    selection = Selection(dsl.load_text(PROGRAM))
+    selection.namespace_changed(None, Namespace("shop", {POD_SECURITY: "baseline"}))
+    assert seen(selection, "rate") == {("no_adm", "Pod Security `baseline`")}
+
+
+def test_worse_counts_at_once() -> None:
+    state = NONE.observed("rate", untrusted("b", "a"), 10.0)
+    assert services(state) == {"rate": {"untrusted": "a"}}
+    assert state.next_change is None
+    state = state.observed("rate", frozenset({("host_network", ""), ("untrusted", "a")}), 11.0)
+    assert services(state) == {"rate": {"host_network": True, "untrusted": "a"}}
+
+
+def test_better_counts_after_five_minutes() -> None:
+    state = NONE.observed("rate", untrusted("a"), 0.0).observed("rate", NOTHING, 10.0)
+    assert state.next_change == 10.0 + HOLD_SECONDS
+    assert services(state.at(10.0 + HOLD_SECONDS - 0.1)) == {"rate": {"untrusted": "a"}}
+    assert services(state.at(10.0 + HOLD_SECONDS)) == {}
+    # A second look without the fact does not begin anew, and one with it does.
+    assert state.observed("rate", NOTHING, 200.0).next_change == state.next_change
+    again = state.observed("rate", untrusted("a"), 200.0)
+    assert again.next_change is None
+    assert services(again.at(10_000.0)) == {"rate": {"untrusted": "a"}}
+
+
+def test_a_reason_stays_for_as_long_as_it_is_true() -> None:
+    state = NONE.observed("rate", untrusted("b"), 0.0)
+    assert services(state.observed("rate", untrusted("b", "a"), 1.0)) == {"rate": {"untrusted": "b"}}
+    assert services(state.observed("rate", untrusted("a"), 1.0)) == {"rate": {"untrusted": "a"}}
+    # A Deployment that has no pod for a moment keeps it.
+    gone = state.observed("rate", NOTHING, 1.0)
+    assert services(gone.observed("rate", untrusted("b", "a"), 2.0)) == {"rate": {"untrusted": "b"}}
+
+
+def test_a_restart_begins_with_what_was_in_force() -> None:
+    before = NONE.observed("rate", untrusted("a"), 0.0).observed("geo", frozenset({("host_network", "")}), 0.0)
+    restored = FactState.restored(before.document(), 1000.0)
+    assert restored.document() == before.document()
+    assert restored.next_change == 1000.0 + HOLD_SECONDS
+    seen_again = restored.observed("rate", untrusted("a"), 1001.0).at(2000.0)
+    assert services(seen_again) == {"rate": {"untrusted": "a"}}
+    assert FactState.restored(None, 5.0) == NONE
+    with pytest.raises(CommandError):
+        FactState.restored(b"{}", 5.0)
+
+
+def test_services_that_left_the_program() -> None:
+    state = NONE.observed("rate", untrusted("a"), 0.0).observed("geo", untrusted("a"), 0.0)
+    assert services(state.of({"geo": None})) == {"geo": {"untrusted": "a"}}
+
+
+def test_nothing_new_is_the_same_state() -> None:
+    state = NONE.observed("rate", untrusted("a"), 0.0)
+    assert state.observed("rate", untrusted("a"), 1.0) is state
+    assert state.at(1e9) is state
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.floats(0, 400),
+        st.sampled_from(["a", "b"]),
+        st.frozensets(st.sampled_from([("host_network", ""), ("untrusted", "x"), ("untrusted", "y")])),
+    ),
+    max_size=20,
+)
+
+
+@examples(150)
+@given(steps=STEPS)
+def test_in_force_is_what_was_shown_in_the_last_five_minutes(steps: list[tuple[float, str, Seen]]) -> None:
+    state, now = NONE, 0.0
+    shown: dict[tuple[str, str], float] = {}
+    """When a fact was true last."""
+    present: dict[str, Seen] = {}
+    for later, name, found in steps:
+        now += later
+        state = state.at(now)
+        shown |= {(each, field): now for each, has in present.items() for field, _ in has}
+        present[name] = found
+        shown |= {(name, field): now for field, _ in found}
+        state = state.observed(name, found, now)
+        expected = {key for key, at in shown.items() if now - at < HOLD_SECONDS}
+        assert set(state.held) == expected
+        for (service_name, field), held in state.held.items():
+            reasons = {reason for each, reason in present.get(service_name, ()) if each == field}
+            assert held.reason in reasons or not reasons
+        # Replicas are no facts: the document is a function of what is held.
+        assert FactState.restored(state.document(), now).document() == state.document()

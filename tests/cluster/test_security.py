@@ -1,0 +1,191 @@
+"""What a pod's containers may do to its redirection."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from admc.cluster import security
+from emitters.ports import ADM_USER
+from tests.cluster.objects import container
+
+DROPPED = {"drop": ["ALL"]}
+
+
+def judged(own: dict[str, Any], *, keeps_net_raw: bool = False, **pod: Any) -> str:
+    spec = {"containers": [{"name": "app", "securityContext": own}], **pod}
+    return security.untrusted(spec, keeps_net_raw=keeps_net_raw)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"runAsUser": 1000},
+        {"runAsNonRoot": True},
+        {"runAsUser": 0, "capabilities": {"drop": ["ALL"]}},
+        {"runAsUser": 0, "capabilities": {"drop": ["SETUID"]}},
+        {"runAsUser": 0, "capabilities": {"drop": ["cap_setuid"]}},
+        {"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}},
+        {"runAsUser": 1000, "capabilities": {"add": ["NET_RAW"]}},  # injection takes it
+        {"runAsUser": 1000, "capabilities": {"add": ["SYS_PTRACE"]}},  # it sees its own processes only
+        {"runAsUser": 1000, "runAsNonRoot": False, "privileged": False},
+    ],
+)
+def test_trusted(own: dict[str, Any]) -> None:
+    assert judged(own) == ""
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        ({"privileged": True, "runAsUser": 1000}, "container `app` is privileged"),
+        ({"runAsUser": 1000, "capabilities": {"add": ["NET_ADMIN"]}}, "container `app` has NET_ADMIN"),
+        ({"runAsUser": 1000, "capabilities": {"add": ["net_admin"], "drop": ["ALL"]}}, "container `app` has NET_ADMIN"),
+        ({"runAsUser": 1000, "capabilities": {"add": ["CAP_NET_ADMIN"]}}, "container `app` has NET_ADMIN"),
+        ({"runAsUser": 1000, "capabilities": {"add": ["ALL"]}}, "container `app` has NET_ADMIN"),
+        ({"runAsUser": 1000, "capabilities": {"add": ["ALL"], "drop": ["ALL"]}}, "container `app` has NET_ADMIN"),
+        ({"runAsUser": 1000, "capabilities": {"add": ["SYS_ADMIN"]}}, "container `app` has SYS_ADMIN"),
+        ({"runAsUser": 1000, "capabilities": {"add": ["SETUID"]}}, "container `app` may become any user (root"),
+        ({"runAsUser": 0}, "container `app` may become any user (root with SETUID)"),
+        ({"runAsUser": 0, "capabilities": {"drop": ["ALL"], "add": ["SETUID"]}}, "container `app` may become any user"),
+        ({"runAsUser": 0, "allowPrivilegeEscalation": False}, "container `app` may become any user"),
+        ({}, "container `app` may become any user (its user is not set"),
+        ({"runAsNonRoot": False}, "container `app` may become any user (its user is not set"),
+        ({"runAsUser": ADM_USER, "capabilities": DROPPED}, f"container `app` runs as the user of the ADM ({ADM_USER})"),
+    ],
+)
+def test_untrusted(own: dict[str, Any], why: str) -> None:
+    assert judged(own).startswith(why)
+
+
+def test_net_raw_is_in_the_default_set_and_kept_by_annotation() -> None:
+    assert judged({"runAsUser": 1000}, keeps_net_raw=True) == "container `app` has NET_RAW"
+    assert judged({"runAsUser": 1000, "capabilities": {"drop": ["NET_RAW"]}}, keeps_net_raw=True) == ""
+    assert judged({"runAsUser": 1000, "capabilities": {"drop": ["all"]}}, keeps_net_raw=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("pod", "own", "trusted"),
+    [
+        ({"runAsUser": 0}, {"runAsUser": 1000}, True),
+        ({"runAsUser": 1000}, {"runAsUser": 0}, False),
+        ({"runAsUser": 1000}, {}, True),
+        ({"runAsUser": 1000}, {"runAsUser": None}, True),
+        ({"runAsNonRoot": True}, {}, True),
+        ({"runAsNonRoot": True}, {"runAsNonRoot": False}, False),
+        ({"runAsUser": ADM_USER}, {"runAsUser": 1000}, True),
+        ({"runAsUser": ADM_USER, "runAsNonRoot": True}, {}, False),
+    ],
+)
+def test_a_container_goes_before_its_pod(pod: dict[str, Any], own: dict[str, Any], trusted: bool) -> None:
+    assert (judged(own, securityContext=pod) == "") is trusted
+
+
+def test_process_namespaces() -> None:
+    ptrace = {"runAsUser": 1000, "capabilities": {"drop": ["ALL"], "add": ["SYS_PTRACE"]}}
+    assert judged({"runAsUser": 1000}, hostPID=True) == "the pod has the process namespace of the host"
+    assert "SYS_PTRACE" in judged(ptrace, shareProcessNamespace=True)
+    assert judged({"runAsUser": 1000}, shareProcessNamespace=True) == ""
+
+
+@pytest.mark.parametrize("field", ["initContainers", "containers"])
+def test_every_container_counts(field: str) -> None:
+    spec: dict[str, Any] = {"containers": [container()], "initContainers": [container("first")]}
+    assert security.untrusted(spec, keeps_net_raw=False) == ""
+    spec[field].append({"name": "root", "securityContext": {"privileged": True}})
+    assert security.untrusted(spec, keeps_net_raw=False) == "container `root` is privileged"
+
+
+def test_ephemeral_containers_come_after_injection() -> None:
+    """Their names are random, and no fact has a random name."""
+    spec = {"containers": [container()], "ephemeralContainers": [{"name": "debugger-x7k2p", "image": "busybox"}]}
+    assert security.untrusted(spec, keeps_net_raw=False) == "an ephemeral container has NET_RAW"
+    spec["ephemeralContainers"] = [container("admc-proxy", securityContext={"privileged": True})]
+    assert security.untrusted(spec, injected=("admc-proxy",), keeps_net_raw=True).endswith("is privileged")
+
+
+def test_containers_of_injection_are_left_out_and_others_are_not() -> None:
+    spec = {"containers": [container()], "initContainers": [{"name": "admc-proxy", "image": "envoy"}]}
+    assert security.untrusted(spec, injected=("admc-proxy",), keeps_net_raw=True) == ""
+    assert security.untrusted(spec, keeps_net_raw=True) == "container `admc-proxy` has NET_RAW"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "why"),
+    [
+        ({}, {}, ""),
+        ({"annotations": {"kubernetes.io/config.mirror": "3f2"}}, {}, "mirror pod"),
+        ({}, {"os": {"name": "windows"}}, "Windows"),
+        ({}, {"nodeSelector": {"kubernetes.io/os": "windows"}}, "Windows"),
+        ({}, {"os": {"name": "linux"}, "nodeSelector": {"kubernetes.io/os": "linux"}}, ""),
+    ],
+)
+def test_hosts(metadata: dict[str, Any], spec: dict[str, Any], why: str) -> None:
+    assert security.hosts_no_adm(metadata, spec) == why
+
+
+@pytest.mark.parametrize(("level", "forbids"), [("baseline", True), ("restricted", True), ("privileged", False)])
+def test_namespaces(level: str, forbids: bool) -> None:
+    assert bool(security.forbids_adms({security.POD_SECURITY: level})) is forbids
+    assert security.forbids_adms({"pod-security.kubernetes.io/warn": level}) == ""
+
+
+WRITTEN: dict[str, Any] = {
+    "name": "admc-proxy",
+    "image": "envoy:1",
+    "command": ["envoy"],
+    "args": ["-c", "/run/admc/config/bootstrap.yaml"],
+    "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+    "restartPolicy": "Always",
+    "startupProbe": {"httpGet": {"path": "/ready", "port": 15021}, "periodSeconds": 1, "failureThreshold": 3600},
+    "securityContext": {"runAsUser": ADM_USER, "capabilities": {"drop": ["ALL"]}},
+    "volumeMounts": [{"name": "admc-config", "mountPath": "/run/admc/config", "readOnly": True}],
+}
+
+
+def stored() -> dict[str, Any]:
+    """As the API server has it, with its defaults and the token of the account."""
+    found = copy.deepcopy(WRITTEN)
+    found |= {"imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log", "resources": {}}
+    found["env"][0]["valueFrom"]["fieldRef"]["apiVersion"] = "v1"
+    found["startupProbe"] |= {"timeoutSeconds": 1, "successThreshold": 1}
+    found["startupProbe"]["httpGet"]["scheme"] = "HTTP"
+    account = {"name": "kube-api-access-9x7f2", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    found["volumeMounts"].append({**account, "readOnly": True})
+    return found
+
+
+def test_what_injection_wrote_is_recognised() -> None:
+    assert security.is_as_written(stored(), WRITTEN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"image": "other"},
+        {"command": ["sh"]},
+        {"args": ["-c", "/srv/bootstrap.yaml"]},
+        {"args": [*WRITTEN["args"], "--log-level", "debug"]},
+        {"env": []},
+        {"env": [*WRITTEN["env"], {"name": "LD_PRELOAD", "value": "/x.so"}]},
+        {"envFrom": [{"configMapRef": {"name": "x"}}]},
+        {"lifecycle": {"postStart": {"exec": {"command": ["sh"]}}}},
+        {"livenessProbe": {"exec": {"command": ["sh"]}}},
+        {"securityContext": {"runAsUser": ADM_USER, "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]}}},
+        {"securityContext": {"runAsUser": ADM_USER, "privileged": True, "capabilities": {"drop": ["ALL"]}}},
+        {"securityContext": {"runAsUser": float(ADM_USER), "capabilities": {"drop": ["ALL"]}}},
+        {"volumeMounts": [{"name": "mine", "mountPath": "/run/admc/config", "readOnly": True}]},
+        {"volumeMounts": [*WRITTEN["volumeMounts"], {"name": "mine", "mountPath": "/usr/local/bin"}]},
+        {"stdin": True},
+        {"name": "admc-prox"},
+    ],
+)
+def test_an_impostor_is_not(change: dict[str, Any]) -> None:
+    assert not security.is_as_written({**stored(), **change}, WRITTEN)
+
+
+def test_a_field_that_is_missing_is_no_default() -> None:
+    for field in WRITTEN:
+        assert not security.is_as_written({key: value for key, value in stored().items() if key != field}, WRITTEN)
