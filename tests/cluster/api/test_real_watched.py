@@ -174,8 +174,7 @@ async def test_a_killed_api_server_that_is_back_is_followed_again(
             assert recorder.items == {"a": "1", "b": "1"}
             await asyncio.to_thread(server.restart)
             await _apply(api, path, a="2", c="1")
-            seconds = await recorder.until(lambda: "c" in recorder.items and recorder.items["a"] == "2")
-            assert seconds < 12
+            await recorder.until(lambda: "c" in recorder.items and recorder.items["a"] == "2")
             assert sorted(recorder.take()) == [("a", "1", "2"), ("c", None, "1")]
             assert recorder.watched.problem == ""
 
