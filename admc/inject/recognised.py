@@ -12,8 +12,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.cluster.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
-from admc.cluster.security import is_as_written, is_stored_form
 from admc.inject.containers import NAMES, containers, volumes
 from admc.inject.model import Wanted
 from emitters.interception.pod import ArgumentsError, parse_arguments
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from admc.inject.model import Installation
 
 NOTHING: Final[frozenset[str]] = frozenset()
+RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER = NAMES
 
 
 def recognised(pod: Mapping[str, Any], installation: Installation) -> frozenset[str]:
@@ -81,3 +80,51 @@ def repository(image: str) -> str:
     name = image.partition("@")[0]
     before, _, tag = name.rpartition(":")
     return before if before and "/" not in tag else name
+
+
+# ---- what the API server makes of what was written ----
+
+_ANY: Final = frozenset(("imagePullPolicy", "resources", "terminationMessagePath", "terminationMessagePolicy"))
+"""Fields of a container that change nothing of what it does: the API server fills them in, or an operator sets them."""
+_DEFAULTS: Final[Mapping[str, object]] = {
+    "apiVersion": "v1",
+    "defaultMode": 0o644,
+    "failureThreshold": 3,
+    "periodSeconds": 10,
+    "protocol": "TCP",
+    "recursiveReadOnly": "Disabled",
+    "scheme": "HTTP",
+    "service": "",
+    "successThreshold": 1,
+    "timeoutSeconds": 1,
+}
+"""What the API server fills in below a container, and in volumes."""
+_ACCOUNT_MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where an admission plugin mounts the token of the service account, in every container."""
+
+
+def is_as_written(stored: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
+    """Whether a container of the API is one that injection wrote, but for what the API server fills in.
+
+    A name proves nothing: a container that has the name of the ADM's and another command may do anything as its user.
+    """
+    mounts = [each for each in stored.get("volumeMounts") or () if not _is_account(each)]
+    own = {key: value for key, value in stored.items() if key not in _ANY} | {"volumeMounts": mounts}
+    wanted = {"volumeMounts": [], **{key: value for key, value in written.items() if key not in _ANY}}
+    return is_stored_form(own, wanted)
+
+
+def _is_account(mount: Mapping[str, Any]) -> bool:
+    return mount.get("mountPath") == _ACCOUNT_MOUNT and mount.get("readOnly") is True and "subPath" not in mount
+
+
+def is_stored_form(stored: object, written: object) -> bool:
+    """Whether a part of an object of the API is what was written, but for defaults."""
+    if isinstance(stored, dict) and isinstance(written, dict):
+        return written.keys() <= stored.keys() and all(
+            is_stored_form(value, written[key]) if key in written else _DEFAULTS.get(key, _ANY) == value
+            for key, value in stored.items()
+        )
+    if isinstance(stored, list) and isinstance(written, list):
+        return len(stored) == len(written) and all(map(is_stored_form, stored, written))
+    return type(stored) is type(written) and stored == written
