@@ -22,7 +22,6 @@ from admc.cluster.facts import FactState
 from admc.cluster.follow import Cluster
 from admc.cluster.identity.keys import PATH as KEYS
 from admc.cluster.identity.keys import ClusterKeys
-from admc.cluster.injected import Injected
 from admc.cluster.proxy_config import ProxyConfig
 from admc.cluster.standby.address import ActiveAddress
 from admc.cluster.standby.kept import KeptState
@@ -35,6 +34,7 @@ from admc.compile.facts import FACTS
 from admc.exits import CommandError, Exit
 from admc.inject.model import AUDIENCE_PREFIX
 from admc.inject.model import Installation as Injection
+from admc.inject.recognised import recognised
 from admc.serve.app import run, serve_within
 from admc.serve.environment import Reach
 from admc.serve.observe import events as log
@@ -85,8 +85,8 @@ class _Replica:
         host, port = installation.reached_at
         reached = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         replica = f"{socket.gethostname()}-{uuid.uuid4().hex[:12]}"
-        injected = Injected(Injection(name, reached, installation.image, installation.envoy_image))
-        self._cluster = Cluster(api, name, namespace, PodDecoder(injected))
+        injection = Injection(name, reached, installation.image, installation.envoy_image)
+        self._cluster = Cluster(api, name, namespace, PodDecoder(lambda pod: recognised(pod, injection)))
 
         async def keys() -> bytes:
             return jwks(await api.get(KEYS))
