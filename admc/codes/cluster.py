@@ -165,7 +165,7 @@ API: Mapping[str, tuple[str, ...]] = {
         "authority and credentials: of a kubeconfig file, which `--kubeconfig` or KUBECONFIG names, of the service "
         "account of the pod in which admc runs, or of `~/.kube/config`. The cause says what is missing or wrong.",
     ),
-    "ADM950": (
+    "ADM952": (
         "another server has taken over",
         "Of several replicas of `admc serve --cluster`, the one that holds the Lease serves. This one held it, could "
         "not renew it in time or was stopped for a while, and another one holds it now or has stored its state. So it "

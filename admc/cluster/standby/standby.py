@@ -161,7 +161,7 @@ class Standby:
         self._why = self._why or (f"`{holder}` holds the Lease" if holder else "another server may have held the Lease")
         LOG.error("lease_lost", extra={"why": self._why})
         return wrong_usage(
-            "ADM950",
+            "ADM952",
             "another server has taken over",
             cause=self._why,
             hint="this one ends; its supervisor starts another one, which stands by",
