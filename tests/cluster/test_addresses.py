@@ -12,8 +12,11 @@ import dsl
 from admc.cluster.addresses import Endpoints
 from admc.cluster.records import Key, Slice
 from admc.cluster.selection import Selection
+from admc.compile.pipeline import place_program
 from emitters.addresses import from_json
 from emitters.addresses.conflicts import check
+from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
+from emitters.hops import hops
 from tests.cluster.objects import pod, service
 
 PROGRAM = """app shop
@@ -86,6 +89,26 @@ def test_a_service_without_pods_is_listed_and_an_absent_one_is_not() -> None:
     assert cluster.listed == {"rate": {"addresses": ["10.96.0.1"], "pods": []}, "search": {"addresses": [], "pods": []}}
     cluster.endpoints.update(cluster.selection.service_changed(service("rate"), None))
     assert list(cluster.listed) == ["search"]
+
+
+def test_where_pods_are_not_known_connections_that_may_be_theirs_are_refused() -> None:
+    """Listed without pods, `search` could call unseen: its pods run on when their Service is deleted."""
+    policy = "@ingress\npolicy slow = rate_limit(requests: 5, per: 1s) on search -> rate\n"
+    cluster = Cluster(PROGRAM + policy).services(service("rate", "10.96.0.1"))
+    enforced = hops(cluster.program, place_program(cluster.program)[0])
+
+    def refused() -> Unlisted:
+        return unlisted(cluster.program, from_json(cluster.endpoints.document(), cluster.program), enforced)
+
+    assert refused() == Unlisted(callers=("search",))
+    cluster.services(service("search", "10.96.0.2"))
+    assert refused() == Unlisted()
+    cluster = Cluster(PROGRAM + "policy slow = timeout(after: 1s) on search -> rate\n")
+    enforced = hops(cluster.program, place_program(cluster.program)[0])
+    cluster.services(service("search", "10.96.0.2"))
+    assert refused() == Unlisted(destinations=("rate",))
+    cluster.services(service("rate", "10.96.0.1"))
+    assert refused() == Unlisted()
 
 
 def test_a_name_outside_of_the_cluster_is_not_listed() -> None:
