@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.cluster.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.manifests import Object, at, diagnostic, objects, read, replaced
 from admc.inject.model import NOTHING, Finding
+from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.patch import applied, patch
 from admc.inject.services import selectors, service_of
 from admc.inject.services import wanted as wanted_of

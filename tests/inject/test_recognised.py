@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.cluster.decode import PodDecoder
-from admc.cluster.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.model import Installation, Wanted
+from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.recognised import recognised, repository
 from admc.inject.template import injected
 from emitters.interception.pod import PodCaptures
