@@ -141,6 +141,15 @@ def test_a_pod_of_two_services_takes_both_out() -> None:
     assert list(cluster.gone(both).listed) == ["rate", "search"]
 
 
+def test_a_pod_that_gets_a_second_service_takes_both_out() -> None:
+    cluster = Cluster().services(service("rate"), service("search", selector={"tier": "web"}))
+    cluster.pods(pod("a", "rate", "10.1.0.1"))
+    assert list(cluster.listed) == ["rate", "search"]
+    cluster.pods(pod("a", "rate", "10.1.0.1", labels={"app": "rate", "tier": "web"}))
+    assert cluster.listed == {}
+    assert cluster.endpoints.findings() == ()  # `admc.cluster.fitting` has it
+
+
 def test_the_hosts_network() -> None:
     cluster = Cluster().services(service("rate"), service("node-agent"))
     agents = [pod(f"agent-{n}", "node-agent", f"10.0.0.{n % 2}", host_network=True) for n in (2, 3)]
