@@ -156,9 +156,9 @@ class ClusterClosing:
     def changed(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
         """The watch has seen a difference."""
         self._sent.pop(key, None)
-        if new is None or old is None or old.version != new.version:
+        if new is None:
             self._since.pop(key, None)
-        if new is not None:
+        else:
             self._seen(new)
         self._others.clear()
         self.pending.set()
