@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.cluster.names import KEEP_NET_RAW
 from admc.inject.containers import NAMES, VOLUMES, is_own, is_own_volume
 from admc.inject.model import Finding, Where
+from admc.inject.names import KEEP_NET_RAW
 from dsl.diagnostics.diagnostic import Severity
 from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT
 

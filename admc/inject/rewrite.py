@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.cluster.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.containers import is_own
 from admc.inject.manifests import Object, at, diagnostic, objects, read, replaced
 from admc.inject.model import NOTHING, Finding
+from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.patch import applied, patch
 from admc.inject.services import Services
 from admc.inject.services import wanted as wanted_of
