@@ -165,6 +165,13 @@ API: Mapping[str, tuple[str, ...]] = {
         "authority and credentials: of a kubeconfig file, which `--kubeconfig` or KUBECONFIG names, of the service "
         "account of the pod in which admc runs, or of `~/.kube/config`. The cause says what is missing or wrong.",
     ),
+    "ADM950": (
+        "another server has taken over",
+        "Of several replicas of `admc serve --cluster`, the one that holds the Lease serves. This one held it, could "
+        "not renew it in time or was stopped for a while, and another one holds it now or has stored its state. So it "
+        "ends with exit code 1, and has published nothing since. Its supervisor starts it again, and it stands by. If "
+        "that happens often, the API server answers too slowly, or the process lacks CPU time.",
+    ),
 }
 
 FACTS: Mapping[str, tuple[str, ...]] = {
@@ -216,4 +223,18 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **API, **FACTS, **PODS}
+SERVING: Mapping[str, tuple[str, ...]] = {
+    "ADM950": (
+        "there is no program",
+        "The server runs without one. Before the first program proxies get no configuration, and connect again from "
+        "time to time. A program that goes away changes nothing: proxies keep the last plan, and the server gives it "
+        "to proxies that start, until there is a program again.",
+    ),
+    "ADM951": (
+        "another server may lead the proxies",
+        "One server leads proxies from plan to plan. This one cannot be sure any more that it is the one, so it stores "
+        "and publishes nothing new; proxies keep what they have. It goes on by itself once it is sure again.",
+    ),
+}
+
+CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **API, **FACTS, **SERVING, **PODS}
