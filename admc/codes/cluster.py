@@ -223,4 +223,18 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **API, **FACTS, **PODS}
+SERVING: Mapping[str, tuple[str, ...]] = {
+    "ADM950": (
+        "there is no program",
+        "The server runs without one. Before the first program proxies get no configuration, and connect again from "
+        "time to time. A program that goes away changes nothing: proxies keep the last plan, and the server gives it "
+        "to proxies that start, until there is a program again.",
+    ),
+    "ADM951": (
+        "another server may lead the proxies",
+        "One server leads proxies from plan to plan. This one cannot be sure any more that it is the one, so it stores "
+        "and publishes nothing new; proxies keep what they have. It goes on by itself once it is sure again.",
+    ),
+}
+
+CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **API, **FACTS, **SERVING, **PODS}

@@ -10,9 +10,7 @@ Objects are plain dicts in the shape of `networking.k8s.io/v1`; the order of the
 from __future__ import annotations
 
 import ipaddress
-import itertools
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
@@ -21,13 +19,11 @@ from emitters.errors import EmitError
 from emitters.yaml_writer import dump
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Call, External, Program, Service
     from solver.placement import Placement
-
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NAME_PREFIX: Final = "admc-close-"
 _NAMED: Final = 3
@@ -89,61 +85,27 @@ class Closed(NamedTuple):
 
 
 def closed_by_selector(
-    programs: Sequence[Program], destinations: Iterable[str], selectors: Mapping[str, Mapping[str, str]]
+    program: Program, destinations: Iterable[str], selectors: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Closed]:
     """The NetworkPolicies of some destinations in a cluster, where a Service says which labels its pods have.
 
-    Of several programs, only what all of them admit is admitted; the last one says all else, and each has the
-    destinations. `selectors` are those of the cluster's Services. A sender without a Service has no pods, so that
-    nothing is admitted for it. A Service with an empty selector has pods that no label tells.
+    `selectors` are those of the cluster's Services. A sender without a Service has no pods, so that nothing is
+    admitted for it. A Service with an empty selector has pods that no label tells.
     """
-    senders = [_senders(program, destinations) for program in programs]
-    last = programs[-1]
-    common = _common_externals(programs)
-    labels = _Labels(last, selectors)
-    found = {}
-    for name, calls in senders[-1].items():
-        admitted = set.intersection(*({(call.source, call.port.target) for call in each[name]} for each in senders))
-        here = [
-            call
-            for call in calls
-            if (call.source, call.port.target) in admitted
-            and (common[call.source] is not None if call.source in common else labels.is_there(call.source))
-        ]
-        found[name] = _closed_by_selector(last, last.services[name], here, labels, common)
-    return found
+    labels = _Labels(program, selectors)
+    return {
+        name: _closed_by_selector(program, program.services[name], calls, labels)
+        for name, calls in _senders(program, destinations).items()
+    }
 
 
-def _closed_by_selector(
-    program: Program, service: Service, calls: Iterable[Call], labels: _Labels, common: Mapping[str, External | None]
-) -> Closed:
+def _closed_by_selector(program: Program, service: Service, calls: Iterable[Call], labels: _Labels) -> Closed:
     findings = Diagnostics()
     found = _Selectors(labels, findings)
-    externals = {name: external for name, external in common.items() if external is not None}
-    policy = _close(
-        replace(program, externals=externals), service, _object_name(service, findings), calls, (), found, findings
-    )
+    here = [call for call in calls if call.source in program.externals or labels.is_there(call.source)]
+    policy = _close(program, service, _object_name(service, findings), here, (), found, findings)
     found.report()
     return Closed(None if findings.has_errors else policy, tuple(findings.items))
-
-
-def _common_externals(programs: Sequence[Program]) -> dict[str, External | None]:
-    """The externals of the last program, each with the addresses that it has in all; None where there are none."""
-    found: dict[str, External | None] = dict(programs[-1].externals)
-    for program in programs[:-1]:
-        for name, external in found.items():
-            other = program.externals.get(name)
-            if external is None or other is None or external.cidrs == other.cidrs:
-                continue
-            both = _in_both(_networks(external), _networks(other))
-            found[name] = replace(external, cidrs=tuple(str(each) for each in both)) if both else None
-    return found
-
-
-def _in_both(ones: Iterable[_Network], others: Iterable[_Network]) -> list[_Network]:
-    """Two networks are disjoint, or one contains the other."""
-    pairs = itertools.product(ones, others)
-    return [max(a, b, key=lambda each: each.prefixlen) for a, b in pairs if a.version == b.version and a.overlaps(b)]
 
 
 def _senders(program: Program, destinations: Iterable[str]) -> dict[str, list[Call]]:
@@ -264,12 +226,9 @@ def _external_peers(sender: External, destination: Service, findings: Diagnostic
             cause="nothing says from which addresses it calls",
             hint="give it a `cidr`",
         )
-    for network in sorted(_networks(sender), key=lambda n: (n.version, int(n.network_address), n.prefixlen)):
+    networks = {ipaddress.ip_network(cidr, strict=False) for cidr in sender.cidrs}
+    for network in sorted(networks, key=lambda n: (n.version, int(n.network_address), n.prefixlen)):
         yield {"ipBlock": {"cidr": str(network)}}
-
-
-def _networks(external: External) -> set[_Network]:
-    return {ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs}
 
 
 class _Shared(NamedTuple):

@@ -101,13 +101,13 @@ class ClusterClosing:
     owner: Callable[[], Owner]
     """The Program that is served."""
     found: Mapping[Key, NetworkPolicy]
-    """All NetworkPolicies of the namespaces that take part; `changed` has to be called for each difference."""
+    """All NetworkPolicies of the cluster; `changed` has to be called for each difference."""
     selectors: Callable[[], Selectors]
     clock: Callable[[], float] = time.monotonic
     seconds: float = CLOSED_SECONDS
     pending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where `refresh` may have something to do."""
-    _programs: dict[str, tuple[Program, ...]] = field(default_factory=dict)
+    _programs: dict[str, Program] = field(default_factory=dict)
     """Of each destination that has to be closed."""
     _wanted: dict[str, _Wanted] = field(default_factory=dict)
     _findings: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
@@ -121,8 +121,8 @@ class ClusterClosing:
     _asked: bool = False
     """The server has said which destinations need to be closed: other policies of ours may go."""
 
-    def ask(self, wanted: Mapping[str, tuple[Program, ...]]) -> None:
-        self._programs = dict(wanted)
+    def ask(self, destinations: Mapping[str, Program]) -> None:
+        self._programs = dict(destinations)
         self._asked = True
         self.plan()
 
@@ -145,7 +145,7 @@ class ClusterClosing:
             wanted = self._wanted.get(name)
             if wanted is None:
                 continue
-            service = self._programs[name][-1].services[name]
+            service = self._programs[name].services[name]
             if self._is_anothers(wanted):
                 found.append(_anothers(service, wanted.key, self.found[wanted.key].controller))
             if more := self._more(name):
@@ -164,34 +164,27 @@ class ClusterClosing:
 
     def plan(self) -> None:
         """Compute anew which policies should be there: selectors or the Program may have changed."""
-        groups: dict[tuple[int, ...], list[str]] = {}
-        for name, programs in self._programs.items():
-            groups.setdefault(tuple(id(program) for program in programs), []).append(name)
+        groups: dict[int, list[str]] = {}
+        for name, program in self._programs.items():
+            groups.setdefault(id(program), []).append(name)
         selectors = self.selectors()
         self._wanted, self._findings = {}, {}
         taken: dict[Key, str] = {}
         for names in groups.values():
-            programs = self._programs[names[0]]
-            for name, closed in closed_by_selector(programs, sorted(names), selectors).items():
-                services = [program.services[name] for program in programs]
-                self._plan_one(services, closed, taken)
+            program = self._programs[names[0]]
+            for name, closed in closed_by_selector(program, sorted(names), selectors).items():
+                self._plan_one(program.services[name], closed, taken)
         self._others.clear()
         self.pending.set()
 
-    def _plan_one(self, services: Sequence[Service], closed: Closed, taken: dict[Key, str]) -> None:
-        """`services` are one destination in each of its programs."""
-        service = services[-1]
+    def _plan_one(self, service: Service, closed: Closed, taken: dict[Key, str]) -> None:
+        key = _key(service)
         if closed.policy is None:
             self._findings[service.name] = closed.findings
-            return
-        key = _key(service)
-        if (first := taken.setdefault(key, service.name)) != service.name:
+        elif (first := taken.setdefault(key, service.name)) != service.name:
             self._findings[service.name] = (_one_name(service, first, key),)
-        elif other := next((each for each in services if each.namespace != service.namespace), None):
-            self._findings[service.name] = (_moved(service, other),)
         else:
-            ports = frozenset(port.target for each in services for port in each.ports)
-            self._wanted[service.name] = _Wanted(key, closed.policy, ports)
+            self._wanted[service.name] = _Wanted(key, closed.policy, frozenset(port.target for port in service.ports))
 
     async def run(self) -> None:
         """Keep the policies as they should be, until cancelled."""
@@ -265,7 +258,7 @@ class ClusterClosing:
         if not self._asked:
             return []
         # A policy that cannot be made anew stays as it is: without it its destination would be open.
-        kept = {_key(program.services[name]) for name, programs in self._programs.items() for program in programs}
+        kept = {_key(program.services[name]) for name, program in self._programs.items()}
         return [
             policy
             for key, policy in sorted(self.found.items())
@@ -329,17 +322,6 @@ def _anothers(service: Service, key: Key, controller: str) -> Diagnostic:
         service.span,
         cause="two installations close one service, and each would overwrite what the other writes",
         hint="leave the service to one of them",
-    )
-
-
-def _moved(service: Service, other: Service) -> Diagnostic:
-    return Diagnostic(
-        "ADM783",
-        Severity.ERROR,
-        f"no NetworkPolicy can close `{service.name}` while it moves from one namespace to another",
-        service.span,
-        cause=f"it is in `{service.namespace}` in one of two plans, and in `{other.namespace}` in the other",
-        hint="give it another name in the new namespace",
     )
 
 

@@ -122,12 +122,13 @@ def programmed(mode: Mode, progress: Progress, folder: str = "") -> Verdict:
 
 
 def finding_text(item: Diagnostic, folder: str = "") -> str:
-    """`policies.adm:12:8: ADM601: message`, in one line."""
+    """`policies.adm:12:8: ADM601: message (cause)`, in one line."""
     where = ""
     if item.span is not None:
         there = place(item.span, folder)
         where = f"{there.path}:{there.line}:{there.column}: "
-    return _shortened(f"{where}{item.code}: {item.message}", MAX_FINDING)
+    cause = f" ({item.cause})" if item.cause else ""
+    return _shortened(f"{where}{item.code}: {item.message}{cause}".replace("\n", " "), MAX_FINDING)
 
 
 def _errors(findings: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -1,15 +1,14 @@
 """Serves a plan as it was reviewed: with its decisions, not with those that the solver would make today.
 
-The program is read again, and the plan must fit it (`admc.compile.reviewed_plan`). What a cluster says of its services
+The program is read again, and the plan must fit it (`admc.compile.reviewed_plan`). What a cluster shows of its services
 is an input of the plan like the files: a plan that was made with other facts is refused, and not mended.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
-from admc.compile.facts import FACTS, with_facts
+from admc.compile.facts import FACTS, from_json, with_facts
 from admc.compile.pipeline import load_program
 from admc.compile.reviewed_plan import served, unfit
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 3
 _WORDS: Final = {
-    "host_network": "is on the network of its node",
+    "host_network": "has a pod on the host's network",
     "no_adm": "hosts no ADM",
     "untrusted": "is untrusted",
 }
@@ -51,22 +50,22 @@ def _check_facts(path: Path, plan: Plan, program: Program, facts: bytes) -> None
     )
     if now == then:
         return
-    what = "what the cluster says of its services"
-    cause = f"it was made without {what}" if then is None else f"{what} has changed since"
-    said = _said(plan, facts)
+    what = "the facts of the cluster"
+    cause = f"it was made without {what}" if then is None else f"{what} have changed since"
+    said = _said(plan, program, facts)
     hint = "review the plan that the server makes of the program (`admc plan`), and give that"
     raise unfit(path, f"{cause}: {said}" if said else cause, hint)
 
 
-def _said(plan: Plan, facts: bytes) -> str:
+def _said(plan: Plan, program: Program, facts: bytes) -> str:
     """The first facts, in words: those about services with an ADM in the plan, or closed by it, come first."""
-    services: dict[str, dict[str, object]] = json.loads(facts)["services"]  # `with_facts` has checked it
+    services = {name: found for name, found in from_json(facts).items() if name in program.services}
     concerned = {adm.service for adm in plan.adms} | {item.destination for item in plan.closed}
     found = [
-        f"`{name}` {words}" + (f" ({reason})" if isinstance(reason, str) else "")
+        f"`{name}` {_WORDS[fact]}" + (f" ({reason})" if isinstance(reason, str) else "")
         for name in sorted(services, key=lambda name: (name not in concerned, name))
-        for fact, words in _WORDS.items()
-        if (reason := services[name].get(fact))
+        for fact, reason in services[name]._asdict().items()
+        if reason
     ]
     more = f", and {len(found) - SHOWN} more" if found[SHOWN:] else ""
     return ", ".join(found[:SHOWN]) + more

@@ -53,7 +53,7 @@ class Source(NamedTuple):
     files: Mapping[str, bytes] | None = None
     """All files by name, that of `path` among them; None: they are on disk."""
     facts: bytes | None = None
-    """What the cluster says of services (`admc.compile.facts`)."""
+    """What a cluster shows of services (`admc.compile.facts`)."""
 
     @property
     def is_plan(self) -> bool:

@@ -32,7 +32,7 @@ def own_policy() -> dict[str, Any]:
         [("a", "db"), ("a", "db", 90), ("b", "db"), ("office", "db")],
     )
     selectors = {"db": {"app": "db"}, "a": {"app": "x"}, "b": {"app": "y", "tier": "x"}}
-    policy = closed_by_selector([made], ["db"], selectors)["db"].policy
+    policy = closed_by_selector(made, ["db"], selectors)["db"].policy
     assert policy is not None
     return policy
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,7 +12,10 @@ from admc.cluster.closing.policies import CLOSED_SECONDS, ClusterClosing, Networ
 from admc.cluster.names import CONTROLLER
 from admc.cluster.program.owner import Owner
 from admc.cluster.records import Key
-from tests.emitters.interception.build import external, port, program, service
+from tests.emitters.interception.build import port, program, service
+
+if TYPE_CHECKING:
+    from admc.serve.environment import Closing
 
 KEY = Key("default", "admc-close-db")
 PROGRAM = program(
@@ -78,7 +81,7 @@ def other(**rule: Any) -> dict[str, Any]:
 @pytest.fixture
 async def store() -> Store:
     found = Store()
-    found.closing.ask({"db": (PROGRAM,)})
+    found.closing.ask({"db": PROGRAM})
     await found.closing.refresh()
     return found
 
@@ -92,8 +95,13 @@ async def test_a_destination_is_closed_some_time_after_its_policy_was_seen(store
     assert store.closing.missing(["db", "cache"]) == ("cache",)
 
 
+def test_it_is_what_the_server_asks_for(store: Store) -> None:
+    closing: Closing = store.closing
+    assert closing.missing([]) == ()
+
+
 async def test_nothing_is_written_where_nothing_differs(store: Store) -> None:
-    store.closing.ask({"db": (PROGRAM,)})
+    store.closing.ask({"db": PROGRAM})
     await store.closing.refresh()
     assert store.writes == ["apply admc-close-db"]
 
@@ -101,7 +109,7 @@ async def test_nothing_is_written_where_nothing_differs(store: Store) -> None:
 async def test_a_restart_begins_the_wait_anew(store: Store) -> None:
     assert store.passed(CLOSED_SECONDS)
     store.closing = store.started()
-    store.closing.ask({"db": (PROGRAM,)})
+    store.closing.ask({"db": PROGRAM})
     for key, policy in store.found.items():
         store.closing.changed(key, None, policy)
     await store.closing.refresh()
@@ -182,45 +190,15 @@ async def test_what_no_plan_needs_is_removed_and_nothing_else(store: Store) -> N
     store.closing = store.started()
     await store.closing.refresh()
     assert len(store.found) == 5, "nothing is removed before the server has said what is needed"
-    store.closing.ask({"cache": (PROGRAM,)})
+    store.closing.ask({"cache": PROGRAM})
     await store.closing.refresh()
     assert {key.name for key in store.found} == {"admc-close-cache", "monitoring", "admc-close-y", "x"}
-
-
-async def test_of_two_programs_only_what_both_admit_is_admitted(store: Store) -> None:
-    """A caller that one of them does not declare would meet neither its own ADM nor the receiver's."""
-
-    def made(calls: list[Any], *cidrs: str) -> Any:
-        parties = [service("db", port(80, 8080), port(90, 9090, name="admin")), service("a"), service("b")]
-        return program([*parties, external("office", cidrs=cidrs)], [*calls, ("office", "db")])
-
-    old = made([("a", "db"), ("a", "db", 90), ("b", "db")], "10.0.0.0/8", "10.9.0.0/16")
-    new = made([("a", "db", 90)], "10.1.0.0/16", "11.0.0.0/8")
-    store.closing.ask({"db": (old, new)})
-    await store.closing.refresh()
-    peers = [(rule["ports"], [*rule["from"][0].values()][-1]) for rule in store.found[KEY].spec["ingress"]]
-    assert peers == [
-        ([{"protocol": "TCP", "port": 8080}], {"cidr": "10.1.0.0/16"}),
-        ([{"protocol": "TCP", "port": 9090}], {"matchLabels": {"app": "a"}}),
-    ]
-    store.closing.ask({"db": (old, made([], "12.0.0.0/8"))})
-    await store.closing.refresh()
-    assert store.found[KEY].spec["ingress"] == []
-
-
-async def test_a_destination_that_moves_to_another_namespace_stays_as_it_is(store: Store) -> None:
-    moved = program([service("db", port(80, 8080), namespace="other")], [])
-    store.closing.ask({"db": (PROGRAM, moved)})
-    await store.closing.refresh()
-    assert [finding.code for finding in store.closing.findings] == ["ADM783"]
-    assert not store.passed(CLOSED_SECONDS)
-    assert list(store.found) == [KEY]
 
 
 async def test_the_policy_of_another_installation_is_not_overwritten() -> None:
     store = Store()
     store.put({**other(), "metadata": {"namespace": "default", "name": KEY.name, "labels": {CONTROLLER: "two"}}})
-    store.closing.ask({"db": (PROGRAM,)})
+    store.closing.ask({"db": PROGRAM})
     await store.closing.refresh()
     assert store.writes == []
     assert [finding.code for finding in store.closing.findings] == ["ADM936"]
@@ -231,7 +209,7 @@ async def test_names_that_become_one_leave_one_destination_open() -> None:
     store = Store()
     made = program([service("a_b"), service("a-b")], [])
     store.selectors = {"a_b": {"app": "x"}, "a-b": {"app": "y"}}
-    store.closing.ask({"a_b": (made,), "a-b": (made,)})
+    store.closing.ask({"a_b": made, "a-b": made})
     assert [finding.code for finding in store.closing.findings] == ["ADM781"]
 
 
@@ -240,3 +218,17 @@ async def test_labels_that_select_another_services_pods_leave_it_open(store: Sto
     store.closing.plan()
     assert [finding.code for finding in store.closing.findings] == ["ADM784"]
     assert not store.passed(CLOSED_SECONDS)
+
+
+async def test_nothing_is_applied_twice_before_the_watch_shows_it(store: Store) -> None:
+    put, store.put = store.put, lambda document: None  # type: ignore[method-assign]
+    store.closing.ask({"db": PROGRAM, "cache": PROGRAM})
+    await store.closing.refresh()
+    await store.closing.refresh()
+    assert store.writes == ["apply admc-close-db", "apply admc-close-cache"]
+    store.closing.ask({"cache": program([service("cache")], [])})
+    await store.closing.refresh()
+    assert store.writes[2:] == ["apply admc-close-cache", "delete admc-close-db"], "another one is applied at once"
+    put(store.closing._sent[Key("default", "admc-close-cache")])
+    await store.closing.refresh()
+    assert len(store.writes) == 4

@@ -65,7 +65,7 @@ def applied(server: ApiServer, name: str, spec: Any, **metadata: Any) -> None:
 
 async def test_policies_are_written_once_kept_up_and_removed(cluster_api: ApiServer) -> None:
     async with closing_of(cluster_api) as closing:
-        closing.ask({"db": (PROGRAM,), "alone": (PROGRAM,)})
+        closing.ask({"db": PROGRAM, "alone": PROGRAM})
         assert closing.missing(["alone", "db"]) == ("alone", "db")
         await until(lambda: not closing.missing(["alone", "db"]))
         written = {each["metadata"]["name"]: each for each in cluster_api.request("GET", POLICIES)["items"]}
@@ -87,7 +87,7 @@ async def test_policies_are_written_once_kept_up_and_removed(cluster_api: ApiSer
         await until(lambda: closing.missing(["alone"]) == ("alone",))
         await until(lambda: not closing.missing(["alone"]))
 
-        closing.ask({"alone": (PROGRAM,)})
+        closing.ask({"alone": PROGRAM})
         await until(lambda: not any(key.name == "admc-close-db" for key in closing.found))
         assert closing.missing(["alone", "db"]) == ("db",)
         closing.ask({})
@@ -101,7 +101,7 @@ async def test_another_policy_of_the_cluster_keeps_a_destination_open(cluster_ap
         "ingress": [{"from": [{"namespaceSelector": {}}], "ports": [{"port": 8000, "endPort": 9000}]}],
     }
     async with closing_of(cluster_api) as closing:
-        closing.ask({"db": (PROGRAM,)})
+        closing.ask({"db": PROGRAM})
         await until(lambda: not closing.missing(["db"]))
         applied(cluster_api, "monitoring", rules)
         await until(lambda: closing.missing(["db"]) == ("db",))

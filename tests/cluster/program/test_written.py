@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import http.client
 import json
 import random
@@ -14,6 +15,7 @@ import pytest
 
 from admc.cluster.api.connection import connect
 from admc.cluster.api.watched import Watched
+from admc.cluster.closing.policies import ClusterClosing
 from admc.cluster.names import CONTROLLER, FIELD_MANAGER, PROGRAMS
 from admc.cluster.program.conditions import Condition, Names, Verdict, unknown
 from admc.cluster.program.events import rollout_step
@@ -24,13 +26,20 @@ from admc.cluster.program.reader import read
 from admc.cluster.program.spec import ProgramObject, program_object
 from admc.cluster.program.status import Report
 from admc.cluster.program.status_writer import StatusWriter
+from tests.cluster import tools
+from tests.cluster.api_server import ApiError
+from tests.cluster.process import Running
+from tests.emitters.interception.build import program, service
+from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
     from admc.cluster.api.requests import Api
     from tests.cluster.api_server import ApiServer
 
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
 MAPS = "/api/v1/namespaces/default/configmaps"
 SECONDS = 20.0
 
@@ -90,27 +99,27 @@ def report(generation: int, **more: Any) -> Report:
 
 
 async def test_a_status_shows_in_the_columns_and_is_written_only_if_it_differs(programs_api: ApiServer) -> None:
-    program = applied(programs_api, "columns", mode="Audit")
+    given = applied(programs_api, "columns", mode="Audit")
     assert table(programs_api)["columns"] == ["main", "Audit", None, None, None, None]
     async with connected(programs_api) as api:
         writer = StatusWriter(api, "main", "replica-1")
-        full = report(program.generation, adms=3, services=8, pods=12, lacking=Names.of(["a/b"]), namespaces=["shop"])
-        assert await writer.write(program, full)
-        assert not await writer.write(program, full), "the watch is behind"
+        full = report(given.generation, adms=3, services=8, pods=12, lacking=Names.of(["a/b"]), namespaces=["shop"])
+        assert await writer.write(given, full)
+        assert not await writer.write(given, full), "the watch is behind"
         assert table(programs_api)["columns"] == ["main", "Audit", "True", "False", "Unknown", 3]
         now = seen(programs_api, "columns")
-        assert now.generation == program.generation, "a status is no change of the spec"
+        assert now.generation == given.generation, "a status is no change of the spec"
         assert not await writer.write(now, full)
         assert not await StatusWriter(api, "main", "replica-2").write(now, full), "another replica finds the same"
-        assert await writer.write(now, report(program.generation, adms=2))
+        assert await writer.write(now, report(given.generation, adms=2))
         assert "pods" not in seen(programs_api, "columns").status, "what is not said any more is gone"
 
 
 async def test_a_status_that_a_hand_changes_is_written_again(programs_api: ApiServer) -> None:
-    program = applied(programs_api, "by-hand")
+    given = applied(programs_api, "by-hand")
     async with connected(programs_api) as api:
         writer = StatusWriter(api, "main", "replica-1")
-        await writer.write(program, report(1, adms=3))
+        await writer.write(given, report(1, adms=3))
         body = {"apiVersion": "admc.dev/v1alpha1", "kind": "Program", "status": {"adms": 7}}
         programs_api.apply(f"{PROGRAMS}/by-hand/status", {**body, "metadata": {"name": "by-hand"}})
         now = seen(programs_api, "by-hand")
@@ -120,13 +129,13 @@ async def test_a_status_that_a_hand_changes_is_written_again(programs_api: ApiSe
 
 
 async def test_events_of_a_program(programs_api: ApiServer) -> None:
-    program = applied(programs_api, "eventful")
+    given = applied(programs_api, "eventful")
     async with connected(programs_api) as api:
         writer = StatusWriter(api, "main", "replica-1")
-        await writer.write(program, report(1))
-        await writer.event(program, rollout_step("step `prepare` of the first move"))
+        await writer.write(given, report(1))
+        await writer.event(given, rollout_step("step `prepare` of the first move"))
     listed = programs_api.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
-    own = [each for each in listed if each["regarding"]["uid"] == program.uid]
+    own = [each for each in listed if each["regarding"]["uid"] == given.uid]
     assert sorted((each["type"], each["action"], each["reason"]) for each in own) == [
         ("Normal", "Accepted", "Accepted"),
         ("Normal", "Programmed", "NoPlan"),
@@ -137,18 +146,16 @@ async def test_events_of_a_program(programs_api: ApiServer) -> None:
 
 
 async def test_a_program_in_config_maps_waits_until_all_are_there(programs_api: ApiServer) -> None:
-    import hashlib
-
     text = "app shop\n"
     digest = hashlib.sha256(text.encode()).hexdigest()
-    program = applied(programs_api, "in-maps", configMaps=[{"name": "in-maps", "sha256": digest}])
+    given = applied(programs_api, "in-maps", configMaps=[{"name": "in-maps", "sha256": digest}])
     async with connected(programs_api) as api:
-        missing = await read(api, program, "default")
+        missing = await read(api, given, "default")
         assert missing.waits
         assert [item.code for item in missing.findings] == ["ADM932"]
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "in-maps"}}
         programs_api.apply(f"{MAPS}/in-maps", {**body, "data": {"policies.adm": text}})
-        there = await read(api, program, "default")
+        there = await read(api, given, "default")
         assert there.content is not None
         assert there.content.files == {"policies.adm": text.encode()}
 
@@ -160,8 +167,8 @@ class Plans:
     """A store that follows the cluster, as the server has it."""
 
     def __init__(self, api: Api, server: ApiServer, name: str) -> None:
-        program = applied(server, name)
-        self.owner = Owner(program.name, program.uid)
+        given = applied(server, name)
+        self.owner = Owner(given.name, given.uid)
         self.api, self.server, self.name = api, server, name
         selector = f"{CONTROLLER}=main,{PLAN_OF}={name}"
         self.watched: Watched[Found] = Watched(api, MAPS, found, selector)
@@ -263,3 +270,49 @@ async def test_what_a_hand_does_to_a_plan_is_noticed_and_mended(programs_api: Ap
         mended = programs_api.request("GET", path)["metadata"]
         assert (mended["labels"], mended["ownerReferences"]) == (fresh["labels"], fresh["ownerReferences"])
         assert made.parts == [part]
+
+
+# ---- what goes with a Program ----
+
+
+@pytest.fixture
+def collector(programs_api: ApiServer, tmp_path: Path) -> Iterator[None]:
+    """The garbage collector of Kubernetes, and no other controller."""
+    try:
+        command = str(tools.find(tools.CONTROLLER_MANAGER))
+    except tools.MissingError as error:
+        pytest.skip(str(error))
+    options = [
+        f"--kubeconfig={programs_api.kubeconfig}",
+        "--controllers=garbage-collector-controller",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={free_port()}",
+    ]
+    running = Running("kube-controller-manager", [command, *options], tmp_path / "log")
+    try:
+        yield
+    finally:
+        running.kill()
+
+
+async def test_what_admc_wrote_goes_with_its_program(programs_api: ApiServer, collector: None) -> None:
+    async with plans(programs_api, "going") as made:
+        await made.store.put(b"plan", made.owner)
+        await made.settle()
+        (part,) = made.parts
+        closing = ClusterClosing(made.api, "main", lambda: made.owner, {}, lambda: {"db": {"app": "db"}})
+        closing.ask({"db": program([service("db")], [])})
+        await closing.refresh()
+        paths = [f"{MAPS}/{part}", f"{MAPS}/admc-going-plan", f"{POLICIES}/admc-close-db"]
+        assert all(is_there(programs_api, path) for path in paths)
+        programs_api.request("DELETE", f"{PROGRAMS}/going")
+        await until(lambda: not any(is_there(programs_api, path) for path in paths))
+
+
+def is_there(server: ApiServer, path: str) -> bool:
+    try:
+        server.request("GET", path)
+    except ApiError as error:
+        return error.status != 404
+    return True
