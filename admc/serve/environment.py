@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from admc.serve.build.source import Source, State
     from admc.serve.file_watch import Signature
     from admc.serve.observe.problems import Problems
-    from admc.serve.storage.position import Position, StoredState
+    from admc.serve.storage.position import Position, Recipe, StoredState
     from dsl.program import Program
     from emitters.addresses import Addresses
     from xds_server.resources.snapshot import Snapshot
@@ -152,6 +152,10 @@ class Serving(Protocol):
     @property
     def state(self) -> State | None:
         """The wanted state; None before the first one."""
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """What the wanted state was made from."""
 
     @property
     def placed(self) -> tuple[Placed, ...]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster.names import KEEP_NET_RAW
 from admc.inject.model import NOTHING, Installation, Wanted
+from admc.inject.names import KEEP_NET_RAW
 from admc.inject.template import injected
 from dsl.diagnostics.diagnostic import Severity
 from emitters.interception.pod import PodCaptures, parse_arguments
