@@ -129,6 +129,7 @@ def test_a_service_in_the_manifests_goes_before_labels_in_the_program(plan: Path
     assert run.out.startswith(SERVICE + "---\n")
 
 
+@pytest.mark.long
 def test_hundreds_of_documents_take_seconds(plan: Path, admc: Admc, tmp_path: Path) -> None:
     one = workload("Deployment", "web", "app: web").replace("spec: {", "# kept\nspec: {")
     app = tmp_path / "app.yaml"
@@ -249,6 +250,7 @@ def test_in_a_rollout_a_pod_gets_what_both_plans_need(plan: Path, admc: Admc, tm
     assert [name for name, row in both.items() if row.awaited] == ["log", "rate", "web"]
 
 
+@pytest.mark.long
 def test_a_server_is_asked_for_what_it_serves(tmp_path: Path, admc: Admc, plan: Path) -> None:
     app = tmp_path / "app.yaml"
     app.write_text(workload("Deployment", "cart", "app: cart, tier: mid") + workload("Pod", "web", "app: web"))
