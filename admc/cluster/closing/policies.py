@@ -116,6 +116,7 @@ class ClusterClosing:
     """When the policy that is there was first seen, by this clock."""
     _others: dict[str, tuple[Key, ...]] = field(default_factory=dict)
     """Of each destination, the other policies that admit more; empty until they are asked for."""
+    _compared: dict[tuple[str, Key], tuple[tuple[str, int], bool]] = field(default_factory=dict)
     _sent: dict[Key, dict[str, Any]] = field(default_factory=dict)
     """What was applied, and is not yet seen."""
     _asked: bool = False
@@ -155,9 +156,9 @@ class ClusterClosing:
     def changed(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
         """The watch has seen a difference."""
         self._sent.pop(key, None)
-        if new is None or old is None or old.version != new.version:
+        if new is None:
             self._since.pop(key, None)
-        if new is not None:
+        else:
             self._seen(new)
         self._others.clear()
         self.pending.set()
@@ -175,6 +176,7 @@ class ClusterClosing:
             for name, closed in closed_by_selector(program, sorted(names), selectors).items():
                 self._plan_one(program.services[name], closed, taken)
         self._others.clear()
+        self._compared.clear()
         self.pending.set()
 
     def _plan_one(self, service: Service, closed: Closed, taken: dict[Key, str]) -> None:
@@ -282,12 +284,18 @@ class ClusterClosing:
                 others.setdefault(key.namespace, []).append(policy)
         return {
             name: tuple(
-                policy.key
-                for policy in others.get(wanted.key.namespace, ())
-                if admits_more(wanted.policy, wanted.ports, policy.object)
+                policy.key for policy in others.get(wanted.key.namespace, ()) if self._admits_more(name, wanted, policy)
             )
             for name, wanted in self._wanted.items()
         }
+
+    def _admits_more(self, name: str, wanted: _Wanted, policy: NetworkPolicy) -> bool:
+        """Found out once for each version of the other policy: there may be many of both."""
+        version, more = self._compared.get((name, policy.key), (None, False))
+        if version != policy.version:
+            more = admits_more(wanted.policy, wanted.ports, policy.object)
+            self._compared[name, policy.key] = policy.version, more
+        return more
 
 
 def _same(spec: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
