@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ class Store:
 
     def started(self) -> ClusterClosing:
         return ClusterClosing(
-            self, "main", lambda: Owner("shop", "u-1"), self.found, lambda: self.selectors, lambda: self.now
+            self, "main", lambda: Owner("shop", "u-1"), self.found, lambda: self.selectors, clock=lambda: self.now
         )
 
     async def apply(self, path: str, body: Mapping[str, Any], *, force: bool = True, subresource: str = "") -> Any:
@@ -304,3 +305,56 @@ async def test_a_few_of_many_other_policies_are_named(store: Store) -> None:
         store.put({**other(), "metadata": {"namespace": "default", "name": f"other-{number}"}})
     (finding,) = store.closing.findings
     assert "NetworkPolicies `default/other-0`, `default/other-1`, `default/other-2` and 2 more may" in finding.message
+
+
+async def test_a_replica_that_does_not_serve_writes_nothing(store: Store) -> None:
+    """It would remove what the one that serves has written."""
+    active = False
+    store.closing.may_write = lambda: active
+    store.closing.ask({"cache": PROGRAM})
+    await store.closing.refresh()
+    assert store.writes == ["apply admc-close-db"]
+    assert store.closing.pending.is_set()
+    active = True
+    await store.closing.refresh()
+    assert store.writes[1:] == ["apply admc-close-cache", "delete admc-close-db"]
+
+
+async def test_one_that_stops_serving_writes_nothing_more(store: Store) -> None:
+    left = 1
+
+    def may_write() -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0
+
+    store.closing.may_write = may_write
+    store.closing.ask({"cache": PROGRAM})
+    await store.closing.refresh()
+    assert store.writes[1:] == ["apply admc-close-cache"]
+    assert store.closing.pending.is_set()
+
+
+async def test_a_replica_that_comes_to_serve_writes_what_is_due(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("admc.cluster.closing.policies.LOOK_SECONDS", 0.01)
+    active = False
+    store.closing.may_write = lambda: active
+    task = asyncio.create_task(store.closing.run())
+    store.closing.ask({"cache": PROGRAM})
+    await asyncio.sleep(0.05)
+    assert len(store.writes) == 1
+    active = True
+    async with asyncio.timeout(10):
+        while len(store.writes) < 3:
+            await asyncio.sleep(0.01)
+    task.cancel()
+
+
+async def test_nothing_is_planned_anew_for_the_same_selectors(store: Store) -> None:
+    before = store.closing._wanted
+    store.closing.plan()
+    assert store.closing._wanted is before
+    assert store.closing.pending.is_set(), "the owner may be another one"
+    store.selectors["unknown"] = {"app": "other"}
+    store.closing.plan()
+    assert store.closing._wanted is not before

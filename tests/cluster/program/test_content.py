@@ -82,6 +82,13 @@ def test_a_reviewed_plan_beside_the_main_file_is_served() -> None:
         assert content.main == plan
 
 
+def test_text_is_not_unpacked_whatever_its_name() -> None:
+    wanted = spec(ConfigMapFile("a", "policies.adm", sha256(MAIN)), ConfigMapFile("a", "x.gz", sha256(b"text")))
+    content = assemble(wanted, {"a": config_map({"policies.adm": MAIN.decode(), "x.gz": "text"})}).content
+    assert content is not None
+    assert content.files["x.gz"] == b"text"
+
+
 def test_bytes_that_are_not_packed_are_taken_as_they_are() -> None:
     wasm = bytes(range(256))
     wanted = spec(ConfigMapFile("a", "policies.adm", sha256(MAIN)), ConfigMapFile("a", "own.wasm", sha256(wasm)))
@@ -161,6 +168,14 @@ def test_the_bound_holds_for_files_of_the_spec_as_well(small_bound: int) -> None
         reading = assemble(found, {})
         assert [item.code for item in reading.findings] == codes_
         assert (reading.content is None) == bool(codes_)
+
+
+def test_the_bound_holds_for_files_that_are_not_packed(small_bound: int) -> None:
+    for size, code in ((small_bound, []), (small_bound + 1, ["ADM933"])):
+        text = " " * size
+        wanted = spec(ConfigMapFile("a", None, sha256(text.encode())))
+        found = assemble(wanted, {"a": config_map({"policies.adm": text})})
+        assert [item.code for item in found.findings] == code
 
 
 def test_packing_gives_the_same_bytes_each_time_and_its_bound_is_exact() -> None:
