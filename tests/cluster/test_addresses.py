@@ -12,6 +12,7 @@ import dsl
 from admc.cluster.addresses import Endpoints
 from admc.cluster.records import Key, Slice
 from admc.cluster.selection import Selection
+from admc.compile.facts import ServiceFacts, to_json, with_facts
 from admc.compile.pipeline import place_program
 from emitters.addresses import from_json
 from emitters.addresses.conflicts import check
@@ -159,6 +160,14 @@ def test_the_hosts_network() -> None:
     # The program does not say it of `rate`: at the node's address is more than its pod.
     surprise = pod("rate-1", "rate", "10.0.0.1", host_network=True)
     assert list(cluster.pods(surprise).listed) == ["node_agent"]
+    # A plan rests on this fact now, and then on none.
+    facts = to_json({"rate": ServiceFacts(host_network=True)})
+    cluster.endpoints.update(cluster.selection.rests_on(with_facts(cluster.program, facts)))
+    document = json.loads(cluster.endpoints.document())["services"]
+    assert document["rate"]["pods"] == ["10.0.0.1"]
+    assert cluster.selection.rests_on(with_facts(cluster.program, facts)) == frozenset()
+    cluster.endpoints.update(cluster.selection.rests_on(cluster.program))
+    assert list(cluster.listed) == ["node_agent"]
     knows = Cluster(PROGRAM.replace("http 9000 ", "http 9000  host_network "))
     knows.services(service("rate"), service("node-agent")).pods(*agents, surprise)
     assert knows.listed["rate"]["pods"] == ["10.0.0.1"]
