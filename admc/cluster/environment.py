@@ -168,7 +168,8 @@ class ClusterEnvironment:
         return WaitingPod(pod.uid, min(names, default=""), pod.addresses)
 
     def adms(self, service: str) -> int:
-        return sum(1 for pod in self._pods(service) if pod.service and pod.addresses and not pod.is_terminating)
+        # Before its rules are loaded, a pod runs neither Envoy nor a container of its own.
+        return sum(1 for pod in self._pods(service) if pod.service and pod.is_redirected and not pod.is_terminating)
 
 
 class _Waiting:

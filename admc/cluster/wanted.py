@@ -113,6 +113,9 @@ class Wanted:
     def in_force(self, program: Program) -> None:
         """The server serves it: what the ones before said is needed no longer."""
         kept = self.about(program)
+        if names := kept.selection.rests_on(program):
+            kept.update(names)
+            self._cluster.changed.send()
         gone, self._earlier = self._earlier, tuple(each for each in self._earlier if each is kept)
         for each in gone:
             if each not in self.followed:

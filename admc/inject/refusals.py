@@ -33,7 +33,7 @@ _TRACERS: Final = frozenset(("SYS_PTRACE", "ALL"))
 def refusals(template: Template, wanted: Wanted, installation: Installation) -> list[Finding]:
     """Everything that stands against it, and warnings about what it does not hold against."""
     spec = template["spec"]
-    found = list(_names(spec))
+    found = list(_names(spec)) if wanted.anything else []
     if wanted.captures is None:
         found += _runs_no_wait(spec, wanted)
     else:

@@ -85,11 +85,14 @@ class Storage(Protocol):
     def load(self) -> StoredState | None:
         """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used."""
 
-    def save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> object:
-        """Keep these instead; without a position, the one that is kept stays. Raises `CommandError`: what was kept
-        before is still there."""
+    def save(self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()) -> object:
+        """Keep these instead; without a position, the one that is kept stays. Of the services in `refusing` a proxy
+        refuses what is published. A storage may leave out snapshots that `load` then says can be made again. Raises
+        `CommandError`: what was kept before is still there."""
 
-    def save_as_owner(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
+    def save_as_owner(
+        self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()
+    ) -> None:
         """The same, before proxies receive something that a restarted server has to know of. Raises `CommandError` also
         where another server may have written there."""
 

@@ -182,6 +182,7 @@ class SecretStorage:
         except ManifestError as error:
             raise (_DamagedPartsError(str(error)) if self._objects.is_damaged else error) from error
         self._position, self._index = found.position, index
+        found = found._replace(is_reduced=True)
         if not self._objects.is_damaged:
             self._manifest = manifest  # else the next `save` stores again what is missing
         return found

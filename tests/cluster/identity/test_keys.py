@@ -108,6 +108,22 @@ async def test_keys_stay_while_the_api_server_is_away() -> None:
     assert isinstance(refused(made.keys, token()), NotYetError)
 
 
+async def test_attempts_are_few_while_the_api_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("admc.cluster.identity.keys.FETCH_SECONDS", 0.1)
+    attempts = 0
+
+    async def away() -> bytes:
+        nonlocal attempts
+        attempts += 1
+        raise ConnectionRefusedError("connect: connection refused")
+
+    began = time.monotonic()
+    following = asyncio.create_task(ClusterKeys("admc.dev/test", away).follow())
+    await asyncio.sleep(0.55)
+    following.cancel()
+    assert 2 <= attempts <= 1 + (time.monotonic() - began) / 0.1
+
+
 async def test_a_key_that_is_gone_ends_what_it_signed() -> None:
     made = Cluster()
     made.published = BOTH

@@ -79,7 +79,14 @@ class Installation:
         self.api.apply(f"/api/v1/namespaces/{self.namespace}/services/{name}", body)
 
     def pod(
-        self, name: str, service: str, address: str, captures: PodCaptures | None = None, *, redirected: bool = True
+        self,
+        name: str,
+        service: str,
+        address: str,
+        captures: PodCaptures | None = None,
+        *,
+        redirected: bool = True,
+        **spec: Any,
     ) -> dict[str, Any]:
         """A pod as the kubelet would show it once it runs; there is no kubelet."""
         context = {"runAsUser": 1000, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}
@@ -90,6 +97,7 @@ class Installation:
             "spec": {
                 "serviceAccountName": "default",
                 "containers": [{"name": "app", "image": "none", "securityContext": context}],
+                **spec,
             },
         }
         if captures is not None:

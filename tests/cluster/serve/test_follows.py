@@ -37,3 +37,15 @@ def test_a_program_is_accepted_resolved_and_waits_for_its_proxy(shop: Installati
         status = shop.status()
         assert (status["adms"], status["services"], status["pods"]["total"]) == (1, 2, 2)
         assert server.status()["server"]["state"]
+
+
+def test_a_pod_on_the_hosts_network_is_refused_until_the_plan_rests_on_it(shop: Installation) -> None:
+    with shop.server() as server:
+        shop.program(AT_EGRESS)
+        shop.until(lambda: shop.condition("Programmed")[1] == "NotInSync")
+        before = server.status()["server"]["state"]
+        shop.pod("cart-2", "cart", "10.99.0.1", hostNetwork=True)
+        shop.until(lambda: server.status()["server"]["state"] != before)  # the fact is an input of the plan
+        shop.until(lambda: server.status()["server"]["unlisted"] == [])
+        shop.until(lambda: "ADM940" not in str(shop.status()))
+        assert shop.condition("Resolved")[0] == "True"
