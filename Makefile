@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: setup system demo test test-long test-all lint bench mutants fuzz fmt lock clean
+.PHONY: setup system demo test test-long test-all test-cluster tools lint bench mutants fuzz fmt lock clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,14 @@ test-long: setup
 	$(BIN)/python -m tests.run -m "(long or hypothesis) and not cluster" --hypothesis-profile long
 
 test-all: test test-long
+
+# The programs of a cluster, once, into the user's cache: 15 to 25 minutes of CPU (docs/cluster/testing.md).
+tools: setup
+	$(BIN)/python -m tests.cluster.tools
+
+# What needs them; what the cache lacks is skipped.
+test-cluster: setup
+	$(BIN)/python -m tests.cluster
 
 lint: setup
 	$(BIN)/ruff check .

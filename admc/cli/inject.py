@@ -15,8 +15,8 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.terminal import visible
 
 if TYPE_CHECKING:
-    from admc.inject.document import InjectionDocument
     from admc.inject.model import Installation
+    from admc.serve.observe.injection import InjectionDocument
 
 IMAGE: Final = f"admc:{__version__}"
 ENVOY_IMAGE: Final = "envoyproxy/envoy:v1.40-latest"
@@ -112,9 +112,9 @@ def _content(path: Path) -> bytes:
 
 def _planned(path: Path, include: list[Path] | None) -> InjectionDocument:
     """From a plan that `admc serve` would serve."""
-    from admc.inject.document import injection_document
     from admc.serve.build.inputs import Inputs
     from admc.serve.build.reviewed_plan import placed
+    from admc.serve.observe.injection import injection_document
 
     return injection_document([placed(path, Inputs(path, tuple(include or ())))])
 
@@ -122,7 +122,7 @@ def _planned(path: Path, include: list[Path] | None) -> InjectionDocument:
 def _asked(server: str) -> InjectionDocument:
     """From a running server."""
     from admc.cli.status import fetched, no_admc
-    from admc.inject.document import InjectionFormatError, from_json
+    from admc.serve.observe.injection import InjectionFormatError, from_json
 
     try:
         return from_json(fetched(server, DOCUMENT))

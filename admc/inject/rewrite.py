@@ -10,15 +10,16 @@ from admc.inject.manifests import Object, at, diagnostic, objects, read, replace
 from admc.inject.model import NOTHING, Finding
 from admc.inject.patch import applied, patch
 from admc.inject.services import selectors, service_of
+from admc.inject.services import wanted as wanted_of
 from admc.inject.template import injected
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from admc.inject.document import InjectionDocument
     from admc.inject.manifests import Document
     from admc.inject.model import Installation
     from admc.inject.patch import Edit
     from admc.inject.services import Selectors
+    from admc.serve.observe.injection import InjectionDocument
 
 _PARTS = {RULES_CONTAINER: "redirection", ADM_CONTAINER: "an ADM", WAIT_CONTAINER: "a wait"}
 
@@ -94,7 +95,7 @@ def _document(
         if isinstance(service, Finding):
             findings.append(diagnostic(service, found))
             continue
-        has = NOTHING if service is None else wanted.wanted(service)
+        has = NOTHING if service is None else wanted_of(wanted, service)
         if service is None and not _has_own_names(template):
             outcomes.append(Outcome(_named(found), "", (), changed=False))
             continue

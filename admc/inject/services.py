@@ -8,17 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from admc.inject.model import Finding
+from admc.inject.model import Finding, Wanted
 from dsl.diagnostics.diagnostic import Severity
+from emitters.interception.pod import PodCaptures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from admc.inject.document import ServiceRow
     from admc.inject.manifests import Object
+    from admc.serve.observe.injection import InjectionDocument, ServiceRow
 
 Selectors = dict[str, dict[str, Any] | None]
 """Service of the program -> the selector of its Kubernetes Service in the manifests; None: that has none."""
+
+
+def wanted(document: InjectionDocument, name: str) -> Wanted:
+    """What the pods of a service are to have."""
+    row = document.services[name]
+    found = row.captures
+    captures = None if found is None else PodCaptures(frozenset(found.ingress), frozenset(found.egress))
+    return Wanted(f"{document.app}/{name}", captures, waits=row.awaited)
 
 
 def selectors(found: Iterable[Object], rows: Mapping[str, ServiceRow]) -> Selectors:

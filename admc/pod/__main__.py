@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROGRAMS = ("rules",)
+PROGRAMS = ("rules", "wait")
 """Each is a module beside this one with `main(arguments) -> int`; it is imported only when it is asked for."""
 
 

@@ -27,6 +27,7 @@ from xds_server.transport.server import XdsServer
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from admc.rollout.model import Placed
     from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import State
     from admc.serve.environment import Environment, Identifier
@@ -96,6 +97,11 @@ class ActiveConfig:
     def ready(self) -> bool:
         """Whether there is something to serve."""
         return bool(self.store.groups) and not self.startup_hold
+
+    @property
+    def placed(self) -> tuple[Placed, ...]:
+        """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+        return self.rollout.placed
 
     @property
     def rollout_text(self) -> str:

@@ -23,6 +23,7 @@ from admc.serve.auth.tls import Certificates, TlsFiles
 from admc.serve.observe import events as log
 from admc.serve.observe import http as ops
 from admc.serve.observe import status
+from admc.serve.observe.injection import injection_document, to_json
 from admc.serve.observe.metrics import Gauges, MetricSources
 from admc.serve.observe.status import ServerPhase
 from admc.serve.reconciler import Reconciler
@@ -33,6 +34,8 @@ from xds_server.transport.process import tune_garbage_collection
 from xds_server.transport.server import ServerError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from admc.serve.auth.handshakes import HandshakeMonitor
     from admc.serve.environment import Environment
     from admc.serve.observe.events import LogFormat
@@ -184,7 +187,16 @@ class _Server:
         )
         rollout = self._config.rollout
         commands = {"/rollout/abort": rollout.abort, "/rollout/continue": rollout.continue_}
-        return ops.View(self._status, self._server_row, sources, commands)
+        return ops.View(self._status, self._server_row, sources, self._injection, commands)
+
+    def _injection(self) -> Callable[[], bytes] | None:
+        """What pods are to have, for `admc inject`; None while there is no plan."""
+        placed, reach = self._config.placed, self._environment.reach
+        if not placed or not self._config.ready:
+            return None
+        return lambda: to_json(
+            injection_document(placed, installation=reach.installation, server=reach.address, objects=reach.objects)
+        )
 
     @property
     def _phase(self) -> ServerPhase:

@@ -6,10 +6,12 @@ except those of `Storage` and some of `Redirection`, which are called in a threa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from admc.rollout.model import Placed, Step
     from admc.serve.build.source import Source, State
@@ -149,12 +151,26 @@ class Serving(Protocol):
         """The wanted state; None before the first one."""
 
     @property
+    def placed(self) -> tuple[Placed, ...]:
+        """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+
+    @property
     def problems(self) -> Problems: ...
     @property
     def ready(self) -> bool: ...
     @property
     def rollout_text(self) -> str:
         """What the rollout waits for, in a sentence; empty if none is under way."""
+
+
+class Reach(NamedTuple):
+    """How pods reach the server; empty where they are not known to."""
+
+    installation: str = ""
+    address: str = ""
+    """`HOST:PORT` of its xDS port."""
+    objects: Mapping[str, str] = MappingProxyType({})
+    """Service -> the name of its Kubernetes Service, where that is not the usual one."""
 
 
 class Environment(Protocol):
@@ -181,6 +197,10 @@ class Environment(Protocol):
     @property
     def closing(self) -> Closing | None:
         """None: destinations are taken for closed."""
+
+    @property
+    def reach(self) -> Reach:
+        """For `/injection.json`."""
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         """Called once, before the server listens. Each function adds a gRPC service of its own to the gRPC server."""

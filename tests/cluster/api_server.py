@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 ISSUER: Final = "https://kubernetes.default.svc"
 AUDIENCE: Final = ISSUER
 """What a token is good for that is asked for without an audience."""
-SERVICES: Final = "10.96.0.0/16"
+SERVICES: Final = "10.96.0.0/16,fd00:96::/112"
+"""Addresses of Services; one that asks for no family has an IPv4 address."""
 KUBERNETES_SERVICE: Final = "10.96.0.1"
 """The address of the Service `kubernetes`."""
 SECONDS: Final = 30.0

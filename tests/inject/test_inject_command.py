@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from admc.inject import document as documents
-from admc.inject.document import InjectionFormatError, from_json, injection_document, to_json
+from admc.serve.build.inputs import Inputs
 from admc.serve.build.reviewed_plan import placed
+from admc.serve.observe import injection as documents
+from admc.serve.observe.injection import InjectionFormatError, from_json, injection_document, to_json
 from tests.admc.command import ROOT, Admc
+from tests.serve.server_process import served
 
 PROGRAM = """\
 app shop
@@ -214,7 +216,7 @@ def test_a_plan_that_does_not_fit_its_program_is_not_used(plan: Path, admc: Admc
 
 
 def test_the_document_of_a_server_says_the_same_as_its_plan(plan: Path, tmp_path: Path) -> None:
-    document = injection_document([placed(plan, {}, {})], installation="one", server="admc-one.x.svc:18000")
+    document = injection_document([placed(plan, Inputs(plan))], installation="one", server="admc-one.x.svc:18000")
     assert from_json(to_json(document)) == document
     assert {name: (row.captures is not None, row.awaited) for name, row in document.services.items()} == {
         "cart": (True, False), "log": (False, False), "rate": (False, True), "web": (False, True)
@@ -224,16 +226,34 @@ def test_the_document_of_a_server_says_the_same_as_its_plan(plan: Path, tmp_path
 
 
 def test_in_a_rollout_a_pod_gets_what_both_plans_need(plan: Path, admc: Admc, tmp_path: Path) -> None:
-    old = placed(plan, {}, {})
+    old = placed(plan, Inputs(plan))
     (tmp_path / "policies.adm").write_text(PROGRAM.replace("cart -> rate\n@", "cart -> rate\n@").replace(
         "@egress\npolicy again = retry(attempts: 3) on cart -> rate",
         "@egress\npolicy late = timeout(after: 1s) on rate -> log",
     ))  # fmt: skip
     assert admc("compile", tmp_path / "policies.adm").code == 0
-    both = injection_document([old, placed(plan, {}, {})]).services
+    both = injection_document([old, placed(plan, Inputs(plan))]).services
     assert both["cart"].captures == documents.Captured((8081,), (9000,))
     assert both["rate"].captures == documents.Captured((), (9100,))
     assert [name for name, row in both.items() if row.awaited] == ["log", "rate", "web"]
+
+
+def test_a_server_is_asked_for_what_it_serves(tmp_path: Path, admc: Admc, plan: Path) -> None:
+    app = tmp_path / "app.yaml"
+    app.write_text(workload("Deployment", "cart", "app: cart, tier: mid") + workload("Pod", "web", "app: web"))
+    by_plan = admc("inject", "--plan", plan, "--cluster", "one", "-f", app)
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served" / "policies.adm").write_text("app broken\n!")
+    with served(tmp_path / "served", "policies.adm", "--mode", "explicit") as server:
+        where = ("--server", f"http://{server.ops}", "--cluster", "one", "-f", app)
+        run = admc("inject", *where)
+        assert (run.code, run.out) == (1, "")
+        assert "503" in run.err
+        (tmp_path / "served" / "policies.adm").write_text(PROGRAM)
+        server.until_event("compiled")
+        assert admc("inject", *where) == by_plan
+        assert admc("inject", "--server", f"http://{server.ops}", "-f", app).code == 1  # it follows files
+        assert json.loads(server.get("/injection.json")[1])["installation"] == ""
 
 
 @pytest.mark.parametrize(
@@ -241,6 +261,6 @@ def test_in_a_rollout_a_pod_gets_what_both_plans_need(plan: Path, admc: Admc, tm
     [{"schema_version": 2}, {"services": {"x": {}}}, {"services": []}, {"app": 1}],
 )
 def test_another_document_is_refused(plan: Path, change: dict[str, Any]) -> None:
-    data = json.loads(to_json(injection_document([placed(plan, {}, {})]))) | change
+    data = json.loads(to_json(injection_document([placed(plan, Inputs(plan))]))) | change
     with pytest.raises(InjectionFormatError):
         from_json(json.dumps(data).encode())

@@ -124,6 +124,16 @@ class SnapshotCache:
         found = self._groups.get(group)
         return found.current if found else None
 
+    def published(self, group: str) -> int:
+        """How many snapshots were published for a group."""
+        found = self._groups.get(group)
+        return 0 if found is None else found.published
+
+    def number(self, group: str, snapshot: Snapshot) -> int:
+        """Which of the snapshots of a group this is, counted from 1; 0 if it was not published for the group."""
+        found = self._groups.get(group)
+        return (0 if found is None else found.number(snapshot)) or 0
+
     def initial(self, group: str) -> Snapshot | None:
         """The snapshot for a new client of the group: the latest, unless that was refused and an earlier one was
         acknowledged."""

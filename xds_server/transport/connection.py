@@ -128,6 +128,12 @@ class Connection(Writer, Generic[RequestT]):
         return "" if wanted is not None and wanted.version == version and machine.changing else version
 
     @property
+    def completed(self) -> Snapshot | None:
+        """The last snapshot of which the client acknowledged all resources that it can use. It may be in the middle of
+        a later one."""
+        return None if self._machine is None else self._machine.completed
+
+    @property
     def in_sync(self) -> bool:
         """Whether the client has acknowledged the snapshot of its group, and has refused nothing since."""
         machine = self._machine

@@ -121,7 +121,7 @@ class Identities:
             return _certified(caller.auth.get("x509_pem_cert", ()))
         if self.tokens is None or not caller.auth:
             raise DeniedError("token", "tokens are accepted only over TLS")
-        claims = self.tokens.verify(_bearer(caller.metadata))
+        claims = self.tokens.verify(bearer(caller.metadata))
         return claims.subject, claims.expires
 
 
@@ -315,7 +315,8 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return False
 
 
-def _bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
+def bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
+    """The token in the metadata of a call. Raises `DeniedError`."""
     found = [value for key, value in metadata if key == "authorization"]
     if not found:
         raise DeniedError("token", "it has no token")

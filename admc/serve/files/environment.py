@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from admc.emit.emission import MAX_ENDPOINTS
 from admc.files import read_bounded
 from admc.serve.auth import identity
+from admc.serve.environment import Reach
 from admc.serve.file_watch import signature, until_changed
 from admc.serve.files.redirection import Redirection
 
@@ -114,6 +115,11 @@ class FileEnvironment:
         self.redirection = Redirection(folder, explicit=not source.mode.redirected)
         self.closing: None = None
         self._lacks_endpoints = endpoints is None and source.mode.redirected
+
+    @property
+    def reach(self) -> Reach:
+        """The operator says where pods find it."""
+        return Reach()
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         return ()

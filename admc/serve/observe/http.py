@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.serve.ops")
 _METHODS: Final = frozenset({"GET", "HEAD"})
-_TYPES: Final = {"/status.json": "application/json", "/metrics": CONTENT_TYPE}
+_TYPES: Final = {"/status.json": "application/json", "/injection.json": "application/json", "/metrics": CONTENT_TYPE}
 _SERVER: Final = {"Server": "admc"}
 """Instead of the names and versions of the libraries."""
 CONNECTIONS: Final = 64
@@ -48,6 +48,8 @@ class View:
     """The whole status, which takes long if there are many proxies."""
     server: Callable[[], ServerRow]
     metrics: MetricSources
+    injection: Callable[[], Callable[[], bytes] | None] = lambda: None
+    """What `admc inject` asks for: the function that makes it may run in a thread. None while there is no plan."""
     commands: Mapping[str, Callable[[], Awaitable[str]]] = field(default_factory=dict)
     """The operator's commands, by path."""
 
@@ -79,7 +81,13 @@ async def serve(view: View, host: str, port: int) -> HttpServer:
     async def metrics() -> bytes:
         return view.metrics.exposition()
 
-    local, documents = _is_local(host), {"/status.json": _SharedDocument(status), "/metrics": _SharedDocument(metrics)}
+    async def injection() -> bytes:
+        make = view.injection()
+        return b"" if make is None else await asyncio.to_thread(make)
+
+    local = _is_local(host)
+    made = {"/status.json": status, "/injection.json": injection, "/metrics": metrics}
+    documents = {path: _SharedDocument(make) for path, make in made.items()}
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if local and not _is_local(_host_header(request)):
@@ -90,8 +98,10 @@ async def serve(view: View, host: str, port: int) -> HttpServer:
             return await _run_command(request, command, view)
         document = documents.get(request.path)
         if document is not None and request.method in _METHODS:
-            headers = {"Content-Type": _TYPES[request.path], **_SERVER}
-            return web.Response(body=await document.get(), headers=headers)
+            body = await document.get()
+            if not body:
+                return _text(503, "there is no plan yet\n")
+            return web.Response(body=body, headers={"Content-Type": _TYPES[request.path], **_SERVER})
         return _small_document(view, request)
 
     handlers = _BoundedServer(
@@ -215,7 +225,7 @@ def _small_document(view: View, request: web.BaseRequest) -> web.StreamResponse:
         server = view.server()
         why = f": {visible(server.why)}" if server.why else ""
         return _text(200 if server.phase is ServerPhase.SERVING else 503, f"{server.phase}{why}\n")
-    return _text(404, "not found; the paths are /healthz, /readyz, /metrics and /status.json\n")
+    return _text(404, "not found; the paths are /healthz, /readyz, /metrics, /status.json and /injection.json\n")
 
 
 async def _run_command(

@@ -28,7 +28,7 @@ from xds_server.resources.snapshot import SnapshotError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from admc.rollout.model import Step
+    from admc.rollout.model import Placed, Step
     from admc.rollout.reducer import Observation
     from admc.rollout.rollout_state import RolloutState
     from admc.serve.environment import Closing, Redirection
@@ -96,6 +96,15 @@ class Rollout:
         if state is None:
             return False
         return state.now.goal is not None or state.queued is not None or self._arrives
+
+    @property
+    def placed(self) -> tuple[Placed, ...]:
+        """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+        state = self.state
+        if state is None:
+            return ()
+        names = [*sorted(plans_of(state) - {state.newest}), state.newest]
+        return tuple(self.plans[name].placed for name in names)
 
     @property
     def _present(self) -> RolloutState:

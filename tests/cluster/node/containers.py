@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from typing import TYPE_CHECKING, Final
 
 from tests.cluster.node import images
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from tests.cluster.node.machine import Machine
 
 SOCKET: Final = "/run/containerd/containerd.sock"
-PODS: Final = "10.244.0.0/16"
-"""Addresses of pods."""
+PODS: Final = ("10.244.0.0/16", "fd00:244::/64")
+"""Addresses of pods, which have one of each family."""
 _CONFIG: Final = """\
 version = 2
 root = "/var/lib/containerd"
@@ -32,7 +33,7 @@ restrict_oom_score_adj = true
 disable_apparmor = true
 stream_server_address = "127.0.0.1"
 [plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = "{root}/usr/lib/cni"
+bin_dir = "{folder}/cni/bin"
 conf_dir = "{folder}/cni"
 [plugins."io.containerd.grpc.v1.cri".containerd]
 snapshotter = "{snapshotter}"
@@ -42,6 +43,17 @@ runtime_type = "io.containerd.runc.v2"
 BinaryName = "{root}/usr/sbin/runc"
 SystemdCgroup = false
 """
+
+_AT_ONCE: Final = "addresses-at-once"
+_AT_ONCE_SCRIPT: Final = """\
+#!/bin/sh
+case $CNI_COMMAND in
+ADD) nsenter --net="$CNI_NETNS" sh -c 'echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad' || exit 1 ;;
+VERSION) echo '{"cniVersion": "0.4.0", "supportedVersions": ["0.4.0"]}'; exit ;;
+esac
+echo '{"cniVersion": "0.4.0", "interfaces": [], "ips": []}'
+"""
+"""A network plugin. Without it, each pod would wait two seconds for another that has its IPv6 address."""
 
 
 class Containers:
@@ -55,7 +67,10 @@ class Containers:
             "PATH": os.pathsep.join([str(root / "usr" / "bin"), str(root / "usr" / "sbin"), PATH]),
             "LD_LIBRARY_PATH": str(debian.libraries(root)),
         }
-        (folder / "cni").mkdir()
+        plugins = folder / "cni" / "bin"
+        shutil.copytree(root / "usr" / "lib" / "cni", plugins)
+        (plugins / _AT_ONCE).write_text(_AT_ONCE_SCRIPT, encoding="utf-8")
+        (plugins / _AT_ONCE).chmod(0o755)
         (folder / "cni" / "10-pods.conflist").write_text(json.dumps(_network(folder)), encoding="utf-8")
         config = folder / "containerd.toml"
         settings = {"socket": SOCKET, "root": root, "folder": folder, "snapshotter": self.snapshotter}
@@ -91,8 +106,8 @@ def _network(folder: Path) -> dict[str, object]:
     addresses = {
         "type": "host-local",
         "dataDir": str(folder / "addresses"),
-        "ranges": [[{"subnet": PODS}]],
-        "routes": [{"dst": "0.0.0.0/0"}],
+        "ranges": [[{"subnet": each}] for each in PODS],
+        "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
     }
-    plugins = [{"type": "ptp", "ipMasq": False, "ipam": addresses}]
+    plugins = [{"type": _AT_ONCE}, {"type": "ptp", "ipMasq": False, "ipam": addresses}]
     return {"cniVersion": "0.4.0", "name": "pods", "plugins": plugins}

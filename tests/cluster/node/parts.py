@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.cluster import tools
 from tests.cluster.api_server import SERVICES
 from tests.cluster.node.containers import PODS, SOCKET
-from tests.cluster.node.machine import ADDRESS
+from tests.cluster.node.machine import ADDRESS, ADDRESS_6
 from tests.system import PATH
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def proxy(machine: Machine, kubeconfig: Path) -> Running:
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "hostnameOverride": NAME,
         "mode": "iptables",
-        "clusterCIDR": PODS,
+        "clusterCIDR": ",".join(PODS),
         # Limits of the machine, which a namespace may not set.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "iptables": {"minSyncPeriod": "50ms", "syncPeriod": "30s"},
@@ -102,7 +102,12 @@ def kubelet(machine: Machine, made: Credentials, url: str) -> Running:
         "syncFrequency": "10s",
     }
     path = _config(machine, "kubelet", config)
-    options = [f"--config={path}", f"--kubeconfig={kubeconfig}", f"--hostname-override={NAME}", f"--node-ip={ADDRESS}"]
+    options = [
+        f"--config={path}",
+        f"--kubeconfig={kubeconfig}",
+        f"--hostname-override={NAME}",
+        f"--node-ip={ADDRESS},{ADDRESS_6}",
+    ]
     path_variable = {"PATH": os.pathsep.join([PATH, "/usr/sbin", "/sbin"])}
     return machine.start("kubelet", [_program(tools.KUBELET), *options], path_variable)
 

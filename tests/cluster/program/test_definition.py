@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from admc.cluster.names import PROGRAMS
+from admc.cluster.program.content import assemble
+from admc.cluster.program.spec import read_spec
+from admc.serve.build.source import Source, read
+from emitters.envoy import Mode
 from tests.cluster.api_server import ApiError
 
 if TYPE_CHECKING:
@@ -74,3 +80,20 @@ def test_what_is_refused(programs_api: ApiServer, spec: Any, message: str) -> No
 def test_the_name_is_a_label(programs_api: ApiServer, name: str) -> None:
     with pytest.raises(ApiError, match="must be a DNS label"):
         create(programs_api, SPEC, name)
+
+
+def test_the_examples_of_the_page_are_taken_and_compile(programs_api: ApiServer) -> None:
+    page = (ROOT / "docs" / "cluster" / "program.md").read_text(encoding="utf-8")
+    (applied,) = re.findall(r"kubectl apply -f - <<END\n(.*?)END\n", page, re.DOTALL)
+    whole = yaml.safe_load(applied)
+    made = create(programs_api, whole["spec"], whole["metadata"]["name"])
+    spec, findings = read_spec(made["spec"])
+    assert spec is not None, findings
+    found = assemble(spec, {})
+    assert found.content is not None
+    result = read(Source(Path(found.content.main), Mode.POD, files=found.content.files), ())
+    assert result.state is not None, result.findings
+    assert [adm.service for adm in result.state.placement.adms] == ["db"]
+    (maps,) = re.findall(r"```yaml\n(spec:.*?)```", page, re.DOTALL)
+    digest = re.compile(r"sha256: \w+\.\.\.")
+    create(programs_api, yaml.safe_load(digest.sub(f"sha256: {'a' * 64}", maps))["spec"])

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.golang import MissingError, cache_folder
 
-PACKAGES: Final = ("containerd", "runc", "containernetworking-plugins", "iptables", "busybox-static")
+PACKAGES: Final = ("containerd", "runc", "containernetworking-plugins", "iptables", "busybox-static", "libfaketime")
 _LEFT_OUT: Final = ("libc6", "libcrypt1", "libgcc-s1")
 """Every Debian has them."""
 _DOWNLOAD_SECONDS: Final = 600.0
@@ -54,6 +54,13 @@ def unpack() -> Path:
         shutil.rmtree(target, ignore_errors=True)
         root.replace(target)
     return target
+
+
+def fake_time(seconds: float) -> dict[str, str]:
+    """The environment of a program that is to see another time of day. Raises `MissingError`."""
+    library = libraries(find()) / "faketime" / "libfaketime.so.1"
+    # Clocks that only go forward stay as they are, as where an operator sets the time.
+    return {"LD_PRELOAD": str(library), "FAKETIME": f"{seconds:+.0f}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
 def libraries(folder: Path) -> Path:

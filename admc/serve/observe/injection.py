@@ -9,10 +9,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.inject.model import Wanted
 from admc.json_document import JsonDocumentError, versioned
+from admc.serve.build.address_deps import AddressIndex
 from admc.typed_json import JsonTypeError, parse, plain
-from emitters.interception.pod import PodCaptures, pod_captures
+from emitters.interception.pod import pod_captures
+from emitters.kubernetes import kubernetes_name, pod_labels
 
 if TYPE_CHECKING:
     from dsl.program import Program
@@ -50,15 +51,6 @@ class InjectionDocument(NamedTuple):
     """`HOST:PORT` of its xDS port, as pods dial it; empty where the server follows files."""
     services: Mapping[str, ServiceRow]
 
-    def wanted(self, name: str) -> Wanted:
-        row = self.services[name]
-        captures = row.captures
-        return Wanted(
-            f"{self.app}/{name}",
-            None if captures is None else PodCaptures(frozenset(captures.ingress), frozenset(captures.egress)),
-            row.awaited,
-        )
-
 
 class InjectionFormatError(Exception):
     """The text is no such document."""
@@ -76,9 +68,6 @@ def injection_document(
     In the middle of a rollout a pod needs what the plans at its two ends need. `objects` names the Kubernetes Service
     of a service where that has not the usual name.
     """
-    from admc.serve.build.address_deps import AddressIndex
-    from emitters.kubernetes import kubernetes_name, pod_labels
-
     placed = tuple(plans)
     newest = placed[-1][0]
     indexes = [AddressIndex(program, placement) for program, placement in placed]

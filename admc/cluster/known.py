@@ -1,0 +1,164 @@
+"""Whether the ADMs that need a pod's address have it: a pod asks before its own containers start.
+
+    token --Pods--> pod --what is published, what proxies have acknowledged--> sentences; none: the pod may start
+
+A pod's address comes from the server's own records, by the pod of the token. It counts once the addresses that are
+published have it. From then on each snapshot has it, so a proxy has it as soon as it has acknowledged the snapshot that
+was the latest at that moment, or a later one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from emitters.addresses import Addresses
+    from xds_server.transport.server import XdsServer
+
+SETTLE_SECONDS: Final = 1.0
+"""A proxy's main thread sends the acknowledgement. Its workers apply the configuration within this time."""
+AWAY_SECONDS: Final = 35.0
+"""How long a pod waits for proxies that should be connected and are not. A proxy that lost its server tries again after
+30 s at most; one that does not come back by then may be gone, with its pod still listed."""
+NAMED: Final = 5
+"""So many reasons are named before they are counted."""
+
+
+class WaitingPod(NamedTuple):
+    """A pod, as the server's records have it."""
+
+    uid: str
+    service: str
+    """Empty: no Service of the program selects it."""
+    addresses: tuple[str, ...]
+
+
+class Proxy(NamedTuple):
+    """A connected proxy."""
+
+    node: str
+    has: int
+    """The number of the last snapshot that it acknowledged whole; 0 before that."""
+    refuses: bool
+
+
+class Adm(NamedTuple):
+    """The ADM of a service, in all of its pods."""
+
+    published: int
+    """The number of its latest snapshot; 0 before the first one."""
+    proxies: tuple[Proxy, ...]
+    away: int
+    """How many proxies should be connected, and are not."""
+
+    @property
+    def lowest(self) -> int:
+        return min((proxy.has for proxy in self.proxies), default=self.published)
+
+
+class Seen(NamedTuple):
+    """What the server has published, and what proxies have of it, at one moment."""
+
+    listed: Mapping[str, Collection[str]]
+    """Service -> the addresses of its pods that are published, in canonical form."""
+    needed: Mapping[str, frozenset[str]]
+    """Service -> the services whose ADMs need the addresses of its pods, in any plan that proxies may have."""
+    adms: Mapping[str, Adm]
+    """By service: at least those that are needed."""
+
+
+class Memory(NamedTuple):
+    """What is remembered of a pod from one look to the next. Times are of a monotonic clock."""
+
+    began: float
+    included: Mapping[str, int] | None = None
+    """Service -> the number of the snapshot that was its latest when the pod's addresses were published; None: they are
+    not."""
+    acknowledged: float | None = None
+    """Since when there is nothing left to wait for but the workers of proxies."""
+
+
+class Decision(NamedTuple):
+    waits: tuple[str, ...]
+    """Sentences; empty: the pod is known."""
+    memory: Memory
+
+
+def decide(pod: WaitingPod, seen: Seen | None, memory: Memory, now: float) -> Decision:
+    """What a pod has to wait for. `seen` is None while the server has no plan."""
+    if seen is None:
+        return Decision(("the server has no plan yet",), memory._replace(included=None, acknowledged=None))
+    patient = now < memory.began + AWAY_SECONDS
+    if not pod.service:
+        # Its Service may be about to come: one `kubectl apply` makes both.
+        return Decision(("no Service of the program selects this pod",) if patient else (), memory)
+    needed = seen.needed.get(pod.service, frozenset())
+    if not needed:
+        return Decision((), memory)
+    missing = _not_listed(pod, seen)
+    if missing:
+        return Decision(missing, memory._replace(included=None, acknowledged=None))
+    included = dict(memory.included or {})
+    for name in needed - included.keys():
+        included[name] = seen.adms[name].published
+    waits = tuple(
+        sentence for name in sorted(needed) for sentence in _behind(name, seen.adms[name], included[name], patient)
+    )
+    if waits:
+        return Decision(waits, memory._replace(included=included, acknowledged=None))
+    memory = memory._replace(
+        included=included, acknowledged=now if memory.acknowledged is None else memory.acknowledged
+    )
+    assert memory.acknowledged is not None  # noqa: S101 - just set
+    if now < memory.acknowledged + SETTLE_SECONDS:
+        return Decision(("all proxies have acknowledged it, and apply it",), memory)
+    return Decision((), memory)
+
+
+def _not_listed(pod: WaitingPod, seen: Seen) -> tuple[str, ...]:
+    if not pod.addresses:
+        return ("the pod has no address yet",)
+    listed = seen.listed.get(pod.service, ())
+    return tuple(f"the address {each} is not published yet" for each in pod.addresses if canonical(each) not in listed)
+
+
+def _behind(name: str, adm: Adm, included: int, patient: bool) -> Iterator[str]:
+    """What is missing before the ADM of a service has the snapshot of a number."""
+    if adm.published == 0:
+        yield f"`{name}` has no configuration yet"
+        return
+    if adm.lowest < included:
+        for proxy in sorted(adm.proxies):
+            if proxy.has < included:
+                why = "refuses its configuration" if proxy.refuses else "has not acknowledged it"
+                yield f"proxy {proxy.node} of `{name}` {why}"
+    if adm.away and patient:
+        yield f"{adm.away} {'proxy' if adm.away == 1 else 'proxies'} of `{name}` not connected"
+
+
+def line(waits: Collection[str]) -> str:
+    """What a pod waits for, in one line."""
+    named = "; ".join(list(waits)[:NAMED])
+    return f"waits: {named}{f'; and {len(waits) - NAMED} more' if len(waits) > NAMED else ''}"
+
+
+def canonical(address: str) -> str:
+    return str(ipaddress.ip_address(address))
+
+
+def listed(addresses: Addresses, services: Iterable[str]) -> dict[str, frozenset[str]]:
+    return {name: frozenset(canonical(each) for each in addresses.pod_addresses(name)) for name in services}
+
+
+def adm(server: XdsServer, service: str, expected: int) -> Adm:
+    """The proxies of a service. `expected`: how many should be connected."""
+    store = server.store
+    proxies = tuple(
+        Proxy(stream.node.id, 0 if (has := stream.completed) is None else store.number(service, has), stream.refuses)
+        for stream in server.registry.of(service)
+    )
+    return Adm(store.published(service), proxies, max(0, expected - len({proxy.node for proxy in proxies})))
