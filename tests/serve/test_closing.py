@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from admc.rollout.model import Placed, StepName
 from admc.rollout.steps import steps
+from admc.serve.rollout import progress
 from admc.serve.rollout.closing import destinations
 from emitters.envoy import Mode
 from tests.serve.always_ack import Agreeing, at, back, begun, close_all, following, hasten, planned_by
@@ -66,10 +67,19 @@ def planned(folder: Path, side: str, text: str = PROGRAM) -> Planned:
 class Bed:
     """A server whose steps are noted, with such a cluster."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.folder = Agreeing(), folder
         self.published: list[str] = []
         self.closing = Asked(self.published)
+        self._rollout: Rollout | None = None
+        log = progress.log
+
+        def noted(*what: Any) -> None:
+            assert self._rollout is not None
+            self.published.append(at(self._rollout))
+            log(*what)
+
+        monkeypatch.setattr(progress, "log", noted)
 
     async def begin(self, first: Planned) -> Rollout:
         return self._noted(await begun(self.server, first, self.folder / "state", closing=self.closing))
@@ -80,21 +90,17 @@ class Bed:
 
     def _noted(self, rollout: Rollout) -> Rollout:
         self.published.append(at(rollout))
-        log = rollout._log
-
-        def noted(before: object, state: object) -> None:
-            self.published.append(at(rollout))
-            log(before, state)  # type: ignore[arg-type]
-
-        rollout._log = noted  # type: ignore[method-assign, assignment]
+        self._rollout = rollout
         return rollout
 
 
 WAITS = "`cart`: its NetworkPolicy"
 
 
-def test_prepare_waits_until_the_destinations_of_the_new_plan_are_closed(tmp_path: Path) -> None:
-    bed = Bed(tmp_path)
+def test_prepare_waits_until_the_destinations_of_the_new_plan_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed = Bed(tmp_path, monkeypatch)
     bed.closing.closes = False
 
     async def run() -> None:
@@ -115,8 +121,10 @@ def test_prepare_waits_until_the_destinations_of_the_new_plan_are_closed(tmp_pat
     asyncio.run(run())
 
 
-def test_a_destination_that_opens_again_in_senders_holds_it_there(tmp_path: Path) -> None:
-    bed = Bed(tmp_path)
+def test_a_destination_that_opens_again_in_senders_holds_it_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed = Bed(tmp_path, monkeypatch)
 
     async def run() -> None:
         rollout = await bed.begin(planned(tmp_path, "ingress"))
@@ -134,8 +142,10 @@ def test_a_destination_that_opens_again_in_senders_holds_it_there(tmp_path: Path
     asyncio.run(run())
 
 
-def test_destinations_of_the_old_plan_are_opened_after_the_last_step(tmp_path: Path) -> None:
-    bed = Bed(tmp_path)
+def test_destinations_of_the_old_plan_are_opened_after_the_last_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed = Bed(tmp_path, monkeypatch)
 
     async def run() -> None:
         rollout = await bed.begin(planned(tmp_path, "egress"))
@@ -151,8 +161,10 @@ def test_destinations_of_the_old_plan_are_opened_after_the_last_step(tmp_path: P
 
 
 @pytest.mark.parametrize("step", [StepName.RELEASE, StepName.RECEIVERS])
-def test_the_way_back_waits_until_the_destinations_of_the_old_plan_are_closed(tmp_path: Path, step: StepName) -> None:
-    bed = Bed(tmp_path)
+def test_the_way_back_waits_until_the_destinations_of_the_old_plan_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: StepName
+) -> None:
+    bed = Bed(tmp_path, monkeypatch)
 
     async def run() -> None:
         rollout = await bed.begin(planned(tmp_path, "egress"))
@@ -171,8 +183,8 @@ def test_the_way_back_waits_until_the_destinations_of_the_old_plan_are_closed(tm
     asyncio.run(run())
 
 
-def test_a_restarted_server_asks_again_before_it_goes_on(tmp_path: Path) -> None:
-    bed = Bed(tmp_path)
+def test_a_restarted_server_asks_again_before_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed(tmp_path, monkeypatch)
     bed.closing.closes = False
 
     async def run() -> None:
