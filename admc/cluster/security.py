@@ -134,6 +134,7 @@ _ANY: Final = frozenset(("imagePullPolicy", "resources", "terminationMessagePath
 """Fields of a container that change nothing of what it does: the API server fills them in, or an operator sets them."""
 _DEFAULTS: Final[Mapping[str, object]] = {
     "apiVersion": "v1",
+    "defaultMode": 0o644,
     "failureThreshold": 3,
     "periodSeconds": 10,
     "protocol": "TCP",
@@ -143,7 +144,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "successThreshold": 1,
     "timeoutSeconds": 1,
 }
-"""What the API server fills in below a container."""
+"""What the API server fills in below a container, and in volumes."""
 _ACCOUNT_MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where an admission plugin mounts the token of the service account, in every container."""
 
@@ -156,19 +157,20 @@ def is_as_written(stored: Json, written: Json) -> bool:
     mounts = [each for each in stored.get("volumeMounts") or () if not _is_account(each)]
     own = {key: value for key, value in stored.items() if key not in _ANY} | {"volumeMounts": mounts}
     wanted = {"volumeMounts": [], **{key: value for key, value in written.items() if key not in _ANY}}
-    return _equal(own, wanted)
+    return is_stored_form(own, wanted)
 
 
 def _is_account(mount: Json) -> bool:
     return mount.get("mountPath") == _ACCOUNT_MOUNT and mount.get("readOnly") is True and "subPath" not in mount
 
 
-def _equal(stored: object, written: object) -> bool:
+def is_stored_form(stored: object, written: object) -> bool:
+    """Whether a part of an object of the API is what was written, but for defaults."""
     if isinstance(stored, dict) and isinstance(written, dict):
         return written.keys() <= stored.keys() and all(
-            _equal(value, written[key]) if key in written else _DEFAULTS.get(key, _ANY) == value
+            is_stored_form(value, written[key]) if key in written else _DEFAULTS.get(key, _ANY) == value
             for key, value in stored.items()
         )
     if isinstance(stored, list) and isinstance(written, list):
-        return len(stored) == len(written) and all(map(_equal, stored, written))
+        return len(stored) == len(written) and all(map(is_stored_form, stored, written))
     return type(stored) is type(written) and stored == written

@@ -16,7 +16,7 @@ from dsl.diagnostics.diagnostic import Diagnostics
 from emitters.addresses import Addresses
 from emitters.addresses.index import AddressIndex
 from emitters.envoy.context import Context, Mode
-from emitters.envoy.resources import AdmResources
+from emitters.envoy.resources import ENDPOINTS, SIBLINGS, AdmResources
 from emitters.errors import EmitError
 from emitters.hops import hops
 
@@ -82,19 +82,24 @@ def emit(
     return tuple(found)
 
 
-def passthrough(program: Program, addresses: Addresses, *, by_chain: bool = True) -> AdmResources | None:
+def passthrough(
+    program: Program, addresses: Addresses, mode: Mode = Mode.REDIRECT, *, by_chain: bool = True
+) -> AdmResources | None:
     """Listeners of an ADM that enforces nothing, for services whose connections are still redirected to it.
 
     Every service gets the same ones; None for a program without a service. They come from a server in any case, so they
     have names by chain: it sees which connections pass through an older chain.
     """
     from emitters.envoy.listeners import resources
+    from emitters.envoy.messages.typed import message
 
     service = next(iter(program.services.values()), None)
     if service is None:
         return None
     index = AddressIndex(program, addresses)
-    context = Context(program, addresses, index, Mode.REDIRECT, service, by_chain=by_chain)
+    context = Context(program, addresses, index, mode, service, by_chain=by_chain)
     found = resources(context, (), waiting=True)
     clusters = {name: item for name, item in found.clusters.items() if name != found.siblings}
-    return replace(found, clusters=clusters, endpoints={})
+    # A pod's ADM asks for its siblings before it starts, under one name in all services, and needs none of them here.
+    none = {SIBLINGS: message(ENDPOINTS, {"cluster_name": SIBLINGS})} if mode is Mode.POD else {}
+    return replace(found, clusters=clusters, endpoints=none)

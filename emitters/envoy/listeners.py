@@ -23,7 +23,7 @@ from emitters.envoy.matching.filter_chains import by_network, by_port, take
 from emitters.envoy.messages.constraints import BrokenRulesError
 from emitters.envoy.messages.typed import Json, extension, message
 from emitters.envoy.names import target_cluster
-from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, REFUSING, ROUTES, AdmResources
+from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, REFUSING, ROUTES, SIBLINGS, AdmResources
 from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, c
             # A server may add policies while the interception rules stay: each direction needs its listener.
             if out.captured[side] or waiting:
                 _redirected(context, side, out, waiting=waiting)
-    siblings = f"siblings/{context.service.name}"
+    # All pods start from one bootstrap, and Envoy takes this name from there.
+    siblings = SIBLINGS if context.mode is Mode.POD else f"{SIBLINGS}/{context.service.name}"
     out.clusters[siblings] = cluster(context, siblings, Side.EGRESS, Protocol.TCP)
     out.endpoints[siblings] = endpoints(siblings, _siblings(context), INGRESS_PORT)
     limits = any(class_of(policy.kind).limit_shared_by_replicas for hop in hops for policy in hop.policies)
@@ -118,7 +119,7 @@ def _messages(context: Context, out: _Collected, siblings: str, *, shares_limits
         endpoints=build(ENDPOINTS, out.endpoints),
         extensions=build(EXTENSION, out.extensions),
         admin=_admin(context),
-        redirected=context.mode is Mode.REDIRECT,
+        marks=context.mode is Mode.REDIRECT,
         siblings=siblings,
         shares_limits=shares_limits,
     )

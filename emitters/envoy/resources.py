@@ -16,6 +16,9 @@ CLUSTER: Final = "envoy.config.cluster.v3.Cluster"
 ENDPOINTS: Final = "envoy.config.endpoint.v3.ClusterLoadAssignment"
 EXTENSION: Final = "envoy.config.core.v3.TypedExtensionConfig"
 
+SIBLINGS: Final = "siblings"
+"""The cluster of an ADM's own replicas, or how its name begins."""
+
 REFUSING: Final = "refused/"
 """Prefix of the names of clusters that never exist: Envoy refuses connections to them."""
 
@@ -34,8 +37,8 @@ class AdmResources:
     """Configuration of filters (ECDS): what changes here reaches open connections."""
     admin: tuple[str, int]
     """Where the admin interface listens."""
-    redirected: bool
-    """Whether connections are redirected to it, so that the connections that it opens carry a mark."""
+    marks: bool
+    """Whether the connections that it opens carry a packet mark."""
     siblings: str
     """The cluster of the ADM's own replicas. Envoy takes it only from its bootstrap."""
     shares_limits: bool

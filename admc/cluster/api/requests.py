@@ -35,6 +35,8 @@ GRACE_SECONDS: Final = 10.0
 """How much longer a watch may be silent before it is given up."""
 ATTEMPTS: Final = 3
 """Of a request that the server refuses with 429 or 503 and a time to wait."""
+PATIENCE_SECONDS: Final = 10.0
+"""A longer time to wait is left to the caller."""
 MAX_REFUSAL: Final = 64 * 2**10
 """Bytes of an answer that refuses; the rest is not read."""
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._:@~-]+)+")
@@ -116,15 +118,17 @@ class Api:
         content: str = "application/json",
     ) -> Document:
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=CONNECT_SECONDS)
-        for attempt in range(1, ATTEMPTS + 1):
+        attempt = 1
+        while True:
             try:
                 async with self._answer(verb, method, path, params, timeout, body, content) as answer:
                     return bodies.parse(await bodies.whole(answer.content.iter_any()), answer.status)
             except ApiError as error:
-                if attempt == ATTEMPTS or error.status not in (429, 503) or error.retry_after is None:
+                wait = error.retry_after
+                if error.status not in (429, 503) or wait is None or wait > PATIENCE_SECONDS or attempt == ATTEMPTS:
                     raise
-                await asyncio.sleep(error.retry_after)
-        raise AssertionError
+            attempt += 1
+            await asyncio.sleep(wait)
 
     @asynccontextmanager
     async def _answer(

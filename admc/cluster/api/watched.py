@@ -148,8 +148,12 @@ class Watched(Generic[T]):
         seconds = max(1, round(self._watch_seconds * random.uniform(0.75, 1.0)))  # noqa: S311 - no secret
         query = {**self._selectors, "resourceVersion": self._version, "timeoutSeconds": seconds}
         async with aclosing(self._api.events(self.path, query, opened=self._followed)) as events:
+            number = 0
             async for event in events:
                 self._take(event)
+                number += 1
+                if number % TURN == 0:
+                    await asyncio.sleep(0)
 
     def _take(self, event: Document) -> None:
         kind, item = event.get("type"), event.get("object")

@@ -67,7 +67,7 @@ def snapshots(
     for item in found.values():
         item.check()
         _ = item.version  # computed here: for 10,000 snapshots it would block the server
-    nothing = passthrough(program, addresses) if redirected and only is None else None
+    nothing = passthrough(program, addresses, state.source.mode) if redirected and only is None else None
     return SnapshotSet(found, None if nothing is None else snapshot(nothing))
 
 

@@ -224,7 +224,7 @@ def without_adm(state: State) -> Snapshot | None:
     """The snapshot of a service without an ADM, which passes redirected connections on."""
     if not state.source.mode.redirected:
         return None
-    found = passthrough(state.program, state.addresses)
+    found = passthrough(state.program, state.addresses, state.source.mode)
     return None if found is None else snapshot(found)
 
 

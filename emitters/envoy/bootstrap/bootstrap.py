@@ -73,7 +73,7 @@ def xds_bootstrap(
     """
     server = xds_server.Server(*xds)
     clusters: list[Json] = [xds_server.cluster(server)]
-    if resources.redirected:
+    if resources.marks:
         clusters[0]["upstream_bind_config"] = marked(Side.EGRESS)
     # Envoy looks for its own cluster before it opens a stream, and a policy that needs it may come later.
     clusters.append(to_json(resources.clusters[resources.siblings]))
@@ -82,33 +82,42 @@ def xds_bootstrap(
         {
             **_common(resources, admin, True),
             "static_resources": {"clusters": clusters},
-            "dynamic_resources": {
-                "ads_config": {
-                    "api_type": "DELTA_GRPC",
-                    "transport_api_version": "V3",
-                    "set_node_on_first_message_only": True,
-                    "grpc_services": [
-                        {"envoy_grpc": {"cluster_name": xds_server.XDS_CLUSTER, "retry_policy": _COMING_BACK}}
-                    ],
-                },
-                "cds_config": ADS,
-                "lds_config": ADS,
-            },
+            "dynamic_resources": asking(ADS),
         },
     )
 
 
-def _common(resources: AdmResources, admin: tuple[str, int] | None, siblings: bool) -> Json:
-    address, port = admin or resources.admin
+def asking(source: Json) -> Json:
+    """`dynamic_resources`: listeners and clusters come from the server, by this configuration source."""
+    return {
+        "ads_config": {
+            "api_type": "DELTA_GRPC",
+            "transport_api_version": "V3",
+            "set_node_on_first_message_only": True,
+            "grpc_services": [{"envoy_grpc": {"cluster_name": xds_server.XDS_CLUSTER, "retry_policy": _COMING_BACK}}],
+        },
+        "cds_config": source,
+        "lds_config": source,
+    }
+
+
+def admin(address: str, port: int) -> Json:
+    """The admin interface, which only shows."""
+    at = {"socket_address": {"address": address, "port_value": port}}
+    return {"admin": {"address": at, "allow_paths": [{"prefix": path} for path in _READ_ONLY]}}
+
+
+def runtime() -> Json:
+    # By itself Envoy takes expressions of 100 steps, which a header of 90 letters exceeds (`elements`).
+    return {"layered_runtime": {"layers": [{"name": "admc", "static_layer": _RUNTIME}]}}
+
+
+def _common(resources: AdmResources, at: tuple[str, int] | None, siblings: bool) -> Json:
     common: Json = {
         "node": {"cluster": resources.service, "id": resources.service},
-        "admin": {
-            "address": {"socket_address": {"address": address, "port_value": port}},
-            "allow_paths": [{"prefix": path} for path in _READ_ONLY],
-        },
+        **admin(*(at or resources.admin)),
+        **runtime(),
     }
-    # By itself Envoy takes expressions of 100 steps, which a header of 90 letters exceeds (`elements`).
-    common["layered_runtime"] = {"layers": [{"name": "admc", "static_layer": _RUNTIME}]}
     if siblings:
         common["cluster_manager"] = {"local_cluster_name": resources.siblings}
     return common

@@ -11,7 +11,7 @@ from emitters.envoy.held_headers import ANSWERS, COPIED, HOLDING, Version, hold_
 from emitters.envoy.kinds.registry import arguments_of, class_of
 from emitters.envoy.matching.predicates import header_predicate, only_where
 from emitters.envoy.messages.typed import Json, extension, typed
-from emitters.ports import EGRESS_MARK, INGRESS_MARK
+from emitters.ports import EGRESS_MARK, HANDOVER_IPV4, HANDOVER_IPV6, INGRESS_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -112,10 +112,21 @@ def marked(side: Side) -> Json:
     return {"socket_options": [option]}
 
 
+def _handed_over(context: Context) -> Json:
+    """Connections to the pod's own process, which the interception rules tell by their source address and the ADM's
+    user. Envoy takes the address whose family is the destination's."""
+    bind: Json = {"source_address": {"address": HANDOVER_IPV4, "port_value": 0}}
+    if context.index.ipv6:
+        bind["extra_source_addresses"] = [{"address": {"address": HANDOVER_IPV6, "port_value": 0}}]
+    return bind
+
+
 def _bind(context: Context, side: Side) -> Json | None:
-    """The mark of the ADM's own connections, or, on loopback, the address of the sender."""
+    """What tells the ADM's own connections from others, or, without redirection, the address of the sender."""
     if context.mode is Mode.REDIRECT:
         return marked(side)
+    if context.mode is Mode.POD:
+        return _handed_over(context) if side is Side.INGRESS else None
     pods = context.addresses.pod_addresses(context.service.name)
     if side is Side.EGRESS and pods:
         return {"source_address": {"address": pods[0], "port_value": 0}}

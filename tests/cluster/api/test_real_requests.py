@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -145,6 +147,24 @@ async def test_a_token_that_is_renewed_on_disk_is_read_again(
         assert (await api.get(MAPS))["kind"] == "ConfigMapList"
         token.unlink()
         await asyncio.sleep(0.4)
+        assert (await api.get(MAPS))["kind"] == "ConfigMapList"
+
+
+async def test_a_pod_has_its_service_account(
+    cluster_api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr(connection, "_ACCOUNT", tmp_path)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    url = urlsplit(cluster_api.url)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(url.hostname))
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(url.port))
+    shutil.copy(cluster_api.ca, tmp_path / "ca.crt")
+    (tmp_path / "token").write_text("of another cluster", encoding="utf-8")
+    async with await connect() as api:
+        with pytest.raises(ApiError, match="401 Unauthorized"):
+            await api.get(MAPS)
+        (tmp_path / "token").write_text(cluster_api.admin_token, encoding="utf-8")
         assert (await api.get(MAPS))["kind"] == "ConfigMapList"
 
 

@@ -174,6 +174,16 @@ async def test_a_path_names_what_it_seems_to_name(tmp_path: Path, path: str) -> 
             await api.get(path)
 
 
+async def test_parameters_arrive_as_they_are(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(dict(request.query))
+
+    given = {"labelSelector": "admc.dev/controller in (a, b),x!=y", "continue": "a+b/c=%20&ä", "limit": "5"}
+    async with api_of(answer, tmp_path) as api:
+        assert await api.get(PODS, **given) == given
+    assert api.counts == {Request("list", "pods", "200"): 1}
+
+
 async def test_a_watch_whose_server_falls_silent_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "GRACE_SECONDS", 0.2)
 

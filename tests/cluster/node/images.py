@@ -31,8 +31,8 @@ _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _FOLDERS: Final = {"tmp": 0o1777, "run": 0o755, "run/lock": 0o755, "etc": 0o755, "root": 0o700}
 _ETC: Final = {
-    "/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-    "/etc/group": b"root:x:0:\nnogroup:x:65534:\n",
+    "/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n",
+    "/etc/group": b"root:x:0:\n",
     "/etc/nsswitch.conf": b"hosts: files dns\n",
 }
 _SKIPPED: Final = re.compile(

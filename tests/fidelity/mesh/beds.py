@@ -28,7 +28,7 @@ def bed(program: Program, mode: Mode) -> Mesh:
     """Not started yet."""
     if mode is Mode.NONE:
         return Mesh(program, None, mode)
-    if mode is Mode.COMPILED:
+    if mode.is_compiled:
         return Mesh(program, place(program), mode)
     # In a textbook every service has a sidecar, whatever the program says of its pods.
     wide = replace(program, services={name: replace(each, hosts_adm=True) for name, each in program.services.items()})

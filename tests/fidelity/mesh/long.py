@@ -46,6 +46,7 @@ def runs(names: Sequence[str]) -> Iterator[tuple[str, list[Difference]]]:
         if topology.name not in names:
             continue
         with tempfile.TemporaryDirectory() as taps:
+            Path(taps).chmod(0o777)  # for Envoys of another user
             taken, refused = accepted(topology, taps)
             print(f"{topology.name}: {len(taken)} cases, {len(refused)} refused by the compiler", flush=True)
             for mode, differences in everyway(topology, taken, taps):

@@ -97,7 +97,7 @@ def send(mesh: Mesh, asked: Asked, timeout: float = 10.0) -> tuple[Sent, Reply]:
 
 def _untouched(mesh: Mesh, asked: Asked) -> bool:
     """Whether no proxy is in the way: nowhere without a mesh, and as compiled on ports without a policy."""
-    if mesh.mode is not Mode.COMPILED:
+    if not mesh.mode.is_compiled:
         return mesh.mode is Mode.NONE
     return not any(
         asked.destination in policy.destinations and (policy.ports is None or asked.port.number in policy.ports)

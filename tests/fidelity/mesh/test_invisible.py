@@ -28,7 +28,7 @@ from tests.fidelity.mesh.conversing import (
     said,
 )
 from tests.testbed.mesh import Family, Mesh, Mode
-from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.mesh.needed import AS_COMPILED_LONG, NEEDS_MESH
 
 if TYPE_CHECKING:
     import socket
@@ -157,9 +157,9 @@ def test_conversations_are_the_same_at_both_ends() -> None:
         assert heard.client["continue"].head.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 ")
 
 
-@pytest.fixture(scope="module")
-def compiled() -> Iterator[Mesh]:
-    with _bed(Mode.COMPILED) as mesh:
+@pytest.fixture(scope="module", params=AS_COMPILED_LONG)
+def compiled(request: pytest.FixtureRequest) -> Iterator[Mesh]:
+    with _bed(request.param) as mesh:
         yield mesh
 
 

@@ -24,7 +24,7 @@ from tests.fidelity.mesh.derive import possible
 from tests.fidelity.mesh.requests import Asked, spread
 from tests.fidelity.requests import GRPC_PATH, Ask, delay
 from tests.testbed.mesh import Family, Mode, Way
-from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.mesh.needed import AS_COMPILED_LONG, NEEDS_MESH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,10 +90,11 @@ def _send(mesh: Mesh, quota: Quota, way: dict[str, object]) -> Reply:
     return mesh.request(destination="b", request=request, **way)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("mode", AS_COMPILED_LONG)
 @pytest.mark.parametrize("quota", QUOTAS, ids=lambda quota: quota.name)
-def test_the_whole_is_let_through_once_by_all_ways_together(quota: Quota) -> None:
+def test_the_whole_is_let_through_once_by_all_ways_together(quota: Quota, mode: Mode) -> None:
     program = _program(quota, "1h")
-    with bed(program, Mode.COMPILED) as mesh:
+    with bed(program, mode) as mesh:
         ways = list(_ways(mesh, quota))
         # An even share for each sender and each receiver, several times over.
         labels = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,21 +12,30 @@ from tests.fidelity.mesh.beds import broken
 from tests.fidelity.mesh.topologies import TOPOLOGIES, Topology, accepted, in_a_full_mesh, load, run, text
 from tests.fidelity.textbook import reference
 from tests.testbed.mesh import Mode
-from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.mesh.needed import AS_COMPILED, NEEDS_MESH
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.long, NEEDS_MESH]
 EVERY = 6
 """Of the cases of a topology, one in so many; `python -m tests.fidelity.mesh.long` runs all."""
 
 
+@pytest.fixture
+def taps() -> Iterator[str]:
+    """A folder in which Envoys of any user may write."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield folder
+
+
+@pytest.mark.parametrize("mode", AS_COMPILED)
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
-def test_compiled_as_judged(topology: Topology, tmp_path: Path) -> None:
-    taken, _ = accepted(topology, str(tmp_path), EVERY)
+def test_compiled_as_judged(topology: Topology, taps: str, mode: Mode) -> None:
+    taken, _ = accepted(topology, taps, EVERY)
     assert taken
-    differences = run(topology, taken, str(tmp_path), Mode.COMPILED)
+    differences = run(topology, taken, taps, mode)
     assert not differences, "\n".join(map(str, differences))
 
 

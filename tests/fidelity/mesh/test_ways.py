@@ -9,7 +9,7 @@ from tests.fidelity.mesh import ways
 from tests.fidelity.mesh.beds import judge
 from tests.fidelity.mesh.judging import declared, unseen
 from tests.testbed.mesh import Mode
-from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.mesh.needed import AS_COMPILED_LONG, NEEDS_MESH
 
 pytestmark = NEEDS_MESH
 
@@ -22,8 +22,9 @@ QUICK = "allow"
 @pytest.mark.parametrize(
     "kind", [QUICK, *(pytest.param(kind, marks=pytest.mark.long) for kind in ways.POLICIES if kind != QUICK)]
 )
-def test_compiled_nothing_slips_by(kind: str, side: Side) -> None:
-    _judged(kind, side, Mode.COMPILED)
+@pytest.mark.parametrize("mode", AS_COMPILED_LONG)
+def test_compiled_nothing_slips_by(kind: str, side: Side, mode: Mode) -> None:
+    _judged(kind, side, mode)
 
 
 @pytest.mark.long

@@ -81,17 +81,28 @@ class Agent:
             )
         return {"code": done.returncode, "out": done.stdout, "error_text": done.stderr}, []
 
-    def do_spawn(self, where: str, command: list[str], out: str, errors: str) -> tuple[dict[str, Any], list[int]]:
-        """A process that runs on, and dies with this one."""
+    def do_spawn(
+        self, where: str, command: list[str], out: str, errors: str, user: int | None = None
+    ) -> tuple[dict[str, Any], list[int]]:
+        """A process that runs on, and dies with this one; as another user, if one is given, and without privileges."""
         own = os.getpid()
+
+        def prepare() -> None:
+            if user is not None:
+                kernel.become(user)
+            kernel.die_with(own)  # a change of user takes it away
+
         with self._inside(where), Path(out).open("ab") as output, Path(errors).open("ab") as error:
+            for file in (output, error):
+                if user is not None:  # as container runtimes do: the process may open it by its name
+                    os.fchown(file.fileno(), user, user)
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=error,
                 env=environment(),
-                preexec_fn=lambda: kernel.die_with(own),  # noqa: PLW1509 (there is one thread here)
+                preexec_fn=prepare,  # noqa: PLW1509 (there is one thread here)
             )
         self.children[process.pid] = process
         return {"pid": process.pid}, []

@@ -13,6 +13,9 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 _MS_REC_PRIVATE = 0x4000 | 0x40000
 _PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_LAST_CAPABILITY = 63
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -66,6 +69,16 @@ def die_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
     _done(_libc.prctl(_PR_SET_PDEATHSIG, number), "a death signal")
     if os.getppid() != parent:
         os._exit(1)
+
+
+def become(user: int) -> None:
+    """Be another user for good, in a group of the same number, without any capability and without a way to gain one."""
+    for capability in range(_LAST_CAPABILITY + 1):
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # the kernel has fewer, and refuses the rest
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    _done(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
 
 
 def _done(result: int, what: str) -> None:

@@ -30,7 +30,8 @@ from emitters.envoy import Mode as EmitMode
 from emitters.interception.tables import Family
 from emitters.kubernetes import network_policies
 from emitters.output import files
-from tests.testbed.mesh import full, outside, wiring
+from emitters.ports import ADM_USER
+from tests.testbed.mesh import full, in_pods, outside, wiring
 from tests.testbed.mesh.control import Agent, Arrival, Pod, Started
 from tests.testbed.mesh.errors import MeshError
 from tests.testbed.mesh.layout import NODE, Layout, Place, layout
@@ -57,6 +58,12 @@ class Mode(StrEnum):
     """A sidecar at every service, in the way of every declared call; policies where the placement says."""
     COMPILED = "compiled"
     """The ADMs of the placement, and nothing else."""
+    POD = "pod"
+    """The same ADMs as the pods of a cluster have them: captures by port, Envoys that are not root."""
+
+    @property
+    def is_compiled(self) -> bool:
+        return self in (Mode.COMPILED, Mode.POD)
 
 
 class Way(StrEnum):
@@ -113,7 +120,7 @@ class Mesh:
 
     def __enter__(self) -> Mesh:
         """Raises `MissingError`, `StartError`, or `emitters.errors.EmitError`."""
-        require()
+        require(root=self.mode is Mode.POD)
         began = time.monotonic()
         emitted = self._files()
         with ExitStack() as stack:
@@ -121,6 +128,8 @@ class Mesh:
             self.folder.mkdir(parents=True, exist_ok=True)
             if self._folder is None:
                 stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            if self.mode is Mode.POD:
+                self.folder.chmod(0o755)
             for name, content in emitted.items():
                 path = self.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,6 +158,8 @@ class Mesh:
             return {}
         if self.mode is Mode.FULL:
             return full.files(self.program, self.placement, self.addresses)
+        if self.mode is Mode.POD:
+            return in_pods.files(self.program, self.placement, self.addresses)
         return files(self.program, self.placement, self.addresses, EmitMode.REDIRECT)
 
     def _policies(self) -> Iterable[Mapping[str, Any]]:
@@ -160,6 +171,9 @@ class Mesh:
         policies = self._policies() if self._close else ()
         places = [place for place in self.layout.places if not place.on_node]
         paths = {place.name: f"{{{place.name}}}" for place in places}  # the agent knows their descriptors
+        rules: dict[str, list[str]] = {}
+        if self.mode is Mode.POD and self.placement is not None:
+            rules = in_pods.commands(self.program, self.placement)
         steps: list[tuple[list[str], str]] = [(["ip", "-batch", "-"], _lines(wiring.switch(self.layout, paths)))]
         for family in Family:
             if self._translate is Translation.NODE:
@@ -169,7 +183,11 @@ class Mesh:
         plan = {
             "node": {"settings": wiring.NODE_SETTINGS, "steps": steps},
             "namespaces": {
-                place.name: {"settings": wiring.SETTINGS, "steps": self._steps(place, emitted)} for place in places
+                place.name: {
+                    "settings": wiring.SETTINGS,
+                    "steps": self._steps(place, emitted, rules.get(place.party)),
+                }
+                for place in places
             },
         }
         path = self.folder / "bed.json"
@@ -179,14 +197,19 @@ class Mesh:
             if f"{place.party}/bootstrap.yaml" in emitted:
                 self.proxies[place.name] = self._proxy(place)
 
-    def _steps(self, place: Place, emitted: dict[str, bytes]) -> list[tuple[list[str], str]]:
-        """Commands for one namespace, each with what it reads. All families' interception is what was emitted."""
+    def _steps(
+        self, place: Place, emitted: dict[str, bytes], rules_container: list[str] | None
+    ) -> list[tuple[list[str], str]]:
+        """Commands for one namespace, each with what it reads. All families' interception is what was emitted, or what
+        the rules container of a pod loads."""
         steps = [(["ip", "-batch", "-"], _lines(wiring.inside(self.layout, place)))]
         for family in Family:
             if self._translate is Translation.POD:
                 steps.append(self._restore(family, translation(self.layout, family, Translation.POD)))
             if rules := emitted.get(f"{place.party}/{TOOL[family]}.rules"):
                 steps.append(self._restore(family, rules.decode()))
+        if rules_container is not None:
+            steps.append((rules_container, ""))
         return steps
 
     def _restore(self, family: Family, rules: str) -> tuple[list[str], str]:
@@ -196,7 +219,9 @@ class Mesh:
         binary = envoy_binary()
         assert binary is not None  # `require` saw to that
         bootstrap = self.folder / place.party / "bootstrap.yaml"
-        return Proxy(place.name, binary, bootstrap, self.folder, self._agent, partial(self._socket, place.name))
+        user = ADM_USER if self.mode is Mode.POD else None
+        make_socket = partial(self._socket, place.name)
+        return Proxy(place.name, binary, bootstrap, self.folder, self._agent, make_socket, user)
 
     def _serve(self) -> None:
         for place in self.layout.places:

@@ -67,9 +67,12 @@ def missing() -> tuple[str, ...]:
     return tuple(found)
 
 
-def require() -> None:
-    """Raises `MissingError` where no bed can be built here."""
-    if lacking := missing():
+def require(*, root: bool = False) -> None:
+    """Raises `MissingError` where no bed can be built here, or none that needs `root` for other users' processes."""
+    lacking = missing()
+    if root and os.geteuid() != 0:
+        lacking = (*lacking, "root, to run Envoys as another user")
+    if lacking:
         raise MissingError(lacking)
 
 

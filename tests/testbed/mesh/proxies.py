@@ -35,22 +35,24 @@ class Proxy:
         folder: Path,
         agent: Agent,
         make_socket: Callable[[int], socket.socket],
+        user: int | None = None,
     ) -> None:
+        """`user`: it runs as that one, without any capability and without a way to gain one."""
         self.place = place
         name = place.replace("/", "-")
         self.log, self.output = folder / f"{name}.envoy.log", folder / f"{name}.envoy.out"
         self._command = [binary, "-c", str(bootstrap), *OPTIONS, "--service-node", name]
         self._agent = agent
         self._socket = make_socket
+        self._user = user
         content: Any = yaml.load(bootstrap.read_bytes(), Loader=LOADER)  # noqa: S506 - safe, either way
         where = content["admin"]["address"]["socket_address"]
         self.admin = (str(where["address"]), int(where["port_value"]))
         self.pid = self._start()
 
     def _start(self) -> int:
-        answer = self._agent.ask(
-            "spawn", where=self.place, command=self._command, out=str(self.output), errors=str(self.log)
-        )
+        files = {"out": str(self.output), "errors": str(self.log)}
+        answer = self._agent.ask("spawn", where=self.place, command=self._command, user=self._user, **files)
         return int(answer["pid"])
 
     def restart(self, seconds: float = 60.0) -> None:

@@ -17,17 +17,17 @@ import dsl
 from admc.testbed.envoys import envoy_binary
 from solver.place import place
 from tests.testbed.mesh import Family, Mesh, Way
-from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.mesh.needed import AS_COMPILED, NEEDS_MESH
 
 pytestmark = NEEDS_MESH
 HOTEL = Path("examples/hotel_reservation/policies.adm")
 WAYS = [(way, family) for way in Way for family in Family]
 
 
-@pytest.fixture(scope="module")
-def hotel() -> Iterator[Mesh]:
+@pytest.fixture(scope="module", params=AS_COMPILED)
+def hotel(request: pytest.FixtureRequest) -> Iterator[Mesh]:
     program = dsl.load(HOTEL)
-    with Mesh(program, place(program)) as mesh:
+    with Mesh(program, place(program), request.param) as mesh:
         yield mesh
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import dsl
 from admc.testbed.client import Request
 from dsl.program import Program
+from emitters.interception.pod import HANDOVER
+from emitters.ports import ADM_USER
 from solver.place import place
 from tests.testbed.mesh import Family, Mesh, MeshError, Mode, Translation, Way
-from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.mesh.needed import AS_COMPILED, NEEDS_MESH, NEEDS_ROOT
+from tests.testbed.mesh.pod import plain
 
 pytestmark = NEEDS_MESH
 TEXT = """\
@@ -66,9 +71,12 @@ def test_full_has_a_sidecar_at_both_ends_of_every_call(program: Program) -> None
         assert mesh.request("a", "b", Request(path="/stop")).label == "403"
 
 
+@pytest.mark.parametrize("mode", AS_COMPILED)
 @pytest.mark.parametrize("where", list(Translation))
-def test_the_emitted_rules_and_a_clusters_translation_share_the_table(program: Program, where: Translation) -> None:
-    with Mesh(program, place(program), translate=where) as mesh:
+def test_the_emitted_rules_and_a_clusters_translation_share_the_table(
+    program: Program, where: Translation, mode: Mode
+) -> None:
+    with Mesh(program, place(program), mode, translate=where) as mesh:
         own = mesh.rules("a/0", table="nat")
         jumps = [rule.text.rpartition(" ")[2] for rule in own if rule.chain == "OUTPUT"]
         assert jumps == ["ADMC_OUT", *(["BED_SERVICES"] if where is Translation.POD else [])]
@@ -82,6 +90,27 @@ def test_the_emitted_rules_and_a_clusters_translation_share_the_table(program: P
         if where is Translation.POD:  # the ADM's own connections are translated where all others are
             used = [rule for rule in mesh.rules("a/0", table="nat") if rule.chain == "BED_SERVICES" and rule.packets]
             assert any(mesh.address("b") in rule.text for rule in used)
+
+
+@NEEDS_ROOT
+def test_an_adm_in_a_pod_has_no_privilege_and_its_process_sees_the_address_of_the_handover() -> None:
+    program = dsl.load_text(TEXT.replace("at egress", "at ingress"))
+    with Mesh(program, place(program), Mode.POD) as mesh:
+        assert mesh.proxies.keys() == {"b/0", "b/1"}
+        for proxy in mesh.proxies.values():
+            status = dict(
+                line.split(":", 1) for line in Path(f"/proc/{proxy.pid}/status").read_text().splitlines() if ":" in line
+            )
+            assert set(status["Uid"].split()) == set(status["Gid"].split()) == {str(ADM_USER)}
+            assert status["Groups"].split() == []
+            assert all(int(status[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"))
+            assert status["NoNewPrivs"].strip() == "1"
+        for way, family in WAYS:
+            seen = mesh.request("a", "b", way=way, family=family).seen
+            assert seen is not None
+            assert seen.header("x-out") == ("yes",)
+            assert plain(seen.peer) == HANDOVER[family]
+            assert mesh.request("a", "b", Request(path="/stop"), way=way, family=family).label == "403"
 
 
 def test_each_replica_gets_its_turn(program: Program) -> None:

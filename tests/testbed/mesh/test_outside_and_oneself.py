@@ -14,7 +14,7 @@ from admc.testbed.client import Reply
 from solver.place import place
 from solver.placement import PlacementError
 from tests.testbed.mesh import Family, Mesh, Way
-from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.mesh.needed import AS_COMPILED, NEEDS_MESH
 
 pytestmark = NEEDS_MESH
 
@@ -42,10 +42,10 @@ pin tag_in at ingress
 """
 
 
-@pytest.fixture(scope="module")
-def mesh() -> Iterator[Mesh]:
+@pytest.fixture(scope="module", params=AS_COMPILED)
+def mesh(request: pytest.FixtureRequest) -> Iterator[Mesh]:
     program = dsl.load_text(TEXT)
-    with Mesh(program, place(program)) as mesh:
+    with Mesh(program, place(program), request.param) as mesh:
         yield mesh
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import dsl
 from solver.place import place
-from tests.testbed.mesh import Family, Mesh, Way
-from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.mesh import Family, Mesh, Mode, Way
+from tests.testbed.mesh.needed import AS_COMPILED, NEEDS_MESH
 
 pytestmark = NEEDS_MESH
 TEXT = """\
@@ -25,10 +25,16 @@ policy entrance = rate_limit(requests: 10, per: 60s) on internet -> front
 """
 
 
+@pytest.fixture(scope="module", params=AS_COMPILED)
+def mode(request: pytest.FixtureRequest) -> Mode:
+    chosen: Mode = request.param
+    return chosen
+
+
 @pytest.fixture(scope="module", params=Family)
-def shared(request: pytest.FixtureRequest) -> Iterator[Mesh]:
+def shared(request: pytest.FixtureRequest, mode: Mode) -> Iterator[Mesh]:
     program = dsl.load_text(TEXT)
-    with Mesh(program, place(program), families=(request.param,)) as mesh:
+    with Mesh(program, place(program), mode, families=(request.param,)) as mesh:
         yield mesh
 
 

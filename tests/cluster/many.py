@@ -1,0 +1,137 @@
+"""Many pods without a machine for them: kwok plays kubelet beside an API server.
+
+    with api_server() as server, many_pods(server) as pods:
+        pods.create([pod(...), ...])
+
+A pod gets an address and is ready at once. No process runs in it, and none answers.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.cluster import tools
+from tests.cluster.api_server import SECONDS, ApiError
+from tests.cluster.process import READY_SECONDS, Running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tests.cluster.api_server import ApiServer
+
+NODES: Final = 20
+ADDRESSES: Final = "10.128.0.1/10"
+"""Of the pods."""
+_MARK: Final = ("kwok.x-k8s.io/node", "fake")
+"""The annotation of its nodes."""
+_CONNECTIONS: Final = 8
+_CAPACITY: Final = {"cpu": "1000", "memory": "1Ti", "pods": "5000"}
+Object = dict[str, Any]
+
+
+def pod(
+    name: str,
+    namespace: str,
+    number: int,
+    labels: Mapping[str, str],
+    spec: Mapping[str, Any] | None = None,
+    nodes: int = NODES,
+) -> Object:
+    """A pod on one of the nodes; `number` says on which."""
+    own = {"nodeName": node_name(number % nodes), "containers": [{"name": "main", "image": "none"}], **(spec or {})}
+    metadata = {"name": name, "namespace": namespace, "labels": dict(labels)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": own}
+
+
+def node_name(number: int) -> str:
+    return f"many-{number}"
+
+
+class ManyPods:
+    """Makes and removes objects over a few connections that stay open."""
+
+    def __init__(self, server: ApiServer, kwok: Running) -> None:
+        self.server = server
+        self.kwok = kwok
+        self._own = threading.local()
+        self._connections: list[http.client.HTTPSConnection] = []
+        self._tls = ssl.create_default_context(cafile=str(server.ca))
+        self._workers = ThreadPoolExecutor(_CONNECTIONS)
+
+    def create(self, path: str, objects: Iterable[Object]) -> None:
+        """Add objects to a collection, such as `/api/v1/namespaces/shop/pods`. Raises `ApiError`."""
+        list(self._workers.map(lambda each: self._send("POST", path, each), objects))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove objects without a time of grace. Raises `ApiError`."""
+        list(self._workers.map(lambda path: self._send("DELETE", f"{path}?gracePeriodSeconds=0", None), paths))
+
+    def count_ready(self, namespace: str) -> int:
+        """How many pods run and have an address."""
+        path = f"/api/v1/namespaces/{namespace}/pods?resourceVersion=0"
+        statuses = [each["status"] for each in self.server.request("GET", path)["items"]]
+        return sum(status.get("phase") == "Running" and "podIP" in status for status in statuses)
+
+    def wait(self, namespace: str, count: int, seconds: float = READY_SECONDS) -> None:
+        """Until so many pods run. Raises `TimeoutError`."""
+        until = time.monotonic() + seconds
+        while (found := self.count_ready(namespace)) < count:
+            if time.monotonic() > until:
+                raise TimeoutError(f"{found} of {count} pods run after {seconds:.0f} s: {self.kwok.last_line()}")
+            time.sleep(0.2)
+
+    def end(self) -> None:
+        self._workers.shutdown(cancel_futures=True)
+        for connection in self._connections:
+            connection.close()
+        self.kwok.kill()
+
+    def _send(self, method: str, path: str, body: Object | None) -> None:
+        connection: http.client.HTTPSConnection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            place = self.server.place
+            with place.network():
+                connection = http.client.HTTPSConnection(place.address, place.port, timeout=SECONDS, context=self._tls)
+                connection.connect()
+            self._own.connection = connection
+            self._connections.append(connection)
+        headers = {"Authorization": f"Bearer {self.server.admin_token}", "Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        content = response.read()
+        if response.status >= 400:
+            raise ApiError(response.status, content.decode(errors="replace")[:1000])
+
+
+@contextmanager
+def many_pods(server: ApiServer, nodes: int = NODES) -> Iterator[ManyPods]:
+    """Raises `tools.MissingError` where the cache lacks kwok."""
+    config = server.folder / "kwok.yaml"
+    config.touch()
+    options = [
+        f"--kubeconfig={server.kubeconfig}",
+        f"--config={config}",
+        "--manage-nodes-with-annotation-selector=" + "=".join(_MARK),
+        f"--cidr={ADDRESSES}",
+        "--node-lease-duration-seconds=0",
+    ]
+    command = [str(tools.find(tools.KWOK)), *options]
+    made = ManyPods(server, Running("kwok", command, server.folder / "kwok.log"))
+    try:
+        made.create("/api/v1/nodes", map(_node, range(nodes)))
+        yield made
+    finally:
+        made.end()
+
+
+def _node(number: int) -> Object:
+    metadata = {"name": node_name(number), "annotations": dict([_MARK])}
+    status = {"capacity": _CAPACITY, "allocatable": _CAPACITY}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
