@@ -89,7 +89,7 @@ class ServerRow(NamedTuple):
     """What its rollout to another plan waits for; empty without a rollout."""
     app: str
     source: str
-    """The absolute path of the program or plan that it follows."""
+    """What it follows; with files, the absolute path of the program or plan."""
     unlisted: tuple[str, ...]
     """Services and outside parties without addresses: connections that may be theirs are refused."""
     state: str
