@@ -6,6 +6,7 @@ its policies.
 An ADM marks every connection that it opens itself (socket option `SO_MARK`, which needs NET_ADMIN or NET_RAW), and the
 rules let marked packets pass. There are two marks because a service can call itself: what leaves its egress listener
 for its own address still has to pass its ingress listener, and what leaves the ingress listener must not come back.
+The ADM of a pod has no privilege: there its user id takes the place of marks, and a source address tells the two apart.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ EGRESS_PORT: Final = 15001
 ADMIN_PORT: Final = 15000
 """Where the ADM shows its state, on loopback."""
 
+STARTUP_PORT: Final = 15021
+"""In a pod: where the ADM answers its startup probe, as soon as it is configured."""
+
 OWN_PORTS: Final = {
     ADMIN_PORT: "shows its state there",
     EGRESS_PORT: "takes connections from the service there",
     INGRESS_PORT: "takes connections to the service there",
+    STARTUP_PORT: "answers the startup probe of its pod there",
 }
 """Ports of the pod that a process beside an ADM cannot have, and what the ADM does with each."""
 
@@ -39,9 +44,6 @@ INGRESS_MARK: Final = PACKET_MARK | 0x01
 
 EGRESS_MARK: Final = PACKET_MARK | 0x02
 """On all other connections of an ADM: those of the egress listener, and its own (authorization, xDS, mirrors)."""
-
-STARTUP_PORT: Final = 15021
-"""In a pod: where the ADM answers its startup probe, as soon as it is configured."""
 
 ADM_USER: Final = 15001
 """In a pod: the user id that the ADM runs as, and no other container may become. The packet filter tells by it what the

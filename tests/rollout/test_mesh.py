@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,8 @@ from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from dsl import load_text
 from emitters.envoy import Mode, emit, passthrough
+from emitters.hops import hops
+from emitters.interception.pod import pod_captures
 from solver.place import place
 from tests.rollout.envoy_bed import WAIT_SECONDS, Server
 from tests.serve.traffic.pods import Pods
@@ -22,12 +26,12 @@ from tests.testbed.callers import caller, names_with_status, wait_for_workers
 from tests.testbed.draining import DRAIN_SECONDS
 from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
+from tests.testbed.mesh.needed import NEEDS_ROOT
 from tests.testbed.mesh.needs import missing
 from tests.testbed.mesh.source_ports import SourcePorts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from admc.rollout.model import Step
     from tests.testbed.callers import Caller
@@ -58,20 +62,20 @@ def placed(side: str) -> Placed:
 class Rollout:
     """Publishes to the proxies of a mesh, one at each replica. A service without an ADM gets a passthrough."""
 
-    def __init__(self, pods: Pods, server: Server) -> None:
-        self._pods, self._server, self._addresses = pods, server, pods.mesh.addresses
+    def __init__(self, pods: Pods, server: Server, mode: Mode = Mode.REDIRECT) -> None:
+        self._pods, self._server, self._addresses, self._mode = pods, server, pods.mesh.addresses, mode
         services = pods.mesh.program.services
         self.names = [name for name in pods.mesh.layout.by_name if name.partition("/")[0] in services]
-        passing = passthrough(pods.mesh.program, self._addresses, by_chain=True)
+        passing = passthrough(pods.mesh.program, self._addresses, mode, by_chain=True)
         assert passing is not None
         self._passing = snapshot(passing)
 
     def rest(self, plan: Placed) -> None:
-        made = emit(*plan, self._addresses, Mode.REDIRECT, waiting=True, by_chain=True)
+        made = emit(*plan, self._addresses, self._mode, waiting=True, by_chain=True)
         self._publish({each.service: snapshot(each) for each in made})
 
     def take(self, step: Step) -> None:
-        made = Emitted(step, self._addresses, Mode.REDIRECT).at(step)
+        made = Emitted(step, self._addresses, self._mode).at(step)
         self._publish({service: snapshot(each) for service, each in made.items()})
 
     def load(self, placed: Placed, *services: str) -> None:
@@ -139,3 +143,60 @@ def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_
             assert abs(len(seen) - len(answers)) <= sum(each.connections for each in passed)
     finally:
         server.close()
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize("sides", [("ingress", "egress"), pytest.param(("egress", "ingress"), marks=pytest.mark.long)])
+def test_a_policy_moves_between_adms_of_pods_whose_rules_never_change(sides: tuple[str, str]) -> None:
+    """They capture for both plans from the start, so no connection is cut."""
+    if missing():
+        pytest.skip("; ".join(missing()))
+    old, new = placed(sides[0]), placed(sides[1])
+    with tempfile.TemporaryDirectory(prefix="admc-pods-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        server = Server(f"unix:{folder}/xds.sock")
+        (folder / "xds.sock").chmod(0o777)
+        try:
+            with Mesh(old.program, None, Between.NONE) as mesh:
+                pods = Pods(mesh, folder, f"{folder}/xds.sock", program_text(sides[0]), Mode.POD)
+                pods.load_for_good(
+                    {service: pod_captures(taken) for plan in (old, new) for service, taken in hops(*plan).items()}
+                )
+                rollout = Rollout(pods, server, Mode.POD)
+                for each in rollout.names:
+                    pods.start(each)
+                rollout.rest(old)
+                address, ports = mesh.address("cart"), SourcePorts(mesh)
+
+                def caller_at(pod: str, headers: Mapping[str, str]) -> Caller:
+                    return caller(lambda: ports.connect(pod, address, 8080), headers)
+
+                passed = [caller_at("shop/0", {}), caller_at("shop/1", {})]
+                refused = [caller_at("shop/0", {"x-out": "1"}), caller_at("shop/1", {"x-out": "1", "x-admc-met": "a"})]
+                wait_until_ready(pods, rollout.names)
+                with passed[0], passed[1], refused[0], refused[1]:
+                    wait_for_workers((*passed, *refused))
+                    for step in steps(old, new, KEY).values():
+                        rollout.take(step)
+                        rollout.wait_until_older_connections_are_closed()
+                        wait_for_workers((*passed, *refused))
+                    rollout.rest(new)
+                    rollout.wait_until_older_connections_are_closed()
+                    wait_for_workers((*passed, *refused))
+                answers = [request for each in passed for request in each.answered]
+                assert len(answers) > 20
+                assert {request.status for request in answers} == {200}
+                names_with_status(refused, 403)
+                seen = [each.seen for each in mesh.arrivals("cart")]
+                assert {each.header("x-once") for each in seen} == {("1",)}
+                assert len(seen) == len(answers)
+        finally:
+            server.close()
+
+
+def wait_until_ready(pods: Pods, names: Sequence[str]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not all(map(pods.ready, names)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

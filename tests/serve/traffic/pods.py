@@ -16,6 +16,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from google.protobuf import json_format
 
 from admc.files import write_whole
@@ -24,17 +25,22 @@ from admc.testbed.envoys import envoy_binary
 from dsl import load_text
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
+from emitters.envoy.bootstrap.pod import BOOTSTRAP_FILE, pod_bootstrap
+from emitters.envoy.bootstrap.xds_server import Server
 from emitters.interception.captures import interceptions
 from emitters.interception.rules import restore_file
 from emitters.interception.tables import Family
+from emitters.ports import ADM_USER
 from solver.place import place
 from tests.testbed.draining import DRAIN_SECONDS, is_draining
+from tests.testbed.mesh import in_pods
 from tests.testbed.mesh.proxies import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
+    from emitters.interception.pod import PodCaptures
     from tests.testbed.mesh.control import Started
     from tests.testbed.mesh.mesh import Mesh
 
@@ -75,20 +81,25 @@ def relay(path: str, port: int) -> Iterator[None]:
         thread.join()
 
 
+def _bootstrap(text: str, mesh: Mesh, mode: Mode) -> Any:
+    if mode is Mode.POD:
+        return yaml.safe_load(pod_bootstrap(Server("xds", 1), ipv6=True)[BOOTSTRAP_FILE])
+    program = load_text(text)
+    own, *_ = emit(program, place(program), mesh.addresses, mode, waiting=True)
+    return json.loads(json_format.MessageToJson(xds_bootstrap(own, ("xds", 1)), preserving_proto_field_name=True))
+
+
 class Pods:
     """The proxies in the namespaces of a mesh."""
 
     _lives = itertools.count()
 
-    def __init__(self, mesh: Mesh, folder: Path, path: str, text: str) -> None:
+    def __init__(self, mesh: Mesh, folder: Path, path: str, text: str, mode: Mode = Mode.REDIRECT) -> None:
         """`path` is the socket of the relay. `text` is any program of the application with an ADM. All bootstraps are
-        made from that of the first ADM."""
-        self.mesh, self._folder = mesh, folder
-        program = load_text(text)
-        own, *_ = emit(program, place(program), mesh.addresses, Mode.REDIRECT, waiting=True)
-        self._bootstrap: Any = json.loads(
-            json_format.MessageToJson(xds_bootstrap(own, ("xds", 1)), preserving_proto_field_name=True)
-        )
+        made from that of the first ADM. In the mode of a cluster's pods, proxies have no privilege: `folder` and `path`
+        must be open to others."""
+        self.mesh, self._folder, self._mode = mesh, folder, mode
+        self._bootstrap = _bootstrap(text, mesh, mode)
         (xds,) = (each for each in self._bootstrap["static_resources"]["clusters"] if each["name"] == "xds")
         xds["type"] = "STATIC"
         xds.pop("upstream_bind_config", None)
@@ -108,11 +119,12 @@ class Pods:
         assert binary is not None
         if not again:
             self.nodes[pod] = f"{pod}-{next(self._lives)}"
-        made = {**self._bootstrap, "node": {**self._bootstrap["node"], "cluster": pod.partition("/")[0]}}
+        made = {**self._bootstrap, "node": {"id": pod, "cluster": pod.partition("/")[0]}}
         path = self._folder / f"{pod.replace('/', '-')}.json"
         path.write_text(json.dumps(made))
         own = ("--service-node", self.nodes[pod], "--drain-time-s", str(DRAIN_SECONDS))
-        self.running[pod] = self.mesh.start(pod, binary, "-c", str(path), *OPTIONS, *own)
+        user = ADM_USER if self._mode is Mode.POD else None
+        self.running[pod] = self.mesh.start(pod, binary, "-c", str(path), *OPTIONS, *own, user=user)
 
     def kill(self, pod: str) -> None:
         self.running.pop(pod).kill()
@@ -166,6 +178,14 @@ class Pods:
             if own := planned.get(pod.partition("/")[0]):
                 for tool, family in TOOLS.items():
                     self._load(pod, tool, restore_file(own, family))
+
+    def load_for_good(self, captures: Mapping[str, PodCaptures]) -> None:
+        """Load what the rules containers of a cluster's pods load, by service."""
+        for pod in self.mesh.layout.by_name:
+            service = pod.partition("/")[0]
+            if service in captures:
+                name = f"{self.mesh.program.app}/{service}"
+                self.mesh.run(pod, *in_pods.command(name, captures[service]))
 
     def load_requested(self, service: str, *pods: str) -> None:
         """Load the rules that the server requests."""

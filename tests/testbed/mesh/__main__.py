@@ -1,6 +1,6 @@
 """One program in network namespaces, and what is seen there.
 
-    python -m tests.testbed.mesh [PROGRAM] [--mode none|full|compiled] [--keep DIR]
+    python -m tests.testbed.mesh [PROGRAM] [--mode none|full|compiled|pod] [--keep DIR]
 
 Says what it started, calls along every declared call by service address and pod address in both families, and shows
 who answered and which ADMs took the connection. Ends with 1 where something is not as declared or cannot be started.

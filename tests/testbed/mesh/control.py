@@ -94,12 +94,13 @@ class Started:
     """A process that runs in a namespace from the moment this is made. `out` is what it writes to stdout, `log` to
     stderr."""
 
-    def __init__(self, where: str, command: Sequence[str], folder: Path, agent: Agent) -> None:
+    def __init__(self, where: str, command: Sequence[str], folder: Path, agent: Agent, user: int | None = None) -> None:
         name = f"{where.replace('/', '-')}.{Path(command[0]).name}"
         self.where = where
         self.out, self.log = folder / f"{name}.out", folder / f"{name}.log"
         self._agent = agent
-        answer = agent.ask("spawn", where=where, command=list(command), out=str(self.out), errors=str(self.log))
+        files = {"out": str(self.out), "errors": str(self.log)}
+        answer = agent.ask("spawn", where=where, command=list(command), user=user, **files)
         self.pid = int(answer["pid"])
 
     def kill(self) -> None:

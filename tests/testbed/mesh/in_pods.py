@@ -14,6 +14,7 @@ from emitters.interception.pod import arguments, pod_captures
 if TYPE_CHECKING:
     from dsl.program import Program
     from emitters.addresses import Addresses
+    from emitters.interception.pod import PodCaptures
     from solver.placement import Placement
 
 
@@ -26,9 +27,11 @@ def files(program: Program, placement: Placement, addresses: Addresses) -> dict[
 def commands(program: Program, placement: Placement) -> dict[str, list[str]]:
     """By service, what the rules container of its pods runs."""
     return {
-        service: [
-            *(sys.executable, "-m", "admc.pod", "rules"),
-            *arguments(f"{program.app}/{service}", pod_captures(enforced)),
-        ]
+        service: command(f"{program.app}/{service}", pod_captures(enforced))
         for service, enforced in hops(program, placement).items()
     }
+
+
+def command(service: str, captures: PodCaptures) -> list[str]:
+    """What a rules container runs. `service` is `APP/SERVICE`."""
+    return [sys.executable, "-m", "admc.pod", "rules", *arguments(service, captures)]

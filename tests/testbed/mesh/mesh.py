@@ -315,10 +315,10 @@ class Mesh:
         made.listen(1024)
         return made
 
-    def start(self, place: str, *command: str) -> Started:
-        """A process of the caller's own in a namespace; it ends with the bed."""
+    def start(self, place: str, *command: str, user: int | None = None) -> Started:
+        """A process of the caller's own in a namespace; it ends with the bed. As another `user` it has no privilege."""
         where = NODE if self.layout.by_name[place].on_node else place
-        return Started(where, command, self.folder, self._agent)
+        return Started(where, command, self.folder, self._agent, user)
 
     def port(self, source: str, destination: str, number: int | None = None) -> Port:
         """The port that a call means."""
