@@ -161,6 +161,6 @@ def test_two_are_never_active_and_no_step_is_taken_twice(seed: int) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         mesh.check()
-        assert {code for replica in replicas for code in replica.exits} <= {"ADM950"}
+        assert {code for replica in replicas for code in replica.exits} <= {"ADM952"}
 
     run(main())
