@@ -63,7 +63,12 @@ class ClusterEnvironment:
         self.storage = storage
         self.redirection = PodRedirection(self._pods)
         self.closing = ClusterClosing(
-            cluster.api, cluster.controller, self._owner, cluster.policies.items, self._selectors
+            cluster.api,
+            cluster.controller,
+            self._owner,
+            cluster.policies.items,
+            self._selectors,
+            may_write=standby.may_act,
         )
         self.reach = reach
         self._serving: Serving | None = None
@@ -137,7 +142,7 @@ class ClusterEnvironment:
         found: dict[str, Mapping[str, str]] = {}
         for each in reversed(self._wanted.followed):
             selection = each.selection
-            found |= {name: selector for name in selection.keys if (selector := selection.selector(name))}
+            found |= {name: selection.selector(name) for name in selection.keys if selection.service(name) is not None}
         return found
 
     def _pod_changed(self, old: Pod | None, new: Pod | None, services: frozenset[str]) -> None:

@@ -55,7 +55,7 @@ def test_a_usage_error_is_a_diagnostic_with_exit_1(admc: Admc, arguments: tuple[
 
 SAID = {
     ("compil", "x.adm"): ("there is no command `compil`", "did you mean `compile`?"),
-    ("inject", "x.adm"): ("there is no command `inject`", "`admc --help` lists all commands"),
+    ("enforce", "x.adm"): ("there is no command `enforce`", "`admc --help` lists all commands"),
     ("compile", "x.adm", "--frmat", "json"): ("there is no option `--frmat`", "did you mean `--format`?"),
     ("compile", "x.adm", "--effort", "much"): ("invalid value for `--effort`: `much` is not a number", "admc compile"),
     ("graph", "x.adm", "y.adm"): ("unexpected argument `y.adm`", "`admc graph --help`"),
