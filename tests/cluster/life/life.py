@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,13 +34,24 @@ class Life:
     def stage(self, what: str, done: Callable[[], object], *allowed: tuple[str, ...]) -> None:
         """Do something under traffic, and a little longer."""
         began = time.monotonic()
-        done()
-        took = time.monotonic() - began
-        self.mesh.read()
-        time.sleep(QUIET_SECONDS)
-        self.mesh.read()
+        over = threading.Event()
+        reading = threading.Thread(target=self._read_until, args=(over,))
+        reading.start()
+        try:
+            done()
+            took = time.monotonic() - began
+            time.sleep(QUIET_SECONDS)
+        finally:
+            over.set()
+            reading.join()
         self.stages.append(Stage(what, began, time.monotonic(), allowed, f"{took:.1f} s"))
         print(f"{what}: {took:.1f} s", flush=True)
+
+    def _read_until(self, over: threading.Event) -> None:
+        """Read logs all the time: those of a pod are gone with it."""
+        while not over.wait(0.5):
+            self.mesh.read()
+        self.mesh.read()
 
     def run(self) -> None:
         mesh = self.mesh

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
+from tests.cluster.api_server import ApiError
 from tests.cluster.node import images
 from tests.cluster.node.machine import ADDRESS
 from tests.serve.pki import Authority
@@ -143,10 +144,12 @@ class Mesh:
             "image": "admc:test",
             "command": ["python", f"/admc/own/tests/cluster/life/{script}", *arguments],
             "securityContext": context,
+            # Callers learn within a second or two that a pod goes; until then it answers.
+            "lifecycle": {"preStop": {"exec": {"command": ["/bin/sleep", "5"]}}},
         }
         template = {
             "metadata": {"labels": {"app": name}},
-            "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 8},
         }
         metadata = {"name": name, "namespace": self.name}
         self.manifests[name] = {
@@ -209,8 +212,8 @@ class Mesh:
                 continue
             try:
                 text = self.node.log(name, service, self.name)
-            except Exception:  # noqa: S112 - the pod ended meanwhile: what was read before counts
-                continue
+            except ApiError:
+                continue  # the pod ended meanwhile: what was read before counts
             lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
             found = [
                 Sent(
