@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 from admc.cli.options import OPS, AdmMode, EffortOption, IncludeOption
+from admc.cli.serve_cluster import ClusterOptions, serve_cluster
+from admc.cli.serve_cluster import check as check_cluster
 from admc.exits import wrong_usage
 from admc.terminal import visible
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _AUTHENTICATION_HINT: Final = "give `--tls-client-ca FILE`, or `--token-keys FILE` with `--token-audience NAME`"
-USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001}
+USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001, "--reached-at": 18000}
 
 
 class ServeLog(StrEnum):
@@ -43,8 +45,43 @@ class AccessOptions(NamedTuple):
 
 
 def serve(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm, or its plan.")],
     xds: Annotated[str, typer.Option("--xds", metavar="ADDRESS:PORT", help="The address of the xDS server.")],
+    program: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="PROGRAM",
+            help="The program, such as policies.adm, or its plan; none with --cluster.",
+            show_default=False,
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            help="Follow the Kubernetes cluster: the Program objects whose controller is this installation.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            metavar="NAMESPACE",
+            help="Where the installation's own objects are; the namespace of the server's pod unless given.",
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option("--kubeconfig", metavar="FILE", help="How to reach the API server from outside of the cluster."),
+    ] = None,
+    reached_at: Annotated[
+        str | None,
+        typer.Option(
+            "--reached-at",
+            metavar="HOST:PORT",
+            help="Where pods reach the xDS server; the Service admc-NAME of the installation unless given.",
+        ),
+    ] = None,
     endpoints: Annotated[
         Path | None,
         typer.Option(
@@ -78,6 +115,24 @@ def serve(
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key.")] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            "--image",
+            metavar="IMAGE",
+            help="With --cluster: as for admc inject, with admc and iptables.",
+        ),
+    ] = None,
+    envoy_image: Annotated[
+        str | None,
+        typer.Option("--envoy-image", metavar="IMAGE", help="With --cluster: as for admc inject, with Envoy."),
+    ] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--tls-ca", metavar="FILE", help="With --cluster: the authority by which proxies trust the server."
+        ),
+    ] = None,
     tls_client_ca: Annotated[
         Path | None,
         typer.Option("--tls-client-ca", metavar="FILE", help="Authenticate proxies by certificates of this CA."),
@@ -132,8 +187,8 @@ def serve(
 ) -> int:
     """Configure running ADMs over xDS.
 
-    The server follows the program and all other files: a change is compiled and pushed. Ctrl-C or SIGTERM ends it, with
-    exit code 0.
+    The server follows the program and all other files, or the cluster: a change is compiled and pushed. Ctrl-C or
+    SIGTERM ends it, with exit code 0.
 
     To try it out on one machine: `admc serve policies.adm --xds 127.0.0.1:18000 --plaintext --mode explicit`
     """
@@ -152,7 +207,31 @@ def serve(
     xds_address, ops_address = _address("--xds", xds), _address("--ops", ops)
     if xds_address == ops_address and xds_address[1]:
         raise wrong_usage("ADM801", "`--xds` and `--ops` are the same address", hint="give each a port of its own")
-    _check_access(access, xds_address)
+    in_cluster = ClusterOptions(
+        cluster,
+        namespace,
+        kubeconfig,
+        tls_ca,
+        None if reached_at is None else _address("--reached-at", reached_at),
+        image,
+        envoy_image,
+    )
+    check_cluster(
+        in_cluster,
+        {
+            "a program": program,
+            "`--endpoints`": endpoints,
+            "`--mode explicit`": mode is AdmMode.EXPLICIT,
+            "`--state`": state,
+            "`--include`": include,
+            "`--plaintext`": plaintext or plaintext_anywhere,
+            **{f"`{name}`": True for name in _tls_options(access) if name not in ("--tls-cert", "--tls-key")},
+        },
+    )
+    if cluster is None:
+        if program is None:
+            raise wrong_usage("ADM801", "`admc serve` needs a program, or `--cluster`", hint="name the program")
+        _check_access(access, xds_address)
     from admc.serve.auth import handshakes
 
     with handshakes.grpc_tracing(tls=access.tls_cert is not None):
@@ -165,16 +244,16 @@ def serve(
         from admc.serve.observe.events import LogFormat
         from emitters.envoy import Mode
 
-    source = Source(program, Mode(mode), effort, tuple(include or ()))
     form = None if log is None else LogFormat(log)
+    listening = ListenOptions(xds_address, ops_address, _tls(access), form)
+    if cluster is not None or program is None:
+        return serve_cluster(in_cluster, listening, effort)
+    source = Source(program, Mode(mode), effort, tuple(include or ()))
     settings = _settings(access)
     identity.check(settings)
     state_dir = None if state is None else open_state_dir(state)
     try:
-        return serve_(
-            FileEnvironment(source, endpoints, settings, state_dir),
-            ListenOptions(xds_address, ops_address, _tls(access), form),
-        )
+        return serve_(FileEnvironment(source, endpoints, settings, state_dir), listening)
     finally:
         if state_dir is not None:
             state_dir.close()

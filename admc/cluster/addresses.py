@@ -8,7 +8,7 @@ connections that may be its own and would pass without their policies. So a serv
 - whose Service is absent or a name outside of the cluster: nothing says which pods are its own. Listed without pods,
   the requests of such a pod would count as those of an unknown caller, and meet no policy that is about the service;
 - that shares its Service or a pod with another one: a pod has the ADM of one of them, and an address has one owner;
-- that has a pod on the host's network, if the program does not say so yet: at that address is all of a node.
+- that has a pod on the host's network, until the plan in force rests on that: at that address is all of a node.
 
 A service whose Service selects no pod is listed with the addresses of the Service and no pods: it has none that could
 send a request, and the next one is in the document before it speaks (docs/cluster/addresses.md).
@@ -108,7 +108,7 @@ class Endpoints:
         service = selection.service(name)
         if service is None or service.external_name or selection.shared_with(name):
             return UNLISTED
-        if selection.has_host_network(name) and not selection.program.services[name].host_network:
+        if selection.surprises_by_host_network(name):
             return UNLISTED
         if any(address not in self._owners for address in self._claimed.get(name, ())):
             return UNLISTED

@@ -138,7 +138,7 @@ def _absent(selection: Selection, name: str) -> Diagnostic:
 
 def _host_network(selection: Selection, name: str) -> Iterator[Diagnostic]:
     service = selection.program.services[name]
-    if selection.has_host_network(name) and not service.host_network:
+    if selection.surprises_by_host_network(name):
         yield Diagnostic(
             "ADM940",
             Severity.WARNING,

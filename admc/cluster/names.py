@@ -1,4 +1,4 @@
-"""Names in the cluster that belong to admc: groups, labels, field managers, containers."""
+"""Names in the cluster that belong to admc: groups, labels, field managers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,3 @@ CONTROLLER: Final = f"{GROUP}/controller"
 
 FIELD_MANAGER: Final = "admc"
 """Of every server-side apply."""
-
-KEEP_NET_RAW: Final = f"{GROUP}/keep-net-raw"
-"""Annotation of a pod template, `"true"`: its own containers keep NET_RAW, so its service is untrusted."""
-
-RULES_CONTAINER: Final = "admc-rules"
-"""The init container that loads the packet filter rules."""
-ADM_CONTAINER: Final = "admc-proxy"
-"""The native sidecar: Envoy."""
-WAIT_CONTAINER: Final = "admc-wait"
-"""The init container that ends when the ADMs that need the pod's address have it."""

@@ -45,6 +45,7 @@ class Selection:
         for name, key in self.keys.items():
             self._names[key] = (*self._names.get(key, ()), name)
         self._namespaces = frozenset(key.namespace for key in self._names)
+        self._said_on_host = _on_host(program)
         self._index = LabelIndex()
         self._pods: dict[Key, Pod] = {}
         self._of_pod: dict[Key, tuple[Key, ...]] = {}
@@ -99,11 +100,21 @@ class Selection:
         """Whether one of the pods is on the host's network."""
         return bool(self._on_host.get(self.keys[name]))
 
+    def surprises_by_host_network(self, name: str) -> bool:
+        """Whether one is, and neither the program nor the plan in force says so."""
+        return name not in self._said_on_host and self.has_host_network(name)
+
     def misfit(self, name: str) -> str:
         """What is wrong with a named port of some pod; empty if all fit."""
         return min(self._misfits.get(self.keys[name], {}).values(), default="")
 
     # ---- changes ----
+
+    def rests_on(self, program: Program) -> frozenset[str]:
+        """The plan in force is of this program, with the facts that it was made with."""
+        before = self._said_on_host
+        self._said_on_host = _on_host(self.program) | _on_host(program)
+        return (before ^ self._said_on_host) & self.keys.keys()
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> frozenset[str]:
         pod = new or old
@@ -194,3 +205,7 @@ class Selection:
                 has = f"no container has a port `{target}`" if number is None else f"`{target}` is {number}"
                 return f"{has} in a pod, and the target of port {port.number} is {port.target} in the program"
         return ""
+
+
+def _on_host(program: Program) -> frozenset[str]:
+    return frozenset(name for name, service in program.services.items() if service.host_network)

@@ -165,6 +165,13 @@ API: Mapping[str, tuple[str, ...]] = {
         "authority and credentials: of a kubeconfig file, which `--kubeconfig` or KUBECONFIG names, of the service "
         "account of the pod in which admc runs, or of `~/.kube/config`. The cause says what is missing or wrong.",
     ),
+    "ADM952": (
+        "another server has taken over",
+        "Of several replicas of `admc serve --cluster`, the one that holds the Lease serves. This one held it, could "
+        "not renew it in time or was stopped for a while, and another one holds it now or has stored its state. So it "
+        "ends with exit code 1, and has published nothing since. Its supervisor starts it again, and it stands by. If "
+        "that happens often, the API server answers too slowly, or the process lacks CPU time.",
+    ),
 }
 
 FACTS: Mapping[str, tuple[str, ...]] = {

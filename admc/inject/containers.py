@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.cluster.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.model import AUDIENCE_PREFIX
+from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from emitters.interception.pod import arguments
 from emitters.ports import ADM_USER, STARTUP_PORT
 

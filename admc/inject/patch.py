@@ -20,7 +20,7 @@ from admc.inject.manifests import read
 from emitters.yaml_writer import dump
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from admc.inject.manifests import Document
 
@@ -49,18 +49,22 @@ def patch(document: Document, new: Any) -> Patch:
     if document.data == new:
         return Patch((), whole=False)
     first = node.start_mark.index
-    start, end = _line(text, first) if _is_first(text, first) else first, len(text[: node.end_mark.index].rstrip())
+    begin = text.rfind("\n", 0, first) + 1
+    if text[begin:first].strip(" "):  # behind `---`
+        begin = first
+    # Only this part is looked at: a file may have thousands of documents.
+    own = text[begin : node.end_mark.index].rstrip()
     try:
-        edits = tuple(_Editor(text).edits(node, document.data, new))
-        inner = [edit._replace(start=edit.start - start, end=edit.end - start) for edit in edits]
-        if all(edit.start >= 0 for edit in inner) and _reads_as(applied(text[start:end], inner), new):
-            return Patch(edits, whole=False)
+        edits = tuple(_Editor(own, begin).edits(node, document.data, new))
+        if _reads_as(applied(own, edits), new):
+            return Patch(tuple(Edit(start + begin, end + begin, made) for start, end, made in edits), whole=False)
     except _UnknownError:
         pass
-    return Patch((Edit(first, end, _anew(text, node, new)),), whole=_has_comment(text[start:end]))
+    whole = Edit(first, begin + len(own), _anew(own[first - begin :], node, new, follows=begin == first))
+    return Patch((whole,), whole=re.search(r"(?:^|\s)#", own) is not None)
 
 
-def applied(text: str, edits: list[Edit]) -> str:
+def applied(text: str, edits: Iterable[Edit]) -> str:
     """A text with its edits, of which no two overlap."""
     parts, at = [], 0
     for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
@@ -77,52 +81,20 @@ def _reads_as(text: str, data: Any) -> bool:
     return len(found) == 1 and found[0].data == data
 
 
-def _anew(text: str, node: yaml.Node, new: Any) -> str:
-    if getattr(node, "flow_style", False) and text[node.start_mark.index] == "{":
-        indent = re.match(r"\{\r?\n( +)", text[node.start_mark.index :])
+def _anew(own: str, node: yaml.Node, new: Any, *, follows: bool) -> str:
+    """The text of a whole document. `follows`: it begins behind `---`, on the same line."""
+    if getattr(node, "flow_style", False) and own.startswith("{"):
+        indent = re.match(r"\{\r?\n( +)", own)
         return json.dumps(new, indent=None if indent is None else len(indent[1]), ensure_ascii=False)
-    # After `---` a mapping in block style begins on a line of its own.
-    return ("" if _is_first(text, node.start_mark.index) else "\n") + dump(new).rstrip("\n")
-
-
-def _has_comment(text: str) -> bool:
-    return re.search(r"(?:^|\s)#", text) is not None
-
-
-def _line(text: str, index: int) -> int:
-    """Where the line of an index begins."""
-    return text.rfind("\n", 0, index) + 1
-
-
-def _is_first(text: str, index: int) -> bool:
-    """Whether there is nothing but spaces before it on its line."""
-    return not text[_line(text, index) : index].strip(" ")
-
-
-def _line_end(text: str, index: int) -> int:
-    """The end of the line of an index, before its line break."""
-    found = text.find("\n", index)
-    end = len(text) if found < 0 else found
-    return end - 1 if text[index:end].endswith("\r") else end
-
-
-def _end(text: str, node: yaml.Node) -> int:
-    """The end of the text of a node: the mark of a collection in block style is behind the comments that follow.
-
-    Raises `_UnknownError` where the last value is an alias: its node is the one that it stands for, elsewhere.
-    """
-    while getattr(node, "flow_style", None) is False and node.value:
-        last, before = node.value[-1], node
-        node = last[1] if isinstance(last, tuple) else last
-        if node.start_mark.index < before.start_mark.index:
-            raise _UnknownError
-    end: int = node.end_mark.index
-    return len(text[:end].rstrip())
+    return ("\n" if follows and node.start_mark.column else "") + dump(new).rstrip("\n")
 
 
 class _Editor:
-    def __init__(self, text: str) -> None:
+    """Edits the text of one document. `base` is where that begins in the file, from which marks count."""
+
+    def __init__(self, text: str, base: int) -> None:
         self._text = text
+        self._base = base
         self._break = "\r\n" if "\r\n" in text else "\n"
 
     def edits(self, node: yaml.Node, old: Any, new: Any) -> Iterator[Edit]:
@@ -152,28 +124,23 @@ class _Editor:
                     yield from list(self.edits(value, old[name], new[name]))
                 except _UnknownError:
                     written = self._indented(dump({name: new[name]}), indent)
-                    yield Edit(key.start_mark.index, _end(self._text, _last(key, value)), written)
+                    yield Edit(self._start(key), self._end(value, key), written)
         added = {name: value for name, value in new.items() if name not in old}
         if added:
             # After the last key that stays: the text of one that goes is removed as a whole.
             stays = max(index for index, name in enumerate(keys) if name in new)
-            end = _line_end(self._text, _end(self._text, _last(*node.value[stays])))
+            key, value = node.value[stays]
+            end = self._line_end(self._end(value, key))
             yield Edit(end, end, self._break + indent + self._indented(dump(added), indent))
 
     def _without(self, node: yaml.MappingNode, index: int) -> Edit:
         key, value = node.value[index]
-        start = key.start_mark.index
-        if not _is_first(self._text, start):  # after `- `
+        start = self._start(key)
+        if not self._is_first(start):  # after `- `
             if index + 1 == len(node.value):
                 raise _UnknownError
-            return Edit(start, node.value[index + 1][0].start_mark.index, "")
-        return self._lines(start, _end(self._text, _last(key, value)))
-
-    def _lines(self, start: int, end: int) -> Edit:
-        """Remove whole lines."""
-        start, end = _line(self._text, start), _line_end(self._text, end)
-        found = self._text.find("\n", end)
-        return Edit(start, len(self._text) if found < 0 else found + 1, "")
+            return Edit(start, self._start(node.value[index + 1][0]), "")
+        return self._lines(start, self._end(value, key))
 
     def _sequence(self, node: yaml.SequenceNode, old: list[Any], new: list[Any]) -> Iterator[Edit]:
         indent = " " * node.start_mark.column
@@ -188,29 +155,69 @@ class _Editor:
                 if first < len(old):
                     yield self._before(self._dash(node, first), written, indent)
                 else:
-                    at = _line_end(self._text, _end(self._text, node.value[-1]))
+                    at = self._line_end(self._end(node.value[-1], node))
                     yield Edit(at, at, self._break + indent + written)
             if first < last:
                 dash = self._dash(node, first)
-                if not _is_first(self._text, dash):
+                if not self._is_first(dash):
                     raise _UnknownError
-                yield self._lines(dash, _end(self._text, node.value[last - 1]))
+                yield self._lines(dash, self._end(node.value[last - 1], node))
 
     def _before(self, dash: int, written: str, indent: str) -> Edit:
         """Items before another one, and before the comments above it."""
-        at = _line(self._text, dash)
-        if not _is_first(self._text, dash):
+        if not self._is_first(dash):
             return Edit(dash, dash, written + self._break + indent)
-        while self._text[: max(at - 1, 0)].rpartition("\n")[2].lstrip().startswith("#"):
-            at = self._text.rfind("\n", 0, at - 1) + 1
+        at = self._line(dash)
+        while at and self._text[self._line(at - 1) : at].lstrip().startswith("#"):
+            at = self._line(at - 1)
         return Edit(at, at, indent + written + self._break)
 
     def _dash(self, node: yaml.SequenceNode, index: int) -> int:
         """The place of the `-` before an item."""
-        found = self._text.rfind("-", 0, node.value[index].start_mark.index)
-        if found < 0 or found - (self._text.rfind("\n", 0, found) + 1) != node.start_mark.column:
+        found = self._text.rfind("-", 0, max(self._start(node.value[index]), 0))
+        if found < 0 or found - self._line(found) != node.start_mark.column:
             raise _UnknownError
         return found
+
+    def _start(self, node: yaml.Node) -> int:
+        start: int = node.start_mark.index - self._base
+        return start
+
+    def _end(self, node: yaml.Node, before: yaml.Node) -> int:
+        """The end of the text of a node: the mark of a collection in block style is behind the comments that follow.
+
+        Raises `_UnknownError` where the last value is an alias: its node is the one that it stands for, elsewhere.
+        """
+        while True:
+            if self._start(node) < self._start(before):
+                raise _UnknownError
+            if getattr(node, "flow_style", None) is not False or not node.value:
+                break
+            last, before = node.value[-1], node
+            node = last[1] if isinstance(last, tuple) else last
+        end = min(node.end_mark.index - self._base, len(self._text))
+        while end and self._text[end - 1].isspace():
+            end -= 1
+        return end
+
+    def _line(self, index: int) -> int:
+        """Where the line of an index begins."""
+        return self._text.rfind("\n", 0, index) + 1
+
+    def _is_first(self, index: int) -> bool:
+        """Whether there is nothing but spaces before it on its line."""
+        return not self._text[self._line(index) : index].strip(" ")
+
+    def _line_end(self, index: int) -> int:
+        """The end of the line of an index, before its line break."""
+        found = self._text.find("\n", index)
+        end = len(self._text) if found < 0 else found
+        return end - 1 if self._text[index:end].endswith("\r") else end
+
+    def _lines(self, start: int, end: int) -> Edit:
+        """Remove whole lines."""
+        found = self._text.find("\n", self._line_end(end))
+        return Edit(self._line(start), len(self._text) if found < 0 else found + 1, "")
 
     def _indented(self, text: str, indent: str) -> str:
         return text.rstrip("\n").replace("\n", self._break + indent)
@@ -219,10 +226,3 @@ class _Editor:
 def _names(items: list[Any]) -> list[str]:
     """By what an item of a list is recognised: containers and volumes by their names."""
     return [str(it["name"]) if isinstance(it, dict) and "name" in it else json.dumps(it, default=str) for it in items]
-
-
-def _last(key: yaml.Node, value: yaml.Node) -> yaml.Node:
-    """The node that ends last: an alias stands elsewhere, and its text is not found by its node."""
-    if value.start_mark.index < key.start_mark.index:
-        raise _UnknownError
-    return value

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.cluster.names import KEEP_NET_RAW
 from admc.inject.containers import NAMES, VOLUMES, is_own, is_own_volume
 from admc.inject.model import Finding, Where
+from admc.inject.names import KEEP_NET_RAW
 from dsl.diagnostics.diagnostic import Severity
 from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT
 
@@ -33,7 +33,7 @@ _TRACERS: Final = frozenset(("SYS_PTRACE", "ALL"))
 def refusals(template: Template, wanted: Wanted, installation: Installation) -> list[Finding]:
     """Everything that stands against it, and warnings about what it does not hold against."""
     spec = template["spec"]
-    found = list(_names(spec))
+    found = list(_names(spec)) if wanted.anything else []
     if wanted.captures is None:
         found += _runs_no_wait(spec, wanted)
     else:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.cluster.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
+from admc.inject.containers import is_own
 from admc.inject.manifests import Object, at, diagnostic, objects, read, replaced
 from admc.inject.model import NOTHING, Finding
+from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.patch import applied, patch
-from admc.inject.services import selectors, service_of
+from admc.inject.services import Services
 from admc.inject.services import wanted as wanted_of
 from admc.inject.template import injected
-from dsl.diagnostics.diagnostic import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 
 if TYPE_CHECKING:
-    from admc.inject.manifests import Document
     from admc.inject.model import Installation
     from admc.inject.patch import Edit
-    from admc.inject.services import Selectors
     from admc.serve.observe.injection import InjectionDocument
 
 _PARTS = {RULES_CONTAINER: "redirection", ADM_CONTAINER: "an ADM", WAIT_CONTAINER: "a wait"}
@@ -48,7 +48,7 @@ class Rewritten(NamedTuple):
 
 
 class _Changed(NamedTuple):
-    data: object
+    edits: tuple[Edit, ...]
     outcomes: list[Outcome]
     findings: list[Diagnostic]
 
@@ -56,47 +56,41 @@ class _Changed(NamedTuple):
 def rewritten(files: Sequence[tuple[str, bytes]], wanted: InjectionDocument, installation: Installation) -> Rewritten:
     """The manifests with what the pods of each service are to have. Raises `CommandError` for a text that cannot be
     read."""
-    streams = [read(path, content) for path, content in files]
-    found = [list(objects(documents)) for documents in streams]
-    selected = selectors((each for some in found for each in some), wanted.services)
+    found = [list(objects(read(path, content))) for path, content in files]
+    services = Services(wanted.services, (each for some in found for each in some))
     texts: list[str] = []
     outcomes: list[Outcome] = []
-    findings: list[Diagnostic] = []
-    for (_, content), documents, inside in zip(files, streams, found, strict=True):
+    findings = Diagnostics()
+    for (_, content), inside in zip(files, found, strict=True):
         edits: list[Edit] = []
-        for document in documents:
-            own = [each for each in inside if each.document is document]
-            changed = _document(document, own, wanted, installation, selected)
+        for _, own in groupby(inside, key=lambda each: id(each.document)):
+            changed = _document(list(own), wanted, installation, services)
             outcomes += changed.outcomes
-            findings += changed.findings
-            made = patch(document, changed.data)
-            edits += made.edits
-            if made.whole:
-                findings.append(_comments_lost(own[0]))
+            for finding in changed.findings:
+                findings.add(finding)
+            edits += changed.edits
         texts.append(applied(content.decode(), edits))
-    result = Rewritten(tuple(texts), tuple(outcomes), tuple(findings))
+    result = Rewritten(tuple(texts), tuple(outcomes), tuple(findings.items))
     return result._replace(texts=()) if result.refused else result
 
 
 def _document(
-    document: Document,
-    inside: Sequence[Object],
-    wanted: InjectionDocument,
-    installation: Installation,
-    selected: Selectors,
+    inside: Sequence[Object], wanted: InjectionDocument, installation: Installation, services: Services
 ) -> _Changed:
+    """Of one document, with all of its objects."""
+    document = inside[0].document
     data, outcomes, findings = document.data, [], []
     for found in inside:
         if found.template is None:
             continue
         template = at(found.data, found.template)
         labels = at(template, ("metadata", "labels"))
-        service = service_of(found.namespace, labels if isinstance(labels, dict) else {}, wanted.services, selected)
+        service = services.of(found.namespace, labels if isinstance(labels, dict) else {})
         if isinstance(service, Finding):
             findings.append(diagnostic(service, found))
             continue
         has = NOTHING if service is None else wanted_of(wanted, service)
-        if service is None and not _has_own_names(template):
+        if service is None and not _has_own(template):
             outcomes.append(Outcome(_named(found), "", (), changed=False))
             continue
         made = injected(template if isinstance(template, dict) else {}, has, installation)
@@ -107,21 +101,25 @@ def _document(
         if changed:
             data = replaced(data, (*found.where, *found.template), made.template)
         outcomes.append(Outcome(_named(found), service or "", _parts(made.template), changed))
-    return _Changed(data, outcomes, findings)
+    made_patch = patch(document, data)
+    if made_patch.whole:
+        findings.append(_comments_lost(inside[0]))
+    return _Changed(made_patch.edits, outcomes, findings)
 
 
 def _named(found: Object) -> str:
     return f"{found.kind} {found.namespace}/{found.name}"
 
 
-def _has_own_names(template: object) -> bool:
-    return any(name in _parts(template) for name in _PARTS)
+def _has_own(template: object) -> bool:
+    listed = at(template, ("spec", "initContainers"))
+    return isinstance(listed, list) and any(isinstance(it, dict) and is_own(it) for it in listed)
 
 
 def _parts(template: object) -> tuple[str, ...]:
-    listed = at(template, ("spec", "initContainers"))
-    names = [it.get("name") for it in listed if isinstance(it, dict)] if isinstance(listed, list) else []
-    return tuple(name for name in _PARTS if name in names)
+    listed = at(template, ("spec", "initContainers")) or ()
+    own = {it["name"] for it in listed if is_own(it)}
+    return tuple(name for name in _PARTS if name in own)
 
 
 def _comments_lost(found: Object) -> Diagnostic:

@@ -13,13 +13,10 @@ from dsl.diagnostics.diagnostic import Severity
 from emitters.interception.pod import PodCaptures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from admc.inject.manifests import Object
     from admc.serve.observe.injection import InjectionDocument, ServiceRow
-
-Selectors = dict[str, dict[str, Any] | None]
-"""Service of the program -> the selector of its Kubernetes Service in the manifests; None: that has none."""
 
 
 def wanted(document: InjectionDocument, name: str) -> Wanted:
@@ -30,38 +27,54 @@ def wanted(document: InjectionDocument, name: str) -> Wanted:
     return Wanted(f"{document.app}/{name}", captures, waits=row.awaited)
 
 
-def selectors(found: Iterable[Object], rows: Mapping[str, ServiceRow]) -> Selectors:
+class Services:
+    """The services of a program by what selects their pods."""
+
+    def __init__(self, rows: Mapping[str, ServiceRow], manifests: Iterable[Object]) -> None:
+        selected = dict(_selectors(rows, manifests))
+        self._by_service = _Index((rows[name].namespace, name, labels) for name, labels in selected.items())
+        self._by_labels = _Index(
+            (row.namespace, name, row.labels) for name, row in rows.items() if name not in selected
+        )
+
+    def of(self, namespace: str, labels: Mapping[str, Any]) -> str | Finding | None:
+        """The service of a template with these labels; None if it is of no service."""
+        found = self._by_service.selecting(namespace, labels) or self._by_labels.selecting(namespace, labels)
+        if len(found) < 2:
+            return found[0] if found else None
+        names = " and ".join(f"`{name}`" for name in found[:3])
+        return Finding(
+            "ADM926",
+            Severity.ERROR,
+            f"its pods are those of {names}",
+            ("metadata", "labels"),
+            "a pod is of one service: with two, each would have an ADM of its own in it",
+            "give each service pods of its own, or declare one service with the ports of both",
+        )
+
+
+def _selectors(rows: Mapping[str, ServiceRow], manifests: Iterable[Object]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Service of the program -> the selector of its Kubernetes Service in the manifests; empty if that has none."""
     names = {(row.namespace, row.object): name for name, row in rows.items()}
-    selected: Selectors = {}
-    for each in found:
+    for each in manifests:
         name = names.get((each.namespace, each.name))
         if name is not None and each.kind == "Service" and each.data.get("apiVersion") == "v1":
             spec = each.data.get("spec")
             selector = spec.get("selector") if isinstance(spec, dict) else None
-            selected[name] = selector if isinstance(selector, dict) and selector else None
-    return selected
+            yield name, selector if isinstance(selector, dict) else {}
 
 
-def service_of(
-    namespace: str, labels: Mapping[str, Any], rows: Mapping[str, ServiceRow], selected: Selectors
-) -> str | Finding | None:
-    """The service of a template with these labels; None if it is of no service."""
-    inside = [name for name in sorted(rows) if rows[name].namespace == namespace]
-    found = [name for name in inside if (wanted := selected.get(name)) and _selects(wanted, labels)]
-    if not found:
-        found = [name for name in inside if name not in selected and _selects(rows[name].labels, labels)]
-    if len(found) < 2:
-        return found[0] if found else None
-    names = " and ".join(f"`{name}`" for name in found[:3])
-    return Finding(
-        "ADM926",
-        Severity.ERROR,
-        f"its pods are those of {names}",
-        ("metadata", "labels"),
-        "a pod is of one service: with two, each would have an ADM of its own in it",
-        "give each service pods of its own, or declare one service with the ports of both",
-    )
+class _Index:
+    """Selectors by one of their labels: there are thousands of services, and of templates."""
 
+    def __init__(self, selectors: Iterable[tuple[str, str, Mapping[str, Any]]]) -> None:
+        self._found: dict[tuple[str, str, str], list[tuple[str, Mapping[str, Any]]]] = {}
+        for namespace, name, labels in selectors:
+            if labels:  # a Service without a selector selects nothing
+                key = min(labels)
+                self._found.setdefault((namespace, key, str(labels[key])), []).append((name, labels))
 
-def _selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    return all(labels.get(key) == value for key, value in selector.items())
+    def selecting(self, namespace: str, labels: Mapping[str, Any]) -> list[str]:
+        """The services whose pods have these labels, sorted."""
+        near = (item for key, value in labels.items() for item in self._found.get((namespace, key, str(value)), ()))
+        return sorted(name for name, wanted in near if wanted.items() <= labels.items())

@@ -153,7 +153,7 @@ class ActiveConfig:
         self.identities = identities
         self.server.recheck_identities()
 
-    def restore(self, state: State, recipe: Recipe) -> None:
+    def restore(self, state: State, recipe: Recipe | None) -> None:
         """Begin with the state of an earlier server. Nothing is published yet."""
         self.startup_hold = True
         self.state, self.recipe, self.problems.active_version = state, recipe, state.version
@@ -199,9 +199,16 @@ class ActiveConfig:
         found = {name: self.store.last_acked(name) for name in self.store.groups}
         return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
 
+    @property
+    def refusing(self) -> frozenset[str]:
+        """The services of which a proxy refuses what is published."""
+        store = self.store
+        return frozenset(name for name in store.groups if store.initial(name) is not store.current(name))
+
     async def _save_position(self, position: Position | None) -> None:
-        if self.environment.storage is not None:
-            await asyncio.to_thread(self.environment.storage.save_as_owner, position, self.acknowledged)
+        storage = self.environment.storage
+        if storage is not None:
+            await asyncio.to_thread(storage.save_as_owner, position, self.acknowledged, self.refusing)
 
     def _step_failed(self) -> None:
         self.problems.counts.rollout_errors += 1

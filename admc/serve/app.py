@@ -34,7 +34,7 @@ from xds_server.transport.process import tune_garbage_collection
 from xds_server.transport.server import ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from admc.serve.auth.handshakes import HandshakeMonitor
     from admc.serve.environment import Environment
@@ -67,13 +67,23 @@ class ListenOptions(NamedTuple):
 def serve(environment: Environment, listening: ListenOptions) -> int:
     """Serve until a signal, or until the environment ends it; returns the exit code. Raises `CommandError` if the
     server cannot start."""
+
+    async def served() -> int:
+        return await serve_within(environment, listening)
+
+    return run(served)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run a server to its end, on an event loop that is fit for it."""
     tune_garbage_collection()
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=GrpcEventLoop) as runner:
-        return runner.run(_serve(environment, listening))
+        return runner.run(main())
 
 
-async def _serve(environment: Environment, listening: ListenOptions) -> int:
+async def serve_within(environment: Environment, listening: ListenOptions) -> int:
+    """The same as `serve`, on the running event loop, which `run` made."""
     with nullcontext() if listening.tls is None else handshakes.monitored() as monitor:
         log.to_standard_error(listening.log)
         return await _Server(environment, listening, monitor).run()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from admc.serve.build.source import Source, State
     from admc.serve.file_watch import Signature
     from admc.serve.observe.problems import Problems
-    from admc.serve.storage.position import Position, StoredState
+    from admc.serve.storage.position import Position, Recipe, StoredState
     from dsl.program import Program
     from emitters.addresses import Addresses
     from xds_server.resources.snapshot import Snapshot
@@ -85,11 +85,14 @@ class Storage(Protocol):
     def load(self) -> StoredState | None:
         """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used."""
 
-    def save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> object:
-        """Keep these instead; without a position, the one that is kept stays. Raises `CommandError`: what was kept
-        before is still there."""
+    def save(self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()) -> object:
+        """Keep these instead; without a position, the one that is kept stays. Of the services in `refusing` a proxy
+        refuses what is published. A storage may leave out snapshots that `load` then says can be made again. Raises
+        `CommandError`: what was kept before is still there."""
 
-    def save_as_owner(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
+    def save_as_owner(
+        self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()
+    ) -> None:
         """The same, before proxies receive something that a restarted server has to know of. Raises `CommandError` also
         where another server may have written there."""
 
@@ -149,6 +152,10 @@ class Serving(Protocol):
     @property
     def state(self) -> State | None:
         """The wanted state; None before the first one."""
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """What the wanted state was made from."""
 
     @property
     def placed(self) -> tuple[Placed, ...]:

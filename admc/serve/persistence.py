@@ -14,11 +14,14 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.rollout.rollout_state import begun
 from admc.serve.build.source import restored
 from admc.serve.build.worker import RestoreState, WorkerError
+from admc.serve.rollout.addresses import elsewhere, is_elsewhere
 from admc.serve.rollout.plans import Planned
 from admc.serve.storage.manifest import SECRET_BYTES, plans_of
 from admc.serve.storage.position import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from admc.serve.active_config import ActiveConfig
     from admc.serve.build.source import Source
     from admc.serve.build.worker import Worker
@@ -56,15 +59,16 @@ class Persistence:
         if made is None:
             return False
         position, plans, newest = made
-        recipe = position.plans[newest.digest]
         for problem in found.problems:
             problems.counts.kept_errors += 1
             LOG.error("kept_group_not_used", extra={"problem": problem})
-        config.restore(newest.state, recipe)
+        config.restore(newest.state, newest.recipe)
         config.store.publish_all(found.groups)
         for name, snapshot in found.groups.items():
             config.store.acked(name, snapshot)
         await config.rollout.resume(position, plans)
+        if found.is_reduced:
+            self._acknowledge_rest(position.unsettled.union(found.groups))
         await config.reload_identities()
         LOG.info("recalled", extra={"groups": len(found.groups), "state": newest.state.version})
         return True
@@ -83,11 +87,13 @@ class Persistence:
         position = found.position
         assert position is not None  # noqa: S101 - one of them is there
         name = position.rollout.newest
-        newest = await self._newest(worker, RestoreState(source, position.plans[name]))
+        newest = await self._located(worker, RestoreState(source, position.plans[name]), reduced=found.is_reduced)
         plans = {name: newest}
         for other in plans_of(position.rollout) - {name}:
             recipe = position.plans[other]
             state = await asyncio.to_thread(restored, source, recipe)
+            if found.is_reduced and is_elsewhere(state, newest.state):
+                state = elsewhere(state, newest.state)
             plans[other] = Planned(state, recipe)
         if any(planned.digest != name for name, planned in plans.items()):
             raise wrong_usage(
@@ -97,6 +103,26 @@ class Persistence:
                 hint="let the earlier release finish, or remove the folder once every proxy has one plan",
             )
         return position, plans, newest
+
+    def _acknowledge_rest(self, others: Collection[str]) -> None:
+        """Of the snapshots that are made again, except those of some services, proxies had acknowledged the content."""
+        store = self._config.store
+        for name in store.groups:
+            snapshot = store.current(name)
+            if name not in others and snapshot is not None:
+                store.acked(name, snapshot)
+
+    async def _located(self, worker: Worker, request: RestoreState, *, reduced: bool) -> Planned:
+        """The newest plan. If its addresses were left out, at the present ones, if it can be built with them: they may be
+        those of a newer program, which is compiled next."""
+        addresses = self._config.environment.addresses
+        if reduced and addresses is not None:
+            try:
+                recipe = request.recipe._replace(endpoints=await addresses.current())
+                return await self._newest(worker, request._replace(recipe=recipe))
+            except CommandError as error:
+                LOG.warning("kept_plan_without_addresses", extra={"why": str(error)})
+        return await self._newest(worker, request)
 
     async def _newest(self, worker: Worker, request: RestoreState) -> Planned:
         try:
@@ -136,7 +162,8 @@ class Persistence:
             problems.clear("kept")
 
     async def _save(self, position: Position | None) -> None:
-        await asyncio.to_thread(self._storage.save, position, self._config.acknowledged)
+        config = self._config
+        await asyncio.to_thread(self._storage.save, position, config.acknowledged, config.refusing)
 
     def _report_renewed(self) -> None:
         """Stored parts were removed or changed from outside, and have been written again."""

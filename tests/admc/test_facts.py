@@ -16,6 +16,7 @@ from admc.exits import CommandError, Exit
 from admc.plan.build import build
 from admc.plan.read import from_json as plan_of
 from admc.plan.to_json import to_json as plan_json
+from dsl.program import Mark
 from tests.admc.programs import write
 
 if TYPE_CHECKING:
@@ -85,6 +86,15 @@ def test_facts_make_worse_and_never_better() -> None:
     assert found["old"] == loaded.services["old"]
     assert found["web"] is loaded.services["web"]
     assert "unknown" not in found
+
+
+def test_a_mark_of_the_program_stays_beside_a_fact() -> None:
+    text = "app shop\nservice rate {\n  http 9000\n  host_network\n}\n"
+    (service,) = program(text, rate=ServiceFacts(untrusted=NOT_TRUSTED)).services.values()
+    assert (service.host_network, service.trusted) == (True, False)
+    assert service.place(Mark.HOST_NETWORK).line == 4
+    assert service.place(Mark.UNTRUSTED).line == 2  # it is written nowhere
+    assert (service.shown(Mark.HOST_NETWORK), service.shown(Mark.UNTRUSTED)) == (None, NOT_TRUSTED)
 
 
 def test_a_fact_moves_a_policy_and_is_its_reason() -> None:

@@ -12,8 +12,12 @@ import dsl
 from admc.cluster.addresses import Endpoints
 from admc.cluster.records import Key, Slice
 from admc.cluster.selection import Selection
+from admc.compile.facts import ServiceFacts, to_json, with_facts
+from admc.compile.pipeline import place_program
 from emitters.addresses import from_json
 from emitters.addresses.conflicts import check
+from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
+from emitters.hops import hops
 from tests.cluster.objects import pod, service
 
 PROGRAM = """app shop
@@ -88,6 +92,26 @@ def test_a_service_without_pods_is_listed_and_an_absent_one_is_not() -> None:
     assert list(cluster.listed) == ["search"]
 
 
+def test_where_pods_are_not_known_connections_that_may_be_theirs_are_refused() -> None:
+    """Listed without pods, `search` could call unseen: its pods run on when their Service is deleted."""
+    policy = "@ingress\npolicy slow = rate_limit(requests: 5, per: 1s) on search -> rate\n"
+    cluster = Cluster(PROGRAM + policy).services(service("rate", "10.96.0.1"))
+    enforced = hops(cluster.program, place_program(cluster.program)[0])
+
+    def refused() -> Unlisted:
+        return unlisted(cluster.program, from_json(cluster.endpoints.document(), cluster.program), enforced)
+
+    assert refused() == Unlisted(callers=("search",))
+    cluster.services(service("search", "10.96.0.2"))
+    assert refused() == Unlisted()
+    cluster = Cluster(PROGRAM + "policy slow = timeout(after: 1s) on search -> rate\n")
+    enforced = hops(cluster.program, place_program(cluster.program)[0])
+    cluster.services(service("search", "10.96.0.2"))
+    assert refused() == Unlisted(destinations=("rate",))
+    cluster.services(service("rate", "10.96.0.1"))
+    assert refused() == Unlisted()
+
+
 def test_a_name_outside_of_the_cluster_is_not_listed() -> None:
     assert Cluster().services(service("rate", external_name="db.example", selector={})).listed == {}
 
@@ -118,6 +142,15 @@ def test_a_pod_of_two_services_takes_both_out() -> None:
     assert list(cluster.gone(both).listed) == ["rate", "search"]
 
 
+def test_a_pod_that_gets_a_second_service_takes_both_out() -> None:
+    cluster = Cluster().services(service("rate"), service("search", selector={"tier": "web"}))
+    cluster.pods(pod("a", "rate", "10.1.0.1"))
+    assert list(cluster.listed) == ["rate", "search"]
+    cluster.pods(pod("a", "rate", "10.1.0.1", labels={"app": "rate", "tier": "web"}))
+    assert cluster.listed == {}
+    assert cluster.endpoints.findings() == ()  # `admc.cluster.fitting` has it
+
+
 def test_the_hosts_network() -> None:
     cluster = Cluster().services(service("rate"), service("node-agent"))
     agents = [pod(f"agent-{n}", "node-agent", f"10.0.0.{n % 2}", host_network=True) for n in (2, 3)]
@@ -127,6 +160,14 @@ def test_the_hosts_network() -> None:
     # The program does not say it of `rate`: at the node's address is more than its pod.
     surprise = pod("rate-1", "rate", "10.0.0.1", host_network=True)
     assert list(cluster.pods(surprise).listed) == ["node_agent"]
+    # A plan rests on this fact now, and then on none.
+    facts = to_json({"rate": ServiceFacts(host_network=True)})
+    cluster.endpoints.update(cluster.selection.rests_on(with_facts(cluster.program, facts)))
+    document = json.loads(cluster.endpoints.document())["services"]
+    assert document["rate"]["pods"] == ["10.0.0.1"]
+    assert cluster.selection.rests_on(with_facts(cluster.program, facts)) == frozenset()
+    cluster.endpoints.update(cluster.selection.rests_on(cluster.program))
+    assert list(cluster.listed) == ["node_agent"]
     knows = Cluster(PROGRAM.replace("http 9000 ", "http 9000  host_network "))
     knows.services(service("rate"), service("node-agent")).pods(*agents, surprise)
     assert knows.listed["rate"]["pods"] == ["10.0.0.1"]

@@ -103,6 +103,19 @@ def test_a_pod_in_two_services() -> None:
     assert found.services_of(both.key) == ("rate",)
 
 
+def test_a_pod_that_goes_from_two_services_to_two_others() -> None:
+    found = selected()
+    found.service_changed(None, service("rate"))
+    found.service_changed(None, service("search", selector={"tier": "web"}))
+    found.service_changed(None, service("mongo-rate", selector={"tier": "web"}))
+    before = pod("x", labels={"app": "rate", "tier": "web"})
+    found.pod_changed(None, before)
+    assert found.shared_with("rate") == ("mongo_rate", "search")
+    found.pod_changed(before, pod("x", labels={"tier": "web"}))
+    assert found.shared_with("rate") == ()
+    assert found.shared_with("search") == ("mongo_rate",)
+
+
 def test_two_names_of_one_service() -> None:
     found = selected("app shop\nservice a_b { http 80 }\nservice a-b { http 80 }\n")
     assert found.shared_with("a_b") == ("a-b",)

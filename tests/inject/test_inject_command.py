@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_callers_and_destinations_without_an_adm_wait_and_others_are_left_alone(
         + workload("Deployment", "rate", "app: rate")  # a destination of `cart`
         + workload("Deployment", "log", "app: log")
         + workload("Deployment", "other", "app: other")
-        + workload("Deployment", "far", "app: web", namespace="elsewhere")
+        + workload("Deployment", "far", "app: web", namespace="elsewhere").replace("main", "admc-proxy")
     )
     run = admc("inject", "--plan", plan, "--cluster", "one", "-f", app)
     assert inits(run.out) == {
@@ -126,6 +127,17 @@ def test_a_service_in_the_manifests_goes_before_labels_in_the_program(plan: Path
     run = admc("inject", "--plan", plan, "--cluster", "one", "-f", services, "-f", app)
     assert inits(run.out) == {"Service cart": [], "Deployment old": [], "Deployment new": ["admc-rules", "admc-proxy"]}
     assert run.out.startswith(SERVICE + "---\n")
+
+
+@pytest.mark.long
+def test_hundreds_of_documents_take_seconds(plan: Path, admc: Admc, tmp_path: Path) -> None:
+    one = workload("Deployment", "web", "app: web").replace("spec: {", "# kept\nspec: {")
+    app = tmp_path / "app.yaml"
+    app.write_text(one * 300)
+    began = time.process_time()
+    run = admc("inject", "--plan", plan, "--cluster", "one", "-f", app)
+    assert time.process_time() - began < 20
+    assert run.out.count("# kept") == run.out.count("admc-wait") == 300
 
 
 def test_lists_and_other_documents_pass_byte_by_byte(plan: Path, admc: Admc, tmp_path: Path) -> None:
@@ -238,6 +250,7 @@ def test_in_a_rollout_a_pod_gets_what_both_plans_need(plan: Path, admc: Admc, tm
     assert [name for name, row in both.items() if row.awaited] == ["log", "rate", "web"]
 
 
+@pytest.mark.long
 def test_a_server_is_asked_for_what_it_serves(tmp_path: Path, admc: Admc, plan: Path) -> None:
     app = tmp_path / "app.yaml"
     app.write_text(workload("Deployment", "cart", "app: cart, tier: mid") + workload("Pod", "web", "app: web"))

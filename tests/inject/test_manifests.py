@@ -47,13 +47,14 @@ def test_a_stream_that_cannot_be_read_alike_by_all_is_refused(text: str, message
     assert message in found.message
 
 
-def test_an_alias_counts_as_often_as_it_is_used() -> None:
+def test_an_alias_counts_as_often_as_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "MAX_VALUES", 50_000)
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     began = time.process_time()
     with pytest.raises(CommandError, match="too large"):
         read("bomb.yaml", "\n".join(levels).encode())
-    assert time.process_time() - began < 30
+    assert time.process_time() - began < 5
 
 
 def test_the_bounds_are_those_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:

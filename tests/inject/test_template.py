@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster.names import KEEP_NET_RAW
 from admc.inject.model import NOTHING, Installation, Wanted
+from admc.inject.names import KEEP_NET_RAW
 from admc.inject.template import injected
 from dsl.diagnostics.diagnostic import Severity
+from emitters.envoy.bootstrap import pod as bootstrap
 from emitters.interception.pod import PodCaptures, parse_arguments
 from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT
 from tests.properties import examples
@@ -59,6 +60,15 @@ def test_rules_then_envoy_then_the_wait_then_the_containers_of_the_user() -> Non
     assert spec["volumes"][1]["configMap"] == {"name": "admc-one"}
     token = spec["volumes"][2]["projected"]["sources"][0]["serviceAccountToken"]
     assert token == {"audience": "admc.dev/one", "expirationSeconds": 3600, "path": "token"}
+
+
+def test_files_are_where_the_bootstrap_looks_for_them() -> None:
+    _, proxy, wait = made(template())["spec"]["initContainers"]
+    assert proxy["args"][:2] == ["-c", f"{bootstrap.CONFIG_FOLDER}/{bootstrap.BOOTSTRAP_FILE}"]
+    assert wait["args"][2:6] == ["--ca", bootstrap.AUTHORITY_FILE, "--token", bootstrap.TOKEN_FILE]
+    folders = [bootstrap.CONFIG_FOLDER, bootstrap.TOKEN_FILE.rpartition("/")[0]]
+    for container in (proxy, wait):
+        assert [mount["mountPath"] for mount in container["volumeMounts"]] == folders
 
 
 def test_only_the_rules_have_rights() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
@@ -108,15 +108,17 @@ def planned_by(path: Path, text: str, mode: Mode = Mode.EXPLICIT) -> Planned:
     return Planned(read.state, read.recipe, groups.snapshots(read.state))
 
 
-async def begun(server: Agreeing, first: Planned, folder: Path | None, *, explicit: bool | None = None) -> Rollout:
+async def begun(
+    server: Agreeing, first: Planned, folder: Path | None, *, explicit: bool | None = None, **outside: Any
+) -> Rollout:
     """A server that serves its first plan. `explicit`: whether nothing is redirected; else the plan says so."""
     server.explicit = first.state.source.mode is Mode.EXPLICIT if explicit is None else explicit
-    rollout = made(server, folder)
+    rollout = made(server, folder, **outside)
     await rollout.accept(first)
     return rollout
 
 
-def made(server: Agreeing, folder: Path | None) -> Rollout:
+def made(server: Agreeing, folder: Path | None, **outside: Any) -> Rollout:
     kept = server.kept = None if folder is None else open_state_dir(folder)
     OPENED.extend(() if kept is None else (kept,))
 
@@ -125,10 +127,11 @@ def made(server: Agreeing, folder: Path | None) -> Rollout:
             await asyncio.to_thread(kept.save_as_owner, position, {})
 
     redirection = Redirection(folder, explicit=server.explicit)
-    return Rollout(server, store, redirection, lambda: server.failures.append(""))  # type: ignore[arg-type]
+    failed = lambda: server.failures.append("")  # noqa: E731
+    return Rollout(server, store, redirection, failed, **outside)  # type: ignore[arg-type]
 
 
-async def back(server: Agreeing, folder: Path) -> Rollout:
+async def back(server: Agreeing, folder: Path, **outside: Any) -> Rollout:
     """Another server process, with what the one before kept."""
     if server.kept is not None:
         server.kept.close()
@@ -136,7 +139,7 @@ async def back(server: Agreeing, folder: Path) -> Rollout:
         found = kept.load()
     assert found is not None
     assert found.position is not None
-    again = made(server, folder)
+    again = made(server, folder, **outside)
     plans = {name: _again(recipe) for name, recipe in found.position.plans.items()}
     assert all(plan.digest == name for name, plan in plans.items())
     await again.resume(found.position, plans)

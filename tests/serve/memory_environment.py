@@ -24,6 +24,7 @@ from admc.serve.app import ListenOptions, serve
 from admc.serve.auth import identity
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.build.source import Source
+from admc.serve.environment import Reach
 from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.events import LogFormat
 from admc.testbed.envoys import LAUNCHER
@@ -126,6 +127,7 @@ class Loaded:
 class MemoryEnvironment:
     source = "what a test gives"
     closing = None
+    reach = Reach()
 
     def __init__(self, folder: Path | None = None) -> None:
         self.programs = Content()

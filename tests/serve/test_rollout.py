@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.exits import wrong_usage
+from admc.exits import CommandError, wrong_usage
 from admc.rollout.model import StepName
 from admc.serve.files.state_dir import StateDir
 from admc.serve.storage.position import Position
@@ -83,12 +83,12 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
         async with following(rollout) as until:
             await rollout.accept(planned(tmp_path, "egress"))
             await until(lambda: at(rollout) == StepName.PREPARE)
-            before = {name: server.store.current(name) for name in server.store.groups}
+            before = published(server)
             (folder / "objects").rename(tmp_path / "objects")
             await until(lambda: bool(server.failures))
             assert at(rollout) == StepName.PREPARE
             assert any("cannot store the state" in each for each in rollout.waits)
-            assert {name: server.store.current(name) for name in server.store.groups} == before
+            assert published(server) == before
             (tmp_path / "objects").rename(folder / "objects")
             await until(lambda: at(rollout) == EGRESS)
 
@@ -291,5 +291,76 @@ def test_a_save_that_takes_long_does_not_replace_a_newer_step(tmp_path: Path) ->
             assert rollout.state is not None
             assert json.loads((folder / "state.json").read_text())["rollout"]["now"]["step"] == rollout.state.now.step
             await until(lambda: at(rollout) == "egress-gold.adm")
+
+    asyncio.run(run())
+
+
+# ---- a server that does not lead the proxies any more ----
+
+
+def published(server: Agreeing) -> dict[str, Snapshot | None]:
+    return {name: server.store.current(name) for name in server.store.groups}
+
+
+def test_a_server_that_does_not_lead_stays_at_its_step_and_takes_no_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, lead = Agreeing(), [True]
+    stored: list[Position | None] = []
+    save = StateDir.save_as_owner
+
+    def noted(self: StateDir, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
+        stored.append(position)
+        save(self, position, groups)
+
+    monkeypatch.setattr(StateDir, "save_as_owner", noted)
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), tmp_path / "state", may_publish=lambda: lead[0])
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: at(rollout) == "prepare")
+            lead[0] = False
+            await until(lambda: rollout.waits == ("this server to lead the proxies again",))
+            step, count, shown = at(rollout), len(stored), published(server)
+            for refused in (rollout.accept(planned(tmp_path, "ingress", "bronze")), rollout.abort()):
+                with pytest.raises(CommandError) as raised:
+                    await refused
+                assert raised.value.diagnostics[0].code == "ADM951"
+            await rollout.save(save_nothing)
+            await asyncio.sleep(0.3)
+            assert (at(rollout), len(stored), published(server)) == (step, count, shown)
+            lead[0] = True
+            await until(lambda: at(rollout) == EGRESS)
+
+    async def save_nothing(position: Position | None) -> None:
+        raise AssertionError("stored by a server that does not lead")
+
+    asyncio.run(run())
+
+
+def test_a_step_that_was_stored_when_the_server_lost_its_lead_is_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, lead = Agreeing(), [True]
+    save = StateDir.save_as_owner
+
+    def lost(self: StateDir, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
+        save(self, position, groups)
+        lead[0] = position is None or position.rollout.now.step is not StepName.SENDERS
+
+    monkeypatch.setattr(StateDir, "save_as_owner", lost)
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), tmp_path / "state", may_publish=lambda: lead[0])
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: not lead[0])
+            before = published(server)
+            await asyncio.sleep(0.3)
+            assert at(rollout) == "prepare"
+            assert published(server) == before
+        again = await back(server, tmp_path / "state")
+        assert at(again) == "senders"
 
     asyncio.run(run())

@@ -151,6 +151,24 @@ def test_unlisted_names_are_shown() -> None:
     assert "no address" not in render(found)
 
 
+def test_a_replica_that_stands_by_names_the_active_one() -> None:
+    found = serving(client("search", "s"))
+    assert "standby" not in render(found)
+    waiting = found._replace(server=found.server._replace(role="standby", holder="admc-1_ab"))
+    assert render(waiting).splitlines()[2] == "standby: `admc-1_ab` is active"
+    alone = found._replace(server=found.server._replace(role="unsure"))
+    assert render(alone).splitlines()[2] == "unsure: no replica is known to be active"
+    assert from_json(to_json(waiting)) == waiting
+
+
+def test_a_status_of_an_earlier_release_is_read() -> None:
+    found = serving(client("search", "s"))
+    document = json.loads(to_json(found))
+    document["schema_version"] = 1
+    del document["server"]["role"], document["server"]["holder"]
+    assert from_json(json.dumps(document).encode()) == found._replace(schema_version=1)
+
+
 def test_what_is_wanted_is_in_force_only_where_nothing_is_wrong() -> None:
     both = client("search", "s"), client("geo", "g")
     assert serving(*both).settled
@@ -179,7 +197,7 @@ def test_text_before_there_is_a_program() -> None:
         (b"[" * 100_000, "it is not JSON"),
         (b"[]", "it has no `schema_version`"),
         (b'{"schema_version": true}', "it has no `schema_version`"),
-        (b'{"schema_version": 2}', "it has schema version 2, and this admc reads up to 1"),
+        (b'{"schema_version": 3}', "it has schema version 3, and this admc reads up to 2"),
         (b'{"schema_version": 1}', "`the status` lacks `adms`"),
         (b'{"schema_version": 1, "server": {}, "adms": 5}', "`server` lacks `app`"),
     ],

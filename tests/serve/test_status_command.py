@@ -92,7 +92,7 @@ def body(content: bytes) -> bytes:
         (b"HTTP/1.1 404 no\r\n\r\n", "ADM823", "the response has HTTP status 404"),
         (b"HTTP/1.1 302 no\r\nlocation: http://127.0.0.1:1/\r\n\r\n", "ADM823", "the response has HTTP status 302"),
         (body(b"<html>"), "ADM824", "it is not JSON"),
-        (body(b'{"schema_version": 99}'), "ADM824", "it has schema version 99, and this admc reads up to 1"),
+        (body(b'{"schema_version": 99}'), "ADM824", "it has schema version 99, and this admc reads up to 2"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "ADM824", "it is not JSON"),
     ],
 )

@@ -9,7 +9,7 @@ import grpc  # type: ignore[import-untyped]
 
 from xds_server.limits.client_memory import MemoryBudget
 from xds_server.limits.repeated_warnings import RepeatedWarnings, host_of
-from xds_server.transport.client import Admission, Caller, DeniedError
+from xds_server.transport.client import Admission, Caller, DeniedError, NotYetError
 from xds_server.transport.errors import StreamRejectedError
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ class AdmissionControl:
 
     def admit(self, caller: Caller) -> tuple[Admission, Snapshot]:
         """The admission of a client and the snapshot that it starts from. Raises `StreamRejectedError`."""
-        admission = self.check(caller)
-        if admission is None:
-            raise StreamRejectedError(grpc.StatusCode.PERMISSION_DENIED, "this client has no configuration here")
+        admission = self._admission(caller)
         if admission.identity and self._identities[admission.identity] >= self._limits.streams_per_identity:
             raise StreamRejectedError(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams")
         snapshot = self._store.initial(admission.group)
@@ -61,9 +59,19 @@ class AdmissionControl:
     def check(self, caller: Caller) -> Admission | None:
         """How a client is let in, or None. A denial is counted and logged."""
         try:
+            return self._admission(caller)
+        except StreamRejectedError:
+            return None
+
+    def _admission(self, caller: Caller) -> Admission:
+        """Raises `StreamRejectedError`; a denial is counted and logged."""
+        code, answer = grpc.StatusCode.PERMISSION_DENIED, "this client has no configuration here"
+        try:
             found = self._identify(caller)
         except DeniedError as error:
             reason, why = error.reason, str(error)
+            if isinstance(error, NotYetError):
+                code, answer = grpc.StatusCode.UNAVAILABLE, "this client is not known yet"
         else:
             if found is not None:
                 return Admission(found) if isinstance(found, str) else found
@@ -77,7 +85,7 @@ class AdmissionControl:
             "why": why,
         }
         self._warnings.warn("denied", host_of(caller.peer), reason, fields)
-        return None
+        raise StreamRejectedError(code, answer)
 
     def leave(self, caller: Caller, admission: Admission, memory: int) -> None:
         """A stream of an admitted client has ended, and `memory` bytes are free again."""

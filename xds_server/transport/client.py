@@ -34,6 +34,8 @@ class Admission:
     """The identity that it has proven; empty where the server asks for no proof."""
     expires: float | None = None
     """When the proof ends, in seconds since 1970. The stream ends with it."""
+    node: str = ""
+    """The id of its node, where the proof says it; empty: the client's own word counts."""
 
 
 class DeniedError(Exception):
@@ -43,6 +45,10 @@ class DeniedError(Exception):
         super().__init__(message)
         self.reason = reason
         """One of few words, as a label of the metrics."""
+
+
+class NotYetError(DeniedError):
+    """The server does not know yet whether to admit a client. The client may come again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,6 +319,8 @@ class Connection(Writer, Generic[RequestT]):
         auth = {key: tuple(values) for key, values in self._context.auth_context().items()}
         self.caller = Caller(self.node, self.peer, auth, metadata)
         self.admission, snapshot = self._host.admit(self, self.caller)
+        if self.admission.node:
+            self.node = self.node._replace(id=self.admission.node, cluster=self.admission.group)
         if self.admission.expires is not None:
             # No stream lasts longer than twice its age, and a timer does not accept every number.
             left = min(self.admission.expires - time.time(), self._host.limits.age_seconds * 2)

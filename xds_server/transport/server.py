@@ -82,6 +82,7 @@ class XdsServer:
         self._server: Any = None
         self._idle_watch: asyncio.Task[None] | None = None
         self._stopping = False
+        self._port = 0
         self._heavy_until = 0.0
         """When the server may handle the next heavy request."""
 
@@ -109,6 +110,7 @@ class XdsServer:
         if not port:
             await self._server.stop(None)
             raise ServerError(f"cannot listen at `{address}`")
+        self._port = int(port)
         self.store.watchers.append(self._changed)
         await self._server.start()
         self._idle_watch = asyncio.create_task(
@@ -130,6 +132,14 @@ class XdsServer:
         if self._server is not None:
             await self._server.stop(grace)
         self._warnings.close()
+
+    async def end_streams(self, grace: float = 5.0) -> int:
+        """End each stream once its client owes no ACK, after `grace` seconds at most, and then all connections; returns
+        how many. The server goes on: clients connect anew, perhaps to another server behind the same name."""
+        for connection in [*self._pending, *self.registry]:
+            connection.end("drained", grace)
+        await asyncio.sleep(grace)
+        return await asyncio.to_thread(unauthenticated.end_excess, self._port, 0, ())
 
     def clients(self) -> tuple[ClientStatus, ...]:
         """The whole status of all clients, by group and node. `registry` has less of it, without a search."""

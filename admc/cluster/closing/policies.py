@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -32,6 +32,8 @@ PATH: Final = "/apis/networking.k8s.io/v1/namespaces/{0.namespace}/networkpolici
 CLOSED_SECONDS: Final = 10.0
 """From a policy that was seen in the cluster to a destination that counts as closed. Network plugins follow the API
 server within a second or two; this leaves them time on a busy node."""
+LOOK_SECONDS: Final = 1.0
+"""Between two looks whether this replica serves."""
 SHOWN: Final = 3
 
 Selectors = Mapping[str, Mapping[str, str]]
@@ -103,12 +105,17 @@ class ClusterClosing:
     found: Mapping[Key, NetworkPolicy]
     """All NetworkPolicies of the cluster; `changed` has to be called for each difference."""
     selectors: Callable[[], Selectors]
+    may_write: Callable[[], bool] = lambda: True
+    """Whether this replica is the one that serves: another one would remove what that one needs. Asked before each
+    write."""
     clock: Callable[[], float] = time.monotonic
     seconds: float = CLOSED_SECONDS
     pending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where `refresh` may have something to do."""
     _programs: dict[str, Program] = field(default_factory=dict)
     """Of each destination that has to be closed."""
+    _selected: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The selectors from which `_wanted` was made."""
     _wanted: dict[str, _Wanted] = field(default_factory=dict)
     _findings: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
     """Of destinations for which there is no policy."""
@@ -116,6 +123,7 @@ class ClusterClosing:
     """When the policy that is there was first seen, by this clock."""
     _others: dict[str, tuple[Key, ...]] = field(default_factory=dict)
     """Of each destination, the other policies that admit more; empty until they are asked for."""
+    _compared: dict[tuple[str, Key], tuple[tuple[str, int], bool]] = field(default_factory=dict)
     _sent: dict[Key, dict[str, Any]] = field(default_factory=dict)
     """What was applied, and is not yet seen."""
     _asked: bool = False
@@ -124,7 +132,7 @@ class ClusterClosing:
     def ask(self, destinations: Mapping[str, Program]) -> None:
         self._programs = dict(destinations)
         self._asked = True
-        self.plan()
+        self._plan(dict(self.selectors()))
 
     def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
         return tuple(name for name in sorted(destinations) if not self.is_closed(name))
@@ -155,26 +163,33 @@ class ClusterClosing:
     def changed(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
         """The watch has seen a difference."""
         self._sent.pop(key, None)
-        if new is None or old is None or old.version != new.version:
+        if new is None:
             self._since.pop(key, None)
-        if new is not None:
+        else:
             self._seen(new)
         self._others.clear()
         self.pending.set()
 
     def plan(self) -> None:
-        """Compute anew which policies should be there: selectors or the Program may have changed."""
+        """Selectors, or the Program that owns the policies, may have changed."""
+        selectors = dict(self.selectors())
+        if selectors != self._selected:
+            self._plan(selectors)
+        self.pending.set()
+
+    def _plan(self, selectors: dict[str, Mapping[str, str]]) -> None:
+        """Compute anew which policies should be there."""
         groups: dict[int, list[str]] = {}
         for name, program in self._programs.items():
             groups.setdefault(id(program), []).append(name)
-        selectors = self.selectors()
-        self._wanted, self._findings = {}, {}
+        self._wanted, self._findings, self._selected = {}, {}, selectors
         taken: dict[Key, str] = {}
         for names in groups.values():
             program = self._programs[names[0]]
             for name, closed in closed_by_selector(program, sorted(names), selectors).items():
                 self._plan_one(program.services[name], closed, taken)
         self._others.clear()
+        self._compared.clear()
         self.pending.set()
 
     def _plan_one(self, service: Service, closed: Closed, taken: dict[Key, str]) -> None:
@@ -188,7 +203,12 @@ class ClusterClosing:
 
     async def run(self) -> None:
         """Keep the policies as they should be, until cancelled."""
-        await keep_up(self.pending, self.refresh, "network policies")
+        await keep_up(self.pending, self._refresh_when_active, "network policies")
+
+    async def _refresh_when_active(self) -> None:
+        while not self.may_write():
+            await asyncio.sleep(LOOK_SECONDS)
+        await self.refresh()
 
     async def refresh(self) -> None:
         """Write the policies that are not as they should be, and remove those that no destination needs. Raises
@@ -197,12 +217,19 @@ class ClusterClosing:
         try:
             for wanted in list(self._wanted.values()):
                 if not self._is_written(wanted) and not self._is_anothers(wanted):
-                    await self._apply(wanted)
+                    await self._write(self._apply(wanted))
             for policy in self._useless():
-                await self._delete(policy)
+                await self._write(self._delete(policy))
         except BaseException:
             self.pending.set()
             raise
+
+    async def _write(self, request: Coroutine[Any, Any, None]) -> None:
+        if self.may_write():
+            await request
+        else:
+            request.close()
+            self.pending.set()
 
     def _is_anothers(self, wanted: _Wanted) -> bool:
         """Whether another installation has an object of that name."""
@@ -282,12 +309,18 @@ class ClusterClosing:
                 others.setdefault(key.namespace, []).append(policy)
         return {
             name: tuple(
-                policy.key
-                for policy in others.get(wanted.key.namespace, ())
-                if admits_more(wanted.policy, wanted.ports, policy.object)
+                policy.key for policy in others.get(wanted.key.namespace, ()) if self._admits_more(name, wanted, policy)
             )
             for name, wanted in self._wanted.items()
         }
+
+    def _admits_more(self, name: str, wanted: _Wanted, policy: NetworkPolicy) -> bool:
+        """Found out once for each version of the other policy: there may be many of both."""
+        version, more = self._compared.get((name, policy.key), (None, False))
+        if version != policy.version:
+            more = admits_more(wanted.policy, wanted.ports, policy.object)
+            self._compared[name, policy.key] = policy.version, more
+        return more
 
 
 def _same(spec: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

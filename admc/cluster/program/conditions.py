@@ -104,6 +104,11 @@ def unknown(reason: str, message: str) -> Verdict:
     return Verdict(None, reason, message)
 
 
+def not_programmed(message: str) -> Verdict:
+    """The plan in force is not the one of this program."""
+    return Verdict(False, "NotProgrammed", message)
+
+
 def programmed(mode: Mode, progress: Progress, folder: str = "") -> Verdict:
     if mode is Mode.AUDIT:
         return Verdict(False, "Audit", "in mode `Audit` admc plans and reports, and changes nothing")

@@ -22,7 +22,6 @@ from admc.cluster.program.plan_objects import (
     read_part,
 )
 from admc.cluster.records import Key
-from admc.cluster.upkeep import keep_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,10 +70,6 @@ class PlanStore:
         """The watch has seen a difference."""
         self._sent.pop(key.name, None)
         self.pending.set()
-
-    async def run(self) -> None:
-        """Keep the ConfigMaps as they should be, until cancelled."""
-        await keep_up(self.pending, self.sync, "the plan")
 
     async def sync(self) -> bool:
         """Write what is not as it should be, and remove what no index names. Returns whether there was anything to do.

@@ -1,4 +1,4 @@
-"""Requests about Secrets, from a thread: the connection to the API server belongs to the event loop.
+"""Requests about the Secrets of the kept state, and the way to make them from a thread.
 
 Each request has a bounded time. A writing request asks whether this replica may write just before it is sent.
 """
@@ -13,17 +13,21 @@ from admc.cluster.api.errors import ApiError
 from admc.cluster.storage.record import Document, name_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+    from typing import Any
 
     from admc.cluster.storage.record import Names
 
 REQUEST_SECONDS: Final = 10.0
+WAIT_SECONDS: Final = 120.0
+"""For several requests one after the other."""
 AT_ONCE: Final = 8
 """Requests at the same time."""
 PAGE: Final = 50
 """Secrets in a page of a list: 35 MB at most."""
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 class SecretApi(Protocol):
@@ -40,137 +44,113 @@ class NotHolderError(Exception):
 
 
 class Secrets:
-    """All methods block, and raise `ApiError`; writing ones raise `NotHolderError` too."""
+    """All methods raise `ApiError`; writing ones raise `NotHolderError` too."""
 
     def __init__(self, api: SecretApi, names: Names, may_write: Callable[[], bool]) -> None:
-        """Called on the event loop of `api`."""
         self._api, self._names, self._may_write = api, names, may_write
-        self._loop = asyncio.get_running_loop()
 
-    def get(self, name: str) -> Document | None:
+    async def get(self, name: str) -> Document | None:
         """None where there is none."""
-        return self._run(lambda: self._get(name))
-
-    def get_all(self, names: Collection[str]) -> dict[str, Document]:
-        """Those of them that are there."""
-
-        async def read() -> dict[str, Document]:
-            found = await _at_once([self._bounded(lambda name=name: self._get(name)) for name in names])  # type: ignore[misc]
-            return {name: item for name, item in zip(names, found, strict=True) if item is not None}
-
-        return self._wait(read(), len(names))
-
-    def create(self, secret: Document) -> Document:
-        """An error (`is_already_there`) where there is one."""
-        return self._run(lambda: self._api.create(self._names.collection, secret), writes=True)
-
-    def create_all(self, secrets: Collection[Document]) -> tuple[str, ...]:
-        """Returns the names of those that were there already."""
-
-        async def send(secret: Document) -> str | None:
-            try:
-                await self._api.create(self._names.collection, secret)
-            except ApiError as error:
-                if error.is_already_there:
-                    return name_of(secret)
-                raise
-            return None
-
-        async def write() -> tuple[str, ...]:
-            found = await _at_once(
-                [self._bounded(lambda secret=secret: send(secret), writes=True) for secret in secrets]  # type: ignore[misc]
-            )
-            return tuple(name for name in found if name is not None)
-
-        return self._wait(write(), len(secrets))
-
-    def replace(self, secret: Document) -> Document:
-        """A conflict if it has another version by now."""
-        return self._run(lambda: self._api.replace(self._path(name_of(secret)), secret), writes=True)
-
-    def delete_all(self, uids: dict[str, str | None]) -> None:
-        """By name; with a uid, only if it is that one."""
-
-        async def send(name: str, uid: str | None) -> None:
-            try:
-                await self._api.delete(self._path(name), uid=uid)
-            except ApiError as error:
-                if not error.is_not_found and not error.is_conflict:
-                    raise
-
-        async def remove() -> None:
-            await _at_once(
-                [
-                    self._bounded(lambda name=name, uid=uid: send(name, uid), writes=True)  # type: ignore[misc]
-                    for name, uid in uids.items()
-                ]
-            )
-
-        self._wait(remove(), len(uids))
-
-    def uids(self) -> dict[str, str | None]:
-        """The uid of each Secret of the installation's kept state, by name."""
-        found: dict[str, str | None] = {}
-        token = ""
-        while True:
-            more = {"continue": token} if token else {}
-            page = self._run(
-                lambda more=more: self._api.get(  # type: ignore[misc]
-                    self._names.collection, **self._names.selectors, limit=PAGE, **more
-                )
-            )
-            for item in page.get("items") or ():
-                found[name_of(item)] = uid_of(item) or None
-            token = str((page.get("metadata") or {}).get("continue") or "")
-            if not token:
-                return found
-
-    async def _get(self, name: str) -> Document | None:
         try:
-            return await self._api.get(self._path(name))
+            return await self._bounded(lambda: self._api.get(self._path(name)))
         except ApiError as error:
             if error.is_not_found:
                 return None
             raise
 
+    async def get_all(self, names: Collection[str]) -> dict[str, Document]:
+        """Those of them that are there."""
+        found = await _at_once(self.get, names)
+        return {name: item for name, item in zip(names, found, strict=True) if item is not None}
+
+    async def create(self, secret: Document) -> Document:
+        """An error (`is_already_there`) where there is one."""
+        return await self._written(lambda: self._api.create(self._names.collection, secret))
+
+    async def create_all(self, secrets: Collection[Document]) -> tuple[str, ...]:
+        """Returns the names of those that were there already."""
+
+        async def send(secret: Document) -> bool:
+            try:
+                await self.create(secret)
+            except ApiError as error:
+                if error.is_already_there:
+                    return True
+                raise
+            return False
+
+        there = await _at_once(send, secrets)
+        return tuple(name_of(secret) for secret, was_there in zip(secrets, there, strict=True) if was_there)
+
+    async def replace(self, secret: Document) -> Document:
+        """A conflict if it has another version by now."""
+        return await self._written(lambda: self._api.replace(self._path(name_of(secret)), secret))
+
+    async def delete_all(self, uids: Mapping[str, str | None]) -> None:
+        """By name; with a uid, only if it is that one. They need not be there."""
+
+        async def send(name: str) -> None:
+            try:
+                await self._written(lambda: self._api.delete(self._path(name), uid=uids[name]))
+            except ApiError as error:
+                if not error.is_not_found and not error.is_conflict:
+                    raise
+
+        await _at_once(send, uids)
+
+    async def uids(self) -> dict[str, str | None]:
+        """The uid of each Secret of the installation's kept state, by name."""
+        found: dict[str, str | None] = {}
+        query: dict[str, object] = {**self._names.selectors, "limit": PAGE}
+        while True:
+            page = await self._bounded(lambda: self._api.get(self._names.collection, **query))
+            found |= {name_of(item): uid_of(item) or None for item in page.get("items") or ()}
+            token = str((page.get("metadata") or {}).get("continue") or "")
+            if not token:
+                return found
+            query["continue"] = token
+
     def _path(self, name: str) -> str:
         return f"{self._names.collection}/{name}"
 
-    async def _bounded(self, request: Callable[[], Awaitable[T]], *, writes: bool = False) -> T:
-        if writes and not self._may_write():
+    async def _written(self, request: Callable[[], Awaitable[Document]]) -> Document:
+        if not self._may_write():
             raise NotHolderError
+        return await self._bounded(request)
+
+    async def _bounded(self, request: Callable[[], Awaitable[Document]]) -> Document:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 return await request()
         except TimeoutError as error:
             raise _late() from error
 
-    def _run(self, request: Callable[[], Awaitable[T]], *, writes: bool = False) -> T:
-        return self._wait(self._bounded(request, writes=writes))
 
-    def _wait(self, work: Awaitable[T], requests: int = 1) -> T:
-        seconds = REQUEST_SECONDS * (2 + requests / AT_ONCE)
-        done = asyncio.run_coroutine_threadsafe(_awaited(work), self._loop)
+class Bridge:
+    """Runs a coroutine on the event loop on which this was made, for a caller in another thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine returns or raises; `ApiError` if the event loop does not run any more."""
+        done = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return done.result(seconds)
-        except NoAnswerError as error:  # the event loop has ended, or does not come to its turn
+            return done.result(WAIT_SECONDS)
+        except NoAnswerError as error:
             done.cancel()
             raise _late() from error
 
 
-async def _awaited(work: Awaitable[T]) -> T:
-    return await work
-
-
-async def _at_once(requests: Collection[Awaitable[T]]) -> list[T]:
-    """All of them, some at a time; the first error is raised when none is under way any more."""
+async def _at_once(request: Callable[[Item], Coroutine[Any, Any, T]], items: Collection[Item]) -> list[T]:
+    """All of them, some at a time. The first error is raised when none is under way any more."""
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def one(request: Awaitable[T]) -> T:
+    async def one(item: Item) -> T:
         async with turn:
-            return await request
+            return await request(item)
 
-    found = await asyncio.gather(*map(one, requests), return_exceptions=True)
+    found = await asyncio.gather(*map(one, items), return_exceptions=True)
     for item in found:
         if isinstance(item, BaseException):
             raise item

@@ -26,7 +26,7 @@ class SupersededError(Exception):
 
 
 class StateSecret:
-    """All methods block but `is_own`. They raise `ApiError` and `NotHolderError`."""
+    """The coroutines raise `ApiError` and `NotHolderError`."""
 
     def __init__(self, secrets: Secrets, names: Names, writer: str) -> None:
         self._secrets, self._names, self._writer = secrets, names, writer
@@ -35,15 +35,15 @@ class StateSecret:
         self._own: deque[str] = deque(maxlen=REMEMBERED)
         """Digests of what this replica has written last, or tried to write."""
 
-    def get(self) -> Document | None:
-        return self._secrets.get(self._names.state)
+    async def get(self) -> Document | None:
+        return await self._secrets.get(self._names.state)
 
-    def claim(self) -> Document:
+    async def claim(self) -> Document:
         """The Secret as it is, with this replica as its last writer."""
         for _ in range(ATTEMPTS):
-            there = self.get()
+            there = await self.get()
             try:
-                answer = there if there is not None and writer_of(there) == self._writer else self._claim(there)
+                answer = there if there is not None and writer_of(there) == self._writer else await self._claim(there)
             except ApiError as error:
                 if not _has_changed(error):
                     raise
@@ -53,24 +53,24 @@ class StateSecret:
             return answer
         raise ApiError(409, "Conflict", f"it changed {ATTEMPTS} times while it was read")
 
-    def _claim(self, there: Document | None) -> Document:
+    async def _claim(self, there: Document | None) -> Document:
         if there is None:
-            return self._secrets.create(self._names.secret(self._names.state, {}, self._writer))
+            return await self._secrets.create(self._names.secret(self._names.state, {}, self._writer))
         claim = self._names.secret(self._names.state, {}, self._writer, version=version_of(there))
         # The API server refuses another type than the one that it has.
-        return self._secrets.replace({**claim, "data": there.get("data") or {}, "type": there.get("type")})
+        return await self._secrets.replace({**claim, "data": there.get("data") or {}, "type": there.get("type")})
 
-    def replace(self, content: bytes) -> None:
+    async def replace(self, content: bytes) -> None:
         """Raises `SupersededError` too."""
         self._own.append(digest_of(content))
         for _ in range(ATTEMPTS):
             if self._version is None:
-                self._version = self._own_version()
+                self._version = await self._own_version()
             secret = self._names.secret(self._names.state, {INDEX: content}, self._writer, version=self._version)
             version, self._version = self._version, None
             # If the answer is lost, it may be written all the same: then the next attempt finds it as its own.
             try:
-                answer = self._secrets.replace(secret) if version else self._secrets.create(secret)
+                answer = await (self._secrets.replace(secret) if version else self._secrets.create(secret))
             except ApiError as error:
                 if not _has_changed(error):
                     raise
@@ -79,8 +79,8 @@ class StateSecret:
             return
         raise ApiError(409, "Conflict", f"it changed {ATTEMPTS} times while it was written")
 
-    def _own_version(self) -> str:
-        there = self.get()
+    async def _own_version(self) -> str:
+        there = await self.get()
         if there is None:
             return ""
         writer = writer_of(there)

@@ -35,7 +35,7 @@ from admc.cluster.storage.record import (
     uid_of,
     version_of,
 )
-from admc.cluster.storage.secrets import NotHolderError
+from admc.cluster.storage.secrets import Bridge, NotHolderError
 from admc.cluster.storage.state_secret import StateSecret, SupersededError
 from admc.exits import CommandError, wrong_usage
 from admc.serve.storage.contents import Contents
@@ -84,10 +84,11 @@ class SecretStorage:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`writer` names this process and no other. `superseded` is called in a thread, once another replica has
-        written: nothing may be published from then on."""
+        """Called on the event loop of `secrets`. `writer` names this process and no other. `superseded` is called in a
+        thread, once another replica has written: nothing may be published from then on."""
         self._secrets, self._names = secrets, names
         self._secret = StateSecret(secrets, names, writer)
+        self._wait = Bridge().wait
         self._superseded, self._clock = superseded, clock
         self._objects = PackedObjects()
         self._contents = Contents(self._objects)
@@ -127,7 +128,7 @@ class SecretStorage:
             until = self._clock() + LOAD_SECONDS
             while True:
                 try:
-                    found = self._read(self._secret.claim())
+                    found = self._read(self._wait(self._secret.claim()))
                 except (ApiError, NotHolderError) as error:
                     if self._clock() >= until:
                         raise self._unreadable(_words(error)) from error
@@ -146,7 +147,7 @@ class SecretStorage:
         with self._turn:
             for attempt in range(ATTEMPTS):
                 try:
-                    secret = self._secret.get()
+                    secret = self._wait(self._secret.get())
                     now = "" if secret is None else version_of(secret)
                     if now == version:
                         return None
@@ -165,7 +166,7 @@ class SecretStorage:
     def _read(self, secret: Document | None) -> StoredState | None:
         """Raises `ManifestError` and `ApiError`."""
         self._manifest, self._position, self._index, self._is_marked = EMPTY, None, None, None
-        self._is_marked = self._secrets.get(self._names.under_way) is not None
+        self._is_marked = self._wait(self._secrets.get(self._names.under_way)) is not None
         content = content_of(secret, INDEX)
         if content is None:
             if secret is not None and secret.get("data"):
@@ -181,13 +182,14 @@ class SecretStorage:
         except ManifestError as error:
             raise (_DamagedPartsError(str(error)) if self._objects.is_damaged else error) from error
         self._position, self._index = found.position, index
+        found = found._replace(is_reduced=True)
         if not self._objects.is_damaged:
             self._manifest = manifest  # else the next `save` stores again what is missing
         return found
 
     def _parts(self, digests: Collection[str]) -> dict[str, bytes]:
         names = {self._names.part(digest): digest for digest in digests}
-        secrets = self._secrets.get_all(tuple(names))
+        secrets = self._wait(self._secrets.get_all(tuple(names)))
         return {names[name]: content_of(secret, PART) or b"" for name, secret in secrets.items()}
 
     # ---- writing ----
@@ -271,7 +273,7 @@ class SecretStorage:
         if manifest.under_way:
             self._mark()
         self._put_parts(parts)
-        self._secret.replace(index_to_json(index))
+        self._wait(self._secret.replace(index_to_json(index)))
         self._manifest, self._index = manifest, index
         self._objects.stored(pack, wanted)
         self._contents.forget_all_but(wanted)
@@ -287,28 +289,28 @@ class SecretStorage:
         documents = {name: self._names.secret(name, data, immutable=True) for name, data in secrets.items()}
         if self._there is not None:
             self._there |= dict.fromkeys(documents)
-        there = self._secrets.create_all(tuple(documents.values()))
-        for name, found in self._secrets.get_all(there).items():
+        there = self._wait(self._secrets.create_all(tuple(documents.values())))
+        for name, found in self._wait(self._secrets.get_all(there)).items():
             if content_of(found, PART) != secrets[name][PART]:  # no one can change it, but another can have created it
-                self._secrets.delete_all({name: uid_of(found)})
+                self._wait(self._secrets.delete_all({name: uid_of(found)}))
                 self._create(documents[name])
 
     def _create(self, secret: Document) -> None:
-        self._secrets.create_all((secret,))
+        self._wait(self._secrets.create_all((secret,)))
 
     def _tidy(self) -> None:
         """Remove the marker if no rollout is under way, and the parts that the state does not name. It is stored, so a
         failure is no reason to stop; the next `save` tries again."""
         try:
             if self._is_marked is not False and not self._manifest.under_way:
-                self._secrets.delete_all({self._names.under_way: None})
+                self._wait(self._secrets.delete_all({self._names.under_way: None}))
                 self._is_marked = False
             if self._there is None:
-                self._there = self._secrets.uids()
+                self._there = self._wait(self._secrets.uids())
             named = frozenset() if self._index is None else self._index.parts
             unused = {name: uid for name, uid in self._there.items() if self._names.digest(name) not in {None, *named}}
             if unused:
-                self._secrets.delete_all(unused)
+                self._wait(self._secrets.delete_all(unused))
                 self._there = {name: uid for name, uid in self._there.items() if name not in unused}
         except (ApiError, NotHolderError) as error:
             LOG.warning("kept_parts_not_removed", extra={"why": _words(error)})

@@ -23,7 +23,7 @@ from cryptography import x509
 
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import read_bounded
-from admc.serve.auth.tokens import ACCOUNT, TokenKeys, load_keys
+from admc.serve.auth.tokens import ACCOUNT, TokenKeys, bearer, load_keys
 from admc.terminal import visible
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics
 from emitters.kubernetes import kubernetes_name
@@ -313,19 +313,6 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
         return False
-
-
-def bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
-    """The token in the metadata of a call. Raises `DeniedError`."""
-    found = [value for key, value in metadata if key == "authorization"]
-    if not found:
-        raise DeniedError("token", "it has no token")
-    if len(found) > 1 or not isinstance(found[0], str):
-        raise DeniedError("token", "it has several tokens")
-    scheme, _, token = found[0].partition(" ")
-    if scheme.lower() != "bearer":
-        raise DeniedError("token", "its authorization is not a bearer token")
-    return token.strip()
 
 
 def _shown(text: str) -> str:

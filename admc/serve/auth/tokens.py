@@ -21,6 +21,7 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from xds_server.transport.client import DeniedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 MAX_FILE: Final = 1_000_000
@@ -40,12 +41,26 @@ ACCOUNT: Final = re.compile(r"system:serviceaccount:[a-z0-9.-]{1,253}:[a-z0-9.-]
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
 
+class BoundPod(NamedTuple):
+    """The pod that a token was made for, and is valid with."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
 class TokenClaims(NamedTuple):
-    """The claims of a verified token."""
+    """The claims of a verified token. Times are in seconds since 1970."""
 
     subject: str
     expires: float
-    """Seconds since 1970."""
+    issued: float = 0.0
+    pod: BoundPod | None = None
+    """None: it was made for none."""
+
+
+class UnknownKeyError(DeniedError):
+    """A token is signed with a key of an id that is not among the keys: the cluster may have a new one."""
 
 
 class _Key(NamedTuple):
@@ -75,7 +90,10 @@ class TokenKeys:
             for item in self.keys
             if algorithm in item.algorithms and (wanted is None or item.id is None or item.id == wanted)
         ]
-        failure: DeniedError = DeniedError("token", "its token is signed with a key that is not among the token keys")
+        unknown = wanted is not None and all(item.id not in (None, wanted) for item in self.keys)
+        failure = (UnknownKeyError if unknown else DeniedError)(
+            "token", "its token is signed with a key that is not among the token keys"
+        )
         for item in fitting:
             try:
                 claims = jwt.decode(
@@ -104,7 +122,32 @@ def _claims(claims: dict[str, Any]) -> TokenClaims:
     if not isinstance(subject, str) or not ACCOUNT.fullmatch(subject):
         raise DeniedError("token", "its token is not that of a service account")
     # `exp` may be an integer of any size, and timers take only smaller ones.
-    return TokenClaims(subject, float(min(int(claims["exp"]), LATEST_EXPIRY)))
+    expires = float(min(int(claims["exp"]), LATEST_EXPIRY))
+    issued = claims.get("iat")
+    since = float(min(max(issued, 0), LATEST_EXPIRY)) if isinstance(issued, int | float) else 0.0
+    return TokenClaims(subject, expires, since, _bound(claims.get("kubernetes.io")))
+
+
+def _bound(claim: object) -> BoundPod | None:
+    found = claim if isinstance(claim, dict) else {}
+    pod = found.get("pod")
+    named = pod if isinstance(pod, dict) else {}
+    parts = (found.get("namespace"), named.get("name"), named.get("uid"))
+    namespace, name, uid = (part if isinstance(part, str) else "" for part in parts)
+    return BoundPod(namespace, name, uid) if namespace and name and uid else None
+
+
+def bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
+    """The token in the metadata of a call. Raises `DeniedError`."""
+    found = [value for key, value in metadata if key == "authorization"]
+    if not found:
+        raise DeniedError("token", "it has no token")
+    if len(found) > 1 or not isinstance(found[0], str):
+        raise DeniedError("token", "it has several tokens")
+    scheme, _, token = found[0].partition(" ")
+    if scheme.lower() != "bearer":
+        raise DeniedError("token", "its authorization is not a bearer token")
+    return token.strip()
 
 
 def _lower(message: str) -> str:
@@ -112,20 +155,26 @@ def _lower(message: str) -> str:
 
 
 def load_keys(path: Path, audience: str) -> TokenKeys:
-    """Read a key set. Raises `CommandError` if any of its keys cannot be used."""
-    data = read_bounded(path, MAX_FILE, "the token keys", regular=True)
+    """Read a key set from a file. Raises `CommandError` if any of its keys cannot be used."""
+    return keys_from(read_bounded(path, MAX_FILE, "the token keys", regular=True), audience, str(path))
+
+
+def keys_from(data: bytes, audience: str, source: str) -> TokenKeys:
+    """A JSON Web Key Set; messages name its `source`. Raises `CommandError` if any of its keys cannot be used."""
+    if len(data) > MAX_FILE:
+        raise _wrong(source, f"it has more than {MAX_FILE:,} bytes")
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
-        raise _wrong(path, "it is not JSON") from None
+        raise _wrong(source, "it is not JSON") from None
     listed = content.get("keys") if isinstance(content, dict) else None
     if not isinstance(listed, list) or not listed:
-        raise _wrong(path, "it has no list `keys`")
+        raise _wrong(source, "it has no list `keys`")
     if len(listed) > MAX_KEYS:
-        raise _wrong(path, f"it has more than {MAX_KEYS} keys")
-    keys = tuple(_key(path, number, item) for number, item in enumerate(listed, start=1) if _signs(item))
+        raise _wrong(source, f"it has more than {MAX_KEYS} keys")
+    keys = tuple(_key(source, number, item) for number, item in enumerate(listed, start=1) if _signs(item))
     if not keys:
-        raise _wrong(path, "none of its keys is for signatures")
+        raise _wrong(source, "none of its keys is for signatures")
     return TokenKeys(audience, keys)
 
 
@@ -133,29 +182,29 @@ def _signs(item: object) -> bool:
     return not isinstance(item, dict) or item.get("use", "sig") == "sig"
 
 
-def _key(path: Path, number: int, item: object) -> _Key:
+def _key(source: str, number: int, item: object) -> _Key:
     if not isinstance(item, dict):
-        raise _wrong(path, f"key {number} is not an object")
+        raise _wrong(source, f"key {number} is not an object")
     if item.get("kty") == "oct":
         raise _wrong(
-            path, f"key {number} is a shared secret", "a program that verifies tokens with it could also forge them"
+            source, f"key {number} is a shared secret", "a program that verifies tokens with it could also forge them"
         )
     if "d" in item:
-        raise _wrong(path, f"key {number} is a private key", "give only its public half")
+        raise _wrong(source, f"key {number} is a private key", "give only its public half")
     try:
         # Without its `alg`, which is checked below.
         key = jwt.PyJWK.from_dict({name: value for name, value in item.items() if name != "alg"}).key
     except (jwt.PyJWTError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
         # The library's message contains the key.
         hint = "RSA, P-256, P-384, P-521 and Ed25519 keys are accepted"
-        raise _wrong(path, f"key {number} is of a type that admc does not support", hint) from None
+        raise _wrong(source, f"key {number} is of a type that admc does not support", hint) from None
     algorithms = _algorithms(key)
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < _RSA_BITS:
-        raise _wrong(path, f"key {number} has {key.key_size} bits", f"RSA keys need {_RSA_BITS:,}")
+        raise _wrong(source, f"key {number} has {key.key_size} bits", f"RSA keys need {_RSA_BITS:,}")
     if item.get("alg") is not None:
         algorithms = tuple(name for name in algorithms if name == item["alg"])
     if not algorithms:
-        raise _wrong(path, f"key {number} is for an algorithm that does not fit it or is not accepted")
+        raise _wrong(source, f"key {number} is for an algorithm that does not fit it or is not accepted")
     named = item.get("kid")
     return _Key(named if isinstance(named, str) else None, algorithms, key)
 
@@ -168,7 +217,7 @@ def _algorithms(key: object) -> tuple[str, ...]:
     return ("EdDSA",) if isinstance(key, ed25519.Ed25519PublicKey) else ()
 
 
-def _wrong(path: Path, what: str, hint: str | None = None) -> CommandError:
-    message = f"the token keys `{visible(str(path))}` cannot be used: {what}"
+def _wrong(source: str, what: str, hint: str | None = None) -> CommandError:
+    message = f"the token keys `{visible(source)}` cannot be used: {what}"
     hint = hint or '`kubectl get --raw /openid/v1/jwks` prints them as {"keys": [...]}'
     return CommandError(Exit.INPUT, [Diagnostic("ADM821", Severity.ERROR, message, None, None, hint)])

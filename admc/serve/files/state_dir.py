@@ -27,7 +27,7 @@ from admc.serve.storage.contents import MAX_MANIFEST, MAX_OBJECT, Contents
 from admc.serve.storage.manifest import Manifest, ManifestError, from_json, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from admc.serve.file_watch import FileStat
@@ -142,16 +142,18 @@ class StateDir:
         """Whether the folder is there and this process's. It may be removed while this process writes."""
         return self._holds_lock() and (self.folder / "objects").is_dir()
 
-    def save_as_owner(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
+    def save_as_owner(
+        self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()
+    ) -> None:
         """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
         the folder is not this process's any more: what another one keeps there is left alone."""
         with self._writing:
             if not self._is_there():
                 raise _not_writable(self.folder, "it was removed or replaced")
-        self.save(position, groups)
+        self.save(position, groups, refusing)
 
-    def save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> bool:
-        """Keep these instead; without a position, the one that is kept stays. False where nothing is new.
+    def save(self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()) -> bool:
+        """Keep these instead, all of them; without a position, the one that is kept stays. False where nothing is new.
 
         Raises `CommandError` where the folder takes nothing: what was kept before is still there.
         """

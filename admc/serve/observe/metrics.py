@@ -53,6 +53,8 @@ class Gauges(NamedTuple):
     rollout_under_way: bool = False
     unlisted: int = 0
     """Services and outside parties without addresses."""
+    lease_held: bool | None = None
+    """Whether this one of several replicas is active; None: there is only one."""
 
 
 @dataclass(slots=True)
@@ -153,6 +155,8 @@ def _state(gauges: Gauges) -> Iterator[Metric]:
     yield build
     yield GaugeMetricFamily("admc_adms", "ADMs of the plan", gauges.adms)
     yield GaugeMetricFamily("admc_adms_without_nodes", "ADMs without a connected proxy", gauges.adms_without_clients)
+    if gauges.lease_held is not None:
+        yield GaugeMetricFamily("admc_lease_held", "Whether this replica is the active one", float(gauges.lease_held))
     yield GaugeMetricFamily("admc_unlisted", "Services and outside parties without addresses", gauges.unlisted)
     yield GaugeMetricFamily(
         "admc_nodes_out_of_sync",

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from xds_server.transport.client import ClientStatus
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 MAX_VERSION: Final = 1 << 31
+ACTIVE: Final = "active"
 
 
 class ServerPhase(StrEnum):
@@ -89,12 +90,17 @@ class ServerRow(NamedTuple):
     """What its rollout to another plan waits for; empty without a rollout."""
     app: str
     source: str
-    """The absolute path of the program or plan that it follows."""
+    """What it follows; with files, the absolute path of the program or plan."""
     unlisted: tuple[str, ...]
     """Services and outside parties without addresses: connections that may be theirs are refused."""
     state: str
     """The version of the active state."""
     since: str
+    role: str
+    """`active`, `standby`, or `unsure`: it was the active one of several replicas, and does not know whether another
+    one is by now. A server that no other one replaces is always `active`."""
+    holder: str
+    """The replica that is active, as far as this one knows; empty without replicas."""
 
 
 class Status(NamedTuple):
@@ -144,9 +150,11 @@ def server_row(
     why: str = "",
     rollout: str = "",
     unlisted: tuple[str, ...] = (),
+    role: str = ACTIVE,
+    holder: str = "",
 ) -> ServerRow:
     """About the server itself. `started` is in seconds since 1970."""
-    return ServerRow(__version__, phase, why, rollout, app, source, unlisted, state, _time(started))
+    return ServerRow(__version__, phase, why, rollout, app, source, unlisted, state, _time(started), role, holder)
 
 
 def _node(client: ClientStatus) -> NodeRow:
@@ -197,6 +205,8 @@ def from_json(content: bytes) -> Status:
         raise StatusFormatError("it has no `schema_version`")
     if version > SCHEMA_VERSION:
         raise StatusFormatError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
+    if version == 1 and isinstance(document.get("server"), dict):
+        document["server"] |= {"role": ACTIVE, "holder": ""}
     try:
         status = parse(Status, document)
     except JsonTypeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from admc.serve.observe.status import AdmRow, NodeRow, ServerPhase, Status
+from admc.serve.observe.status import ACTIVE, AdmRow, NodeRow, ServerPhase, Status
 from admc.terminal import cells, counted, visible
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ def _about(status: Status, address: str) -> Iterator[str]:
         yield f"{'not ready' if server.phase is ServerPhase.STARTING else 'problem'}: {visible(server.why)}"
     if server.rollout:
         yield f"rollout: {visible(server.rollout)}"
+    if server.role != ACTIVE:
+        active = f"`{_cut(server.holder)}` is active" if server.holder else "no replica is known to be active"
+        yield f"{visible(server.role)}: {active}"
     if server.unlisted:
         names = ", ".join(f"`{_cut(name)}`" for name in server.unlisted[:NAMED])
         more = f" and {len(server.unlisted) - NAMED} more" if len(server.unlisted) > NAMED else ""

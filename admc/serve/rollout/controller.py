@@ -315,7 +315,7 @@ class Rollout:
             await self._hand_over(state, prepared)
             self.state, self._stored = state, None
             self._arrives = state.now.goal is None
-            self._log(before, state)
+            progress.log(before, state, self._step(state), self.plans)
             self.plans.forget_all_but(plans_of(state))
         else:
             if stored or state.back != before.back:
@@ -371,20 +371,6 @@ class Rollout:
         """Raises `CommandError` while another server may lead the proxies."""
         if not self._may_publish():
             raise wrong_usage("ADM951", "another server may lead the proxies now: nothing new is stored or published")
-
-    def _log(self, before: RolloutState, state: RolloutState) -> None:
-        step = self._step(state)
-        extra: dict[str, object] = {"step": progress.phase(state.now), "back": state.back}
-        if step is not None:
-            extra["groups"] = len(step.services)
-            extra |= {name: list(getattr(step, name)) for name in ("closes", "opens") if getattr(step, name)}
-        LOG.info("rollout_step", extra=extra)
-        if step is not None and before.now.goal is None and not state.back:
-            for sentence in step.reasons:
-                LOG.info("rollout_reason", extra={"reason": sentence})
-        returned = before.now.goal is not None and state.now == Label(before.now.base)
-        if not before.back and (state.back or returned):
-            LOG.info("rollout_undoing", extra={"state": self.plans[state.now.base].state.version})
 
     def _position(self, state: RolloutState, prepared: Prepared | None = None) -> Position | None:
         """What to store of a state. `prepared`: what is about to be published of it."""

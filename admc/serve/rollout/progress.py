@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.rollout.reducer import CommandName, blocking, lacking, unclosed
+from admc.rollout.rollout_state import Label
 from admc.serve.rollout.plans import hosts
 from admc.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from admc.rollout.model import Step
     from admc.rollout.reducer import Client, Observation
-    from admc.rollout.rollout_state import Label, RolloutState
+    from admc.rollout.rollout_state import RolloutState
     from admc.serve.rollout.plans import Plans
     from solver.placement import Placement
     from xds_server.resources.snapshot import SnapshotError
 
+LOG: Final = logging.getLogger("admc.serve")
 SHOWN: Final = 3
 """How many names, or things that are waited for, a sentence has."""
 NAMED: Final = 5
@@ -126,6 +130,21 @@ def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:
 def _waiting(what: str, waiting: Sequence[str]) -> str:
     more = f"; and {len(waiting) - SHOWN} more" if waiting[SHOWN:] else ""
     return f"{what} waits for {'; '.join(waiting[:SHOWN])}{more}" if waiting else what
+
+
+def log(before: RolloutState, state: RolloutState, step: Step | None, plans: Plans) -> None:
+    """Log the label that is published now."""
+    extra: dict[str, object] = {"step": phase(state.now), "back": state.back}
+    if step is not None:
+        extra["groups"] = len(step.services)
+        extra |= {name: list(getattr(step, name)) for name in ("closes", "opens") if getattr(step, name)}
+    LOG.info("rollout_step", extra=extra)
+    if step is not None and before.now.goal is None and not state.back:
+        for sentence in step.reasons:
+            LOG.info("rollout_reason", extra={"reason": sentence})
+    returned = before.now.goal is not None and state.now == Label(before.now.base)
+    if not before.back and (state.back or returned):
+        LOG.info("rollout_undoing", extra={"state": plans[state.now.base].state.version})
 
 
 def check(name: CommandName, state: RolloutState, plans: Plans) -> None:

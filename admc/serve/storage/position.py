@@ -46,3 +46,6 @@ class StoredState(NamedTuple):
     """In a state of the first release: the one plan."""
     groups: Mapping[str, Snapshot]
     problems: tuple[str, ...]
+    is_reduced: bool = False
+    """Addresses were left out, and the snapshots of services that are settled and refuse nothing: their proxies had
+    acknowledged what the plan gives."""

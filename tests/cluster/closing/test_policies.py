@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from admc.cluster.api.errors import ApiError
 from admc.cluster.closing.policies import CLOSED_SECONDS, ClusterClosing, NetworkPolicy, network_policy
 from admc.cluster.names import CONTROLLER
 from admc.cluster.program.owner import Owner
@@ -33,23 +35,28 @@ class Store:
         self.found: dict[Key, NetworkPolicy] = {}
         self.writes: list[str] = []
         self.numbers = 0
+        self.refuses: ApiError | None = None
         self.selectors: dict[str, dict[str, str]] = dict(SELECTORS)
         self.closing = self.started()
 
     def started(self) -> ClusterClosing:
         return ClusterClosing(
-            self, "main", lambda: Owner("shop", "u-1"), self.found, lambda: self.selectors, lambda: self.now
+            self, "main", lambda: Owner("shop", "u-1"), self.found, lambda: self.selectors, clock=lambda: self.now
         )
 
     async def apply(self, path: str, body: Mapping[str, Any], *, force: bool = True, subresource: str = "") -> Any:
         self.writes.append(f"apply {path.rpartition('/')[2]}")
+        if self.refuses is not None:
+            raise self.refuses
         self.put(body)
         return body
 
     async def delete(self, path: str, *, uid: str | None = None) -> Any:
         namespace, _, name = path.removeprefix("/apis/networking.k8s.io/v1/namespaces/").split("/")
-        assert self.found[Key(namespace, name)].uid == uid
         self.writes.append(f"delete {name}")
+        if self.refuses is not None:
+            raise self.refuses
+        assert self.found[Key(namespace, name)].uid == uid
         self.remove(Key(namespace, name))
 
     def put(self, document: Mapping[str, Any]) -> None:
@@ -232,3 +239,122 @@ async def test_nothing_is_applied_twice_before_the_watch_shows_it(store: Store) 
     put(store.closing._sent[Key("default", "admc-close-cache")])
     await store.closing.refresh()
     assert len(store.writes) == 4
+
+
+async def test_selectors_that_change_are_compared_anew(store: Store) -> None:
+    senders = {"from": [{"podSelector": {"matchLabels": {"app": "a"}}}], "ports": [{"port": 8080}]}
+    store.put(other(**senders))
+    assert store.passed(CLOSED_SECONDS)
+    assert store.closing.findings == ()
+    store.selectors["a"] = {"app": "first"}
+    store.closing.plan()
+    await store.closing.refresh()
+    assert not store.passed(CLOSED_SECONDS)
+    assert [finding.code for finding in store.closing.findings] == ["ADM937"]
+
+
+async def test_there_is_something_to_do_after_a_question_and_after_a_fault(store: Store) -> None:
+    assert store.closing.pending.is_set(), "the watch has shown the policy"
+    await store.closing.refresh()
+    assert not store.closing.pending.is_set()
+    store.closing.ask({"cache": PROGRAM})
+    assert store.closing.pending.is_set()
+    store.refuses = ApiError(500, "InternalError", "etcd is away")
+    with pytest.raises(ApiError):
+        await store.closing.refresh()
+    assert store.closing.pending.is_set()
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_one_that_is_gone_already_is_removed(store: Store, status: int) -> None:
+    store.closing.ask({})
+    store.refuses = ApiError(status, "Conflict", "gone")
+    await store.closing.refresh()
+    assert store.writes[-1] == "delete admc-close-db"
+    store.refuses = ApiError(403, "Forbidden", "no")
+    with pytest.raises(ApiError):
+        await store.closing.refresh()
+
+
+async def test_an_equal_policy_of_another_installation_closes_nothing(store: Store) -> None:
+    assert store.passed(CLOSED_SECONDS)
+    store.found[KEY] = store.found[KEY]._replace(controller="two")
+    assert not store.passed(CLOSED_SECONDS)
+
+
+async def test_a_policy_that_is_being_deleted_closes_nothing(store: Store) -> None:
+    assert store.passed(CLOSED_SECONDS)
+    store.found[KEY] = store.found[KEY]._replace(is_going=True)
+    assert not store.passed(CLOSED_SECONDS)
+
+
+@pytest.mark.parametrize("change", [{"controller": ""}, {"owners": ()}, {"owners": ("u-0",)}])
+async def test_label_and_owner_are_written_again_without_a_wait(store: Store, change: Any) -> None:
+    assert store.passed(CLOSED_SECONDS)
+    before = store.found[KEY]
+    store.found[KEY] = before._replace(**change)
+    store.closing.changed(KEY, before, store.found[KEY])
+    assert store.passed(0)
+    await store.closing.refresh()
+    assert store.writes == ["apply admc-close-db"] * 2
+    assert (store.found[KEY].controller, store.found[KEY].owners) == ("main", ("u-1",))
+
+
+async def test_a_few_of_many_other_policies_are_named(store: Store) -> None:
+    for number in range(5):
+        store.put({**other(), "metadata": {"namespace": "default", "name": f"other-{number}"}})
+    (finding,) = store.closing.findings
+    assert "NetworkPolicies `default/other-0`, `default/other-1`, `default/other-2` and 2 more may" in finding.message
+
+
+async def test_a_replica_that_does_not_serve_writes_nothing(store: Store) -> None:
+    """It would remove what the one that serves has written."""
+    active = False
+    store.closing.may_write = lambda: active
+    store.closing.ask({"cache": PROGRAM})
+    await store.closing.refresh()
+    assert store.writes == ["apply admc-close-db"]
+    assert store.closing.pending.is_set()
+    active = True
+    await store.closing.refresh()
+    assert store.writes[1:] == ["apply admc-close-cache", "delete admc-close-db"]
+
+
+async def test_one_that_stops_serving_writes_nothing_more(store: Store) -> None:
+    left = 1
+
+    def may_write() -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0
+
+    store.closing.may_write = may_write
+    store.closing.ask({"cache": PROGRAM})
+    await store.closing.refresh()
+    assert store.writes[1:] == ["apply admc-close-cache"]
+    assert store.closing.pending.is_set()
+
+
+async def test_a_replica_that_comes_to_serve_writes_what_is_due(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("admc.cluster.closing.policies.LOOK_SECONDS", 0.01)
+    active = False
+    store.closing.may_write = lambda: active
+    task = asyncio.create_task(store.closing.run())
+    store.closing.ask({"cache": PROGRAM})
+    await asyncio.sleep(0.05)
+    assert len(store.writes) == 1
+    active = True
+    async with asyncio.timeout(10):
+        while len(store.writes) < 3:
+            await asyncio.sleep(0.01)
+    task.cancel()
+
+
+async def test_nothing_is_planned_anew_for_the_same_selectors(store: Store) -> None:
+    before = store.closing._wanted
+    store.closing.plan()
+    assert store.closing._wanted is before
+    assert store.closing.pending.is_set(), "the owner may be another one"
+    store.selectors["unknown"] = {"app": "other"}
+    store.closing.plan()
+    assert store.closing._wanted is not before

@@ -80,6 +80,7 @@ class Node:
         self.parts: dict[str, Running] = {
             "forward": self.machine.start_in_network("forward", command, _OWN_MODULES, [listening.fileno()])
         }
+        self._started: list[Running] = []
         stack.callback(self.kill_parts)
         self.server.wait()
         self.containers.wait()
@@ -104,13 +105,17 @@ class Node:
         return self.server.kubeconfig
 
     def kill_parts(self) -> None:
-        for part in self.parts.values():
+        for part in [*self._started, *self.parts.values()]:
             part.kill()
 
-    def _is_ready(self) -> bool:
+    def check(self) -> None:
+        """Raises `StartError` where a part of the cluster has ended by itself."""
         for name, part in self.parts.items():
             if not part.is_running:
-                raise StartError(f"{name} ended at once: {part.last_line()}")
+                raise StartError(f"{name} has ended: {part.last_line()}")
+
+    def _is_ready(self) -> bool:
+        self.check()
         try:
             node = self.server.request("GET", f"/api/v1/nodes/{parts.NAME}")
             self.server.request("GET", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default")
@@ -165,9 +170,10 @@ class Node:
         return True
 
     def wait_for(self, condition: Callable[[], object], what: str, seconds: float = READY_SECONDS) -> None:
-        """Raises `TimeoutError` with what the pods say."""
+        """Raises `TimeoutError` with what the pods say, and `StartError` where a part of the cluster has ended."""
         until = time.monotonic() + seconds
         while not condition():
+            self.check()
             if time.monotonic() > until:
                 raise TimeoutError(f"{what}: not within {seconds:.0f} s; {self.summary()}")
             time.sleep(0.05)
@@ -196,9 +202,12 @@ class Node:
 
     def execute(self, pod: str, container: str, command: Sequence[str], namespace: str = NAMESPACE) -> str:
         """What a command in a container prints. Raises `OSError` where it fails."""
+        return self.execute_in(self.container(pod, container, namespace), command)
+
+    def execute_in(self, container: str, command: Sequence[str]) -> str:
+        """The same by the container's id, which needs no API server."""
         name = f"exec-{os.getpid()}-{time.monotonic_ns()}"
-        task = self.container(pod, container, namespace)
-        return self.containers.ctr("task", "exec", "--exec-id", name, task, *command)
+        return self.containers.ctr("task", "exec", "--exec-id", name, container, *command)
 
     def container(self, pod: str, container: str, namespace: str = NAMESPACE) -> str:
         """The id of a running container."""
@@ -216,7 +225,7 @@ class Node:
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Running:
         """A process of the repository in the node's network, where it reaches the API (`inside`), pods and Services."""
         started = self.machine.start_in_network(name, command, {**_OWN_MODULES, **(environment or {})})
-        self.parts[name] = started
+        self._started.append(started)
         return started
 
 

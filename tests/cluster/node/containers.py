@@ -8,6 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from tests.cluster.node import images
+from tests.cluster.node.machine import PODS
 from tests.cluster.tools import debian
 from tests.system import PATH
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from tests.cluster.node.machine import Machine
 
 SOCKET: Final = "/run/containerd/containerd.sock"
-PODS: Final = ("10.244.0.0/16", "fd00:244::/64")
-"""Addresses of pods, which have one of each family."""
 _CONFIG: Final = """\
 version = 2
 root = "/var/lib/containerd"

@@ -29,7 +29,7 @@ _LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
-_FOLDERS: Final = {"tmp": 0o1777, "run": 0o755, "run/lock": 0o755, "etc": 0o755, "root": 0o700}
+_FOLDERS: Final = {"tmp": 0o1777, "run": 0o755, "run/lock": 0o755, "etc": 0o755, "root": 0o755}
 _ETC: Final = {
     "/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n",
     "/etc/group": b"root:x:0:\n",

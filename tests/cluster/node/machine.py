@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 ADDRESS: Final = "10.250.0.1"
 """Of the node, for itself and for pods."""
 ADDRESS_6: Final = "fd00:250::1"
+PODS: Final = ("10.244.0.0/16", "fd00:244::/64")
+"""Addresses of pods, which have one of each family."""
 _HOLD: Final = "trap '' CHLD; exec sleep infinity"
 """Ignoring the signal, it leaves no orphan behind as a zombie."""
 _PROGRAMS: Final = ("unshare", "nsenter", "ip", "mount", "iptables-restore")

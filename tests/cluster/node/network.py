@@ -12,24 +12,26 @@ import time
 from pathlib import Path
 
 from tests.cluster.node import dns, policies
+from tests.cluster.node.machine import PODS
 from tests.cluster.node.objects import Objects
 
-PODS = "/api/v1/pods"
+POD_LIST = "/api/v1/pods"
 NAMESPACES = "/api/v1/namespaces"
 SERVICES = "/api/v1/services"
 POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
-TOOLS = {4: "iptables", 6: "ip6tables"}
+TOOLS = dict(zip(("iptables", "ip6tables"), PODS, strict=True))
+"""What loads the rules for the pods of a network."""
 PAUSE_SECONDS = 0.02
 """Changes that come together are loaded together."""
 
 
 def main(kubeconfig: Path, address: str) -> None:
     changed = threading.Event()
-    objects = Objects(kubeconfig, (PODS, NAMESPACES, SERVICES, POLICIES, SLICES), changed.set)
+    objects = Objects(kubeconfig, (POD_LIST, NAMESPACES, SERVICES, POLICIES, SLICES), changed.set)
     known: dict[str, list[str]] = {}
     threading.Thread(target=dns.serve, args=(address, lambda: known), daemon=True).start()
-    loaded: dict[int, str] = {}
+    loaded: dict[str, str] = {}
     while True:
         changed.wait()
         time.sleep(PAUSE_SECONDS)
@@ -37,20 +39,20 @@ def main(kubeconfig: Path, address: str) -> None:
         if not objects.is_complete:
             continue
         known = dns.names(objects.of(SERVICES), objects.of(SLICES))
-        for version in TOOLS:
-            text = policies.rules(objects.of(PODS), objects.of(NAMESPACES), objects.of(POLICIES), version)
-            if loaded.get(version) != text:
-                _load(version, text, is_first=version not in loaded)
-                loaded[version] = text
+        for tool, network in TOOLS.items():
+            found = objects.of(POD_LIST), objects.of(NAMESPACES), objects.of(POLICIES)
+            text = policies.rules(*found, network)
+            if loaded.get(tool) != text:
+                _load(tool, text, is_first=tool not in loaded)
+                loaded[tool] = text
 
 
-def _load(version: int, text: str, *, is_first: bool) -> None:
+def _load(tool: str, text: str, *, is_first: bool) -> None:
     """Replace the chain; the first time, every packet that the node forwards is sent through it."""
-    tool = TOOLS[version]
     subprocess.run([f"{tool}-restore", "--noflush", "--wait", "10"], input=text, text=True, check=True)
     if is_first:
         subprocess.run([tool, "--wait", "10", "-I", "FORWARD", "-j", policies.CHAIN], check=True)
-    print(f"loaded {text.count(chr(10))} lines for IPv{version}", flush=True)
+    print(f"{tool}: loaded {len(text.splitlines())} lines", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.cluster import tools
 from tests.cluster.api_server import SERVICES
-from tests.cluster.node.containers import PODS, SOCKET
-from tests.cluster.node.machine import ADDRESS, ADDRESS_6
+from tests.cluster.node.containers import SOCKET
+from tests.cluster.node.machine import ADDRESS, ADDRESS_6, PODS
 from tests.system import PATH
 
 if TYPE_CHECKING:

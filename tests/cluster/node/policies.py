@@ -2,7 +2,8 @@
 
 Ingress rules only, for that is what admc emits. What a policy refuses is reset and not dropped, so that callers need
 not wait for a timeout. Connections that were open before stay open, as with most network plugins. What the node itself
-sends, kubelet's probes among it, passes.
+sends, kubelet's probes among it, passes. A pod that is not known yet is reached by no other, so that none is reached
+before its policies hold.
 """
 
 from __future__ import annotations
@@ -19,37 +20,43 @@ CHAIN = "NETWORK-POLICY"
 _PROTOCOLS = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp"}
 
 
-def rules(pods: Iterable[Object], namespaces: Iterable[Object], policies: Iterable[Object], version: int = 4) -> str:
-    """One chain that replaces the one before at once; the same text for the same policies and addresses."""
+def rules(pods: Iterable[Object], namespaces: Iterable[Object], policies: Iterable[Object], network: str) -> str:
+    """One chain that replaces the one before at once, for the pods of a network; the same text for the same objects."""
+    version = ipaddress.ip_network(network).version
     labels = {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in namespaces}
     running = [pod for pod in pods if _addresses(pod, version)]
-    admitted: dict[str, list[str]] = {}
-    for policy in sorted(policies, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
+    known = {address for pod in running if not _is_host(pod) for address in _addresses(pod, version)}
+    admitted: dict[str, set[str]] = {}
+    for policy in policies:
         spec, namespace = policy["spec"], policy["metadata"]["namespace"]
         if "Ingress" not in spec.get("policyTypes", ["Ingress"]):
             continue
         for pod in running:
-            if pod["metadata"]["namespace"] != namespace or not matches(spec.get("podSelector"), _labels(pod)):
-                continue
-            if pod["spec"].get("hostNetwork"):
+            selected = pod["metadata"]["namespace"] == namespace and matches(spec.get("podSelector"), _labels(pod))
+            if not selected or _is_host(pod):
                 continue
             for address in _addresses(pod, version):
-                found = admitted.setdefault(address, [])
+                found = admitted.setdefault(address, set())
                 for rule in spec.get("ingress") or ():
                     sources = list(_sources(rule.get("from"), namespace, running, labels, version))
-                    found += [
-                        f"-A {CHAIN}{source} -d {address}{port} -j ACCEPT"
-                        for source in sources
-                        for port in _ports(rule.get("ports"), pod)
-                    ]
+                    ports = list(_ports(rule.get("ports"), pod))
+                    found |= {f"{source} -d {address}{port}" for source in sources for port in ports}
     lines = ["*filter", f":{CHAIN} - [0:0]", f"-A {CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"]
     for address in sorted(admitted):
-        lines += [f"-A {CHAIN} -s {address} -d {address} -j ACCEPT", *sorted(set(admitted[address]))]
-        lines += [
-            f"-A {CHAIN} -d {address} -p tcp -j REJECT --reject-with tcp-reset",
-            f"-A {CHAIN} -d {address} -j DROP",
-        ]
-    return "\n".join([*lines, "COMMIT", ""])
+        lines.append(f"-A {CHAIN} -s {address} -d {address} -j ACCEPT")
+        lines += [f"-A {CHAIN}{match} -j ACCEPT" for match in sorted(admitted[address])]
+        lines += _refused(address)
+    lines += [f"-A {CHAIN} -d {address} -j RETURN" for address in sorted(known - set(admitted))]
+    return "\n".join([*lines, *_refused(network), "COMMIT", ""])
+
+
+def _refused(destination: str) -> list[str]:
+    to = f"-A {CHAIN} -d {destination}"
+    return [f"{to} -p tcp -j REJECT --reject-with tcp-reset", f"{to} -j DROP"]
+
+
+def _is_host(pod: Object) -> bool:
+    return bool(pod["spec"].get("hostNetwork"))
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:

@@ -178,6 +178,22 @@ def test_tokens_and_config_maps_are_mounted_and_open_the_api(node: Node) -> None
     assert status["user"]["extra"]["authentication.kubernetes.io/pod-name"] == ["mounted"]
 
 
+def test_pods_go_on_without_the_api_server_and_policies_hold_after_its_return(node: Node) -> None:
+    _web(node, "steady")
+    _caller(node, "patient")
+    url = f"http://{node.get('Service', 'steady', 'servers')['spec']['clusterIP']}/"
+    node.wait_for(lambda: _fetch(node, "patient", url), "an answer")
+    caller = node.container("patient", "caller", "callers")
+    node.server.kill()
+    assert node.execute_in(caller, ["timeout", "3", "wget", "-q", "-O", "-", url])
+    node.server.restart()
+    spec = {"podSelector": {"matchLabels": {"app": "steady"}}, "policyTypes": ["Ingress"], "ingress": []}
+    policy = _object("networking.k8s.io/v1", "NetworkPolicy", "steady", "servers", spec=spec)
+    node.apply(policy)
+    node.wait_for(lambda: not _fetch(node, "patient", url), "the policy")
+    node.delete(policy)
+
+
 def test_an_image_with_this_python_runs_the_repositorys_code(node: Node) -> None:
     node.load([images.python()])
     script = "import admc, json, sys; print(json.dumps(sys.version_info[:2]))"

@@ -9,6 +9,7 @@ import pytest
 from tests.cluster.node.policies import CHAIN, matches, rules
 
 SERVER = {"app": "server"}
+NETWORK, NETWORK_6 = "10.0.0.0/8", "fd00::/64"
 
 
 def _pod(name: str, address: str, namespace: str = "shop", **labels: str) -> dict[str, Any]:
@@ -33,9 +34,9 @@ def _policy(*ingress: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "policy", "namespace": "shop"}, "spec": own}
 
 
-def _admitted(*ingress: dict[str, Any], version: int = 4) -> list[str]:
+def _admitted(*ingress: dict[str, Any], network: str = NETWORK) -> list[str]:
     """What comes between the rules that every closed pod has."""
-    lines = rules(PODS, NAMESPACES, [_policy(*ingress)], version).splitlines()
+    lines = rules(PODS, NAMESPACES, [_policy(*ingress)], network).splitlines()
     accepted = [line for line in lines if line.endswith("-j ACCEPT")]
     return [line.removeprefix(f"-A {CHAIN} ").removesuffix(" -j ACCEPT") for line in accepted[2:]]
 
@@ -44,17 +45,23 @@ def _from(**peer: Any) -> dict[str, Any]:
     return {"from": [peer]}
 
 
-def test_without_a_policy_nothing_is_refused() -> None:
-    assert "REJECT" not in rules(PODS, NAMESPACES, [])
+def test_without_a_policy_only_unknown_pods_are_refused() -> None:
+    lines = rules(PODS, NAMESPACES, [], NETWORK).splitlines()[3:-1]
+    assert lines[:3] == [f"-A {CHAIN} -d 10.0.0.{number} -j RETURN" for number in (1, 2, 3)]
+    assert lines[3:] == [
+        f"-A {CHAIN} -d {NETWORK} -p tcp -j REJECT --reject-with tcp-reset",
+        f"-A {CHAIN} -d {NETWORK} -j DROP",
+    ]
 
 
 def test_a_policy_without_rules_refuses_everything_but_the_pod_itself() -> None:
-    text = rules(PODS, NAMESPACES, [_policy()])
+    text = rules(PODS, NAMESPACES, [_policy()], NETWORK)
     assert _admitted() == []
     assert f"-A {CHAIN} -s 10.0.0.1 -d 10.0.0.1 -j ACCEPT" in text
     assert f"-A {CHAIN} -d 10.0.0.1 -p tcp -j REJECT --reject-with tcp-reset" in text
     assert f"-A {CHAIN} -d 10.0.0.1 -j DROP" in text
-    assert "-d 10.0.0.2" not in text
+    assert f"-A {CHAIN} -d 10.0.0.2 -j RETURN" in text
+    assert f"-A {CHAIN} -d 10.0.0.1 -j RETURN" not in text
 
 
 def test_an_empty_rule_admits_everything() -> None:
@@ -71,7 +78,7 @@ def test_a_selector_of_pods_is_about_the_policys_namespace() -> None:
         "-s 10.0.0.2 -d 10.0.0.1",
         "-s 10.0.0.3 -d 10.0.0.1",
     ]
-    assert _admitted(both, version=6) == ["-s fd00::3 -d fd00::1"]
+    assert _admitted(both, network=NETWORK_6) == ["-s fd00::3 -d fd00::1"]
 
 
 def test_ports_are_numbers_names_and_ranges() -> None:
@@ -95,7 +102,7 @@ def test_a_block_leaves_out_its_exceptions() -> None:
 def test_a_pod_that_is_over_has_no_rules() -> None:
     over = _pod("server", "10.0.0.1", app="server")
     over["status"]["phase"] = "Succeeded"
-    assert "10.0.0.1" not in rules([over], NAMESPACES, [_policy()])
+    assert "10.0.0.1" not in rules([over], NAMESPACES, [_policy()], NETWORK)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from admc.cluster.packing import PackedError, packed, unpacked
-from admc.cluster.program.content import MAX_BYTES, Reading, assemble
+from admc.cluster.program.content import Reading, assemble
 from admc.cluster.program.spec import ConfigMapFile, ProgramSpec, read_spec
 
 MAIN, KINDS = b"app shop\n", b"kind x for http\n"
@@ -82,6 +82,13 @@ def test_a_reviewed_plan_beside_the_main_file_is_served() -> None:
         assert content.main == plan
 
 
+def test_text_is_not_unpacked_whatever_its_name() -> None:
+    wanted = spec(ConfigMapFile("a", "policies.adm", sha256(MAIN)), ConfigMapFile("a", "x.gz", sha256(b"text")))
+    content = assemble(wanted, {"a": config_map({"policies.adm": MAIN.decode(), "x.gz": "text"})}).content
+    assert content is not None
+    assert content.files["x.gz"] == b"text"
+
+
 def test_bytes_that_are_not_packed_are_taken_as_they_are() -> None:
     wasm = bytes(range(256))
     wanted = spec(ConfigMapFile("a", "policies.adm", sha256(MAIN)), ConfigMapFile("a", "own.wasm", sha256(wasm)))
@@ -126,26 +133,49 @@ def test_one_file_twice_is_refused() -> None:
     assert codes(assemble(wanted, maps)) == ["ADM930"]
 
 
-def test_a_gzip_bomb_is_refused_before_it_fills_the_memory() -> None:
-    bomb = gzip.compress(bytes(10 * MAX_BYTES))
-    assert len(bomb) < 1_000_000
+@pytest.fixture
+def small_bound(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("admc.cluster.program.content.MAX_BYTES", 1_000_000)
+    return 1_000_000
+
+
+def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(small_bound: int) -> None:
+    bomb = gzip.compress(bytes(50 * small_bound))
+    assert len(bomb) < 100_000
     maps = {"a": config_map(policies_adm_gz=bomb)}
     tracemalloc.start()
     reading = assemble(spec(ConfigMapFile("a", None, "0" * 64)), maps)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert codes(reading) == ["ADM933"]
-    assert "more than 64 MB" in reading.findings[0].message
-    assert most < 3 * MAX_BYTES
+    assert "more than 1 MB" in reading.findings[0].message
+    assert most < 4 * small_bound
 
 
-def test_the_bound_is_of_all_files_together() -> None:
-    half = bytes(MAX_BYTES // 2 + 1)
+def test_the_bound_is_of_all_files_together(small_bound: int) -> None:
+    half = bytes(small_bound // 2 + 1)
     one = config_map(policies_adm_gz=gzip.compress(half))
     wanted = [ConfigMapFile("a", None, sha256(half)), ConfigMapFile("b", None, sha256(half))]
     other = config_map(own_adm_gz=gzip.compress(half))
     assert assemble(spec(wanted[0]), {"a": one}).content is not None
     assert codes(assemble(spec(*wanted), {"a": one, "b": other})) == ["ADM933"]
+
+
+def test_the_bound_holds_for_files_of_the_spec_as_well(small_bound: int) -> None:
+    for size, codes_ in ((small_bound, []), (small_bound + 1, ["ADM933"])):
+        found, _ = read_spec({"controller": "main", "files": {"policies.adm": " " * size}})
+        assert found is not None
+        reading = assemble(found, {})
+        assert [item.code for item in reading.findings] == codes_
+        assert (reading.content is None) == bool(codes_)
+
+
+def test_the_bound_holds_for_files_that_are_not_packed(small_bound: int) -> None:
+    for size, code in ((small_bound, []), (small_bound + 1, ["ADM933"])):
+        text = " " * size
+        wanted = spec(ConfigMapFile("a", None, sha256(text.encode())))
+        found = assemble(wanted, {"a": config_map({"policies.adm": text})})
+        assert [item.code for item in found.findings] == code
 
 
 def test_packing_gives_the_same_bytes_each_time_and_its_bound_is_exact() -> None:

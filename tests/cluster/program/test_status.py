@@ -14,6 +14,7 @@ from admc.cluster.program.conditions import (
     Progress,
     Verdict,
     accepted,
+    not_programmed,
     programmed,
     resolved,
     unknown,
@@ -82,6 +83,12 @@ def test_what_is_not_resolved() -> None:
 def test_a_plan_is_programmed_when_nothing_is_missing() -> None:
     assert programmed(Mode.ENFORCE, Progress())[:2] == (True, "Programmed")
     assert programmed(Mode.AUDIT, Progress(rollout="x", findings=(finding(),)))[:2] == (False, "Audit")
+
+
+def test_an_earlier_plan_in_force_is_not_this_one() -> None:
+    assert not_programmed("an earlier plan is in force") == Verdict(
+        False, "NotProgrammed", "an earlier plan is in force"
+    )
 
 
 def test_what_is_missing_is_all_in_the_message_and_the_first_is_the_reason() -> None:

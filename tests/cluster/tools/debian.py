@@ -56,11 +56,17 @@ def unpack() -> Path:
     return target
 
 
-def fake_time(seconds: float) -> dict[str, str]:
-    """The environment of a program that is to see another time of day. Raises `MissingError`."""
-    library = libraries(find()) / "faketime" / "libfaketime.so.1"
-    # Clocks that only go forward stay as they are, as where an operator sets the time.
-    return {"LD_PRELOAD": str(library), "FAKETIME": f"{seconds:+.0f}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+def fake_time(offset: Path) -> dict[str, str]:
+    """The environment of a program whose time of day is off by what stands in a file, such as `-3600s`, at each moment.
+
+    Its clocks that only go forward are right, as where an operator sets the time. Raises `MissingError`.
+    """
+    return {
+        "LD_PRELOAD": str(libraries(find()) / "faketime" / "libfaketime.so.1"),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 def libraries(folder: Path) -> Path:

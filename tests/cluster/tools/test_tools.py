@@ -70,3 +70,26 @@ def test_a_second_run_does_nothing() -> None:
     done = _tools(*there)
     assert done.returncode == 0
     assert done.stdout.splitlines() == [f"{name}: in the cache" for name in there]
+
+
+@pytest.mark.cluster
+def test_a_program_sees_another_time_of_day_and_the_same_monotonic_clock(tmp_path: Path) -> None:
+    offset = tmp_path / "offset"
+    offset.write_text("+0s\n", encoding="utf-8")
+    try:
+        settings = {**os.environ, **debian.fake_time(offset)}
+    except tools.MissingError as error:
+        pytest.skip(str(error))
+    script = "import sys, time\nfor _ in sys.stdin: print(time.time(), time.monotonic(), flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for seconds in (0, -3600, 3600):
+            offset.write_text(f"{seconds:+d}s\n", encoding="utf-8")
+            process.stdin.write("now\n")
+            process.stdin.flush()
+            day, monotonic = map(float, process.stdout.readline().split())
+            assert day - time.time() == pytest.approx(seconds, abs=60)
+            assert monotonic - time.monotonic() == pytest.approx(0, abs=60)

@@ -14,9 +14,9 @@ from typing import Any
 from admc.cluster.known import WaitingPod
 from admc.cluster.waiting_pods import WaitingPods
 from admc.serve.app import ListenOptions, serve
-from admc.serve.auth.identity import Proof, Settings, bearer
+from admc.serve.auth.identity import Proof, Settings
 from admc.serve.auth.tls import TlsFiles
-from admc.serve.auth.tokens import load_keys
+from admc.serve.auth.tokens import bearer, load_keys
 from admc.serve.build.source import Source
 from admc.serve.environment import Serving
 from admc.serve.files.environment import FileEnvironment

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 PROGRAM = """
 app shop
@@ -201,7 +201,6 @@ def test_a_pod_is_known_when_the_proxies_have_acknowledged_its_address_and_not_b
         assert bed.waiter().process.wait(SECONDS) == 0
 
 
-@pytest.mark.long
 def test_a_proxy_that_refuses_its_configuration_holds_the_pod(bed: Bed) -> None:
     with bed.server() as server:
         bed.start_envoy(server)
@@ -215,7 +214,6 @@ def test_a_proxy_that_refuses_its_configuration_holds_the_pod(bed: Bed) -> None:
         assert waiter.process.wait(SECONDS) == 0, waiter.text
 
 
-@pytest.mark.long
 def test_without_a_server_a_pod_waits_and_a_new_one_waits_for_proxies_to_come_back(bed: Bed) -> None:
     waiter = bed.waiter()
     waiter.until("there is no answer")
@@ -240,7 +238,6 @@ def test_without_a_server_a_pod_waits_and_a_new_one_waits_for_proxies_to_come_ba
         envoy.process.send_signal(signal.SIGCONT)
 
 
-@pytest.mark.long
 def test_a_pod_that_is_gone_or_that_the_server_does_not_know_is_refused_and_asks_again(bed: Bed) -> None:
     with bed.server():
         waiter = bed.waiter()
@@ -264,13 +261,3 @@ def test_a_signal_ends_the_wait_although_it_is_the_first_process_of_its_containe
     waiter.until("there is no answer")
     waiter.process.send_signal(signal.SIGTERM)
     assert waiter.process.wait(SECONDS) == 128 + signal.SIGTERM
-
-
-def test_the_wait_loads_grpc_and_nothing_of_the_compiler() -> None:
-    probe = (
-        "import sys; import admc.pod.wait; "
-        "print(sorted({name.partition('.')[0] for name in sys.modules} & "
-        "{'dsl', 'solver', 'emitters', 'xds_server', 'ortools', 'yaml', 'kubernetes', 'google'}))"
-    )
-    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, timeout=60)
-    assert done.stdout.decode().strip() == "[]", done.stderr

@@ -1,0 +1,101 @@
+"""The options of `admc serve --cluster`: what they exclude, and how the server begins."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.files import read_bounded
+from admc.terminal import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from admc.serve.app import ListenOptions
+
+LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+"""An installation: a DNS label, with room for what admc adds in names of objects."""
+ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+MAX_AUTHORITY: Final = 1_000_000
+
+
+class ClusterOptions(NamedTuple):
+    name: str | None
+    namespace: str | None
+    kubeconfig: Path | None
+    authority: Path | None
+    reached_at: tuple[str, int] | None
+    image: str | None
+    envoy_image: str | None
+
+
+def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
+    """`others`: option or argument -> its value, of those that files need and a cluster does not. Raises
+    `CommandError`."""
+    given = [name for name, value in others.items() if value]
+    if options.name is None:
+        own = {
+            "--namespace": options.namespace,
+            "--kubeconfig": options.kubeconfig,
+            "--tls-ca": options.authority,
+            "--reached-at": options.reached_at,
+            "--image": options.image,
+            "--envoy-image": options.envoy_image,
+        }
+        alone = [name for name, value in own.items() if value is not None]
+        if alone:
+            raise wrong_usage(
+                "ADM801", f"`{alone[0]}` needs `--cluster`", hint="give `--cluster NAME`, or leave it out"
+            )
+        return
+    if given:
+        raise wrong_usage(
+            "ADM801",
+            f"`--cluster` and {given[0]} contradict each other",
+            cause="with `--cluster` the program, addresses, identities and state are in the cluster",
+            hint="leave one of the two out",
+        )
+    if not LABEL.fullmatch(options.name):
+        raise wrong_usage(
+            "ADM801",
+            f"`--cluster`: `{visible(options.name[:100])}` is no name of an installation",
+            hint="it is at most 40 small letters, digits and `-`, and names its objects, as in `admc-production`",
+        )
+
+
+def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: float | None) -> int:
+    """Raises `CommandError`."""
+    from admc.cli.inject import ENVOY_IMAGE, IMAGE
+    from admc.cluster.app import Installation, own_address, serve
+
+    if listening.tls is None or options.authority is None:
+        raise wrong_usage(
+            "ADM850",
+            "`admc serve --cluster` needs `--tls-cert`, `--tls-key` and `--tls-ca`",
+            cause="proxies send their tokens over TLS, and trust the authority of `--tls-ca`, which the server puts "
+            "into their namespaces",
+            hint="`--tls-ca FILE` has the certificate of the authority that issued `--tls-cert`",
+        )
+    authority = read_bounded(options.authority, MAX_AUTHORITY, "the authority", regular=True)
+    try:
+        text = authority.decode("ascii")
+    except UnicodeDecodeError:
+        raise wrong_usage("ADM850", f"`{options.authority}` is no certificate in PEM") from None
+    namespace = options.namespace or _own_namespace()
+    name = options.name or ""
+    at = options.reached_at or (f"admc-{name}.{namespace}.svc", listening.xds[1])
+    images = options.image or IMAGE, options.envoy_image or ENVOY_IMAGE
+    installation = Installation(name, namespace, at, text, *images, own_address(), options.kubeconfig, effort)
+    return serve(installation, listening)
+
+
+def _own_namespace() -> str:
+    """The namespace of the service account that this process runs as; `default` outside of a pod."""
+    try:
+        return read_bounded(ACCOUNT_NAMESPACE, 300, "the namespace").decode("ascii").strip() or "default"
+    except CommandError as error:
+        if error.exit_code is not Exit.INPUT or ACCOUNT_NAMESPACE.exists():
+            raise
+        return "default"

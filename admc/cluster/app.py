@@ -1,0 +1,195 @@
+"""`admc serve --cluster`: one replica of an installation, from its start to its end.
+
+connect --> watches --> stand by --Lease--> serve --> exit
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import signal
+import socket
+import time
+import uuid
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.cluster.api.connection import connect
+from admc.cluster.api.lease import LeaseHolder
+from admc.cluster.decode import PodDecoder
+from admc.cluster.environment import ClusterEnvironment, jwks
+from admc.cluster.facts import FactState
+from admc.cluster.follow import Cluster
+from admc.cluster.identity.keys import PATH as KEYS
+from admc.cluster.identity.keys import ClusterKeys
+from admc.cluster.proxy_config import ProxyConfig
+from admc.cluster.standby.address import ActiveAddress
+from admc.cluster.standby.kept import KeptState
+from admc.cluster.standby.standby import Standby
+from admc.cluster.storage.record import Names
+from admc.cluster.storage.secrets import Secrets
+from admc.cluster.storage.storage import SecretStorage
+from admc.cluster.wanted import Wanted
+from admc.compile.facts import FACTS
+from admc.exits import CommandError, Exit
+from admc.inject.model import AUDIENCE_PREFIX
+from admc.inject.model import Installation as Injection
+from admc.inject.recognised import recognised
+from admc.serve.app import run, serve_within
+from admc.serve.environment import Reach
+from admc.serve.observe import events as log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from admc.cluster.api.requests import Api
+    from admc.serve.app import ListenOptions
+    from admc.serve.storage.position import StoredState
+
+END_SECONDS: Final = 5.0
+
+
+class Installation(NamedTuple):
+    """What the command line says of an installation."""
+
+    name: str
+    namespace: str
+    reached_at: tuple[str, int]
+    """Where pods reach the xDS server."""
+    authority: str
+    """By which they trust it: certificates in PEM."""
+    image: str
+    envoy_image: str
+    address: str
+    """Of this replica, for the EndpointSlice."""
+    kubeconfig: Path | None
+    effort: float | None
+
+
+def serve(installation: Installation, listening: ListenOptions) -> int:
+    """Serve until a signal, or until another replica takes over. Raises `CommandError`."""
+
+    async def replica() -> int:
+        log.to_standard_error(listening.log)
+        async with await connect(installation.kubeconfig) as api:
+            return await _Replica(installation, listening, api).run()
+
+    return run(replica)
+
+
+class _Replica:
+    def __init__(self, installation: Installation, listening: ListenOptions, api: Api) -> None:
+        self._listening = listening
+        name, namespace = installation.name, installation.namespace
+        host, port = installation.reached_at
+        reached = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        replica = f"{socket.gethostname()}-{uuid.uuid4().hex[:12]}"
+        injection = Injection(name, reached, installation.image, installation.envoy_image)
+        self._cluster = Cluster(api, name, namespace, PodDecoder(lambda pod: recognised(pod, injection)))
+
+        async def keys() -> bytes:
+            return jwks(await api.get(KEYS))
+
+        self._keys = ClusterKeys(AUDIENCE_PREFIX + name, keys)
+        lease = LeaseHolder(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/admc-{name}", replica)
+        names = Names(name, namespace)
+        secrets = Secrets(api, names, self._may_act)
+        self._storage = SecretStorage(secrets, names, replica, self._superseded)
+        kept = KeptState(self._storage, self._prepare)
+        address = ActiveAddress(api, namespace, name, (installation.address, listening.xds[1]), self._may_act)
+        self._standby = Standby(lease, keep_ready=kept.follow, keep_address=address.keep, end_streams=self._end_streams)
+        self._facts: Mapping[str, bytes] = {}
+        self._effort = installation.effort
+        self._config = ProxyConfig(self._cluster, installation.reached_at, installation.authority, ipv6=_has_ipv6())
+        self._reach = Reach(name, reached)
+        self._replica = replica
+        self._environment: ClusterEnvironment | None = None
+
+    def _may_act(self) -> bool:
+        return self._standby.may_act()
+
+    def _superseded(self, why: str) -> None:
+        self._standby.superseded(why)
+
+    async def run(self) -> int:
+        beside = [asyncio.create_task(each) for each in (self._cluster.run(), self._keys.follow())]
+        serving = asyncio.create_task(self._standby.run(self._serve))
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)  # until it serves, which has its own
+        stop = asyncio.create_task(stopped.wait())
+        try:
+            while not serving.done():
+                waits = {serving, *beside, *(() if self._environment else (stop,))}
+                done, _ = await asyncio.wait(waits, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+                if stop in done:
+                    return Exit.DONE  # it stood by, and serves nothing
+                for each in done - {serving}:
+                    each.result()
+            return serving.result()
+        finally:
+            for each in (serving, stop, *beside):
+                each.cancel()
+            await asyncio.wait({serving, stop, *beside}, timeout=END_SECONDS)
+
+    async def _serve(self) -> int:
+        """As the active replica."""
+        peeked = await asyncio.to_thread(self._storage.peek, "")
+        if peeked is not None and peeked.state is not None:
+            await self._prepare(peeked.state)
+        wanted = Wanted(self._cluster, self._effort, self._facts_before())
+        self._environment = ClusterEnvironment(
+            self._cluster,
+            wanted,
+            self._standby,
+            self._storage,
+            self._keys,
+            self._config,
+            self._reach,
+            self._replica,
+        )
+        looking = asyncio.create_task(wanted.run())
+        try:
+            return await serve_within(self._environment, self._listening)
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def _prepare(self, state: StoredState) -> None:
+        """The facts that the newest stored plan rests on."""
+        if state.position is not None:
+            self._facts = state.position.plans[state.position.rollout.newest].inputs
+
+    def _facts_before(self) -> FactState:
+        now = time.monotonic()
+        try:
+            return FactState.restored(self._facts.get(FACTS), now)
+        except CommandError:
+            return FactState({})  # the plan is not used either: its inputs fail their check
+
+    async def _end_streams(self) -> None:
+        if self._environment is not None:
+            await self._environment.end_streams()
+
+
+def own_address() -> str:
+    """The address of this pod; outside of one, of the machine's first route."""
+    given = os.environ.get("POD_IP", "")
+    if given:
+        return str(ipaddress.ip_address(given))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def _has_ipv6() -> bool:
+    """Whether pods are taken to have IPv6 addresses: they have where this one has."""
+    return any(":" in each and not ipaddress.ip_address(each).is_loopback for each in _pod_addresses())
+
+
+def _pod_addresses() -> list[str]:
+    return [each for each in os.environ.get("POD_IPS", "").split(",") if each]

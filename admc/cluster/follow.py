@@ -1,0 +1,207 @@
+"""The cluster as it is now: watches of its objects, and what they say about the services of a program.
+
+API server --Watched--> records --> Followed (Selection, Endpoints, Findings, FactState) for each program
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from admc.cluster import decode
+from admc.cluster.addresses import Endpoints
+from admc.cluster.api.watched import Watched
+from admc.cluster.closing.policies import network_policy
+from admc.cluster.facts import FactState, seen
+from admc.cluster.fitting import Findings
+from admc.cluster.names import CONTROLLER, PROGRAMS
+from admc.cluster.program.plan_objects import CONFIG_MAPS, PLAN_OF, found
+from admc.cluster.program.spec import program_object
+from admc.cluster.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from admc.cluster.api.requests import Api
+    from admc.cluster.closing.policies import NetworkPolicy
+    from admc.cluster.program.plan_objects import Found
+    from admc.cluster.program.spec import ProgramObject
+    from admc.cluster.records import Key, Namespace, Pod, Service, Slice
+    from dsl.diagnostics.diagnostic import Diagnostic
+    from dsl.program import Program
+
+_POLICIES: Final = "/apis/networking.k8s.io/v1/networkpolicies"
+_SLICES: Final = "/apis/discovery.k8s.io/v1/endpointslices"
+
+
+class Signal:
+    """Wakes all that wait. Take `next` before looking at what it is about: a change after that is not missed."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    @property
+    def next(self) -> asyncio.Event:
+        return self._event
+
+    def send(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+
+class Followed:
+    """What the cluster says about the services of one program, kept up to date."""
+
+    def __init__(self, program: Program, names: Mapping[str, str], controller: str, facts: FactState) -> None:
+        """`facts`: those in force before; they end as `FactState` says."""
+        self.program = program
+        self.names = dict(names)
+        self.selection = Selection(program, names)
+        self.endpoints = Endpoints(self.selection)
+        self._findings = Findings(self.selection, controller)
+        self.facts = facts.of(program.services)
+
+    def update(self, names: Iterable[str]) -> None:
+        """Look again at what these services have."""
+        names = tuple(names)
+        self.endpoints.update(names)
+        self._findings.update(names)
+        now = time.monotonic()
+        for name in names:
+            self.facts = self.facts.observed(name, seen(self.selection, name), now)
+
+    def facts_document(self) -> bytes:
+        self.facts = self.facts.at(time.monotonic())
+        return self.facts.document()
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        return (*self._findings.all(), *self.endpoints.findings())
+
+
+class Cluster:
+    """The watches of one installation. All calls belong on one event loop."""
+
+    def __init__(self, api: Api, controller: str, namespace: str, pod: Callable[[dict[str, Any]], Pod | None]) -> None:
+        """`controller`: the name of the installation; `namespace`: where its own objects are; `pod` decodes one."""
+        self.api = api
+        self.controller = controller
+        self.namespace = namespace
+        self.changed = Signal()
+        """A pod, Service, EndpointSlice or Namespace differs in something that a followed program needs."""
+        self.programs_changed = Signal()
+        self._followed: list[Followed] = []
+        self.pod_changed: Callable[[Pod | None, Pod | None, frozenset[str]], None] = lambda old, new, names: None
+        """Called with each change of a pod, and the services of followed programs that it concerns."""
+        self.selection_changed: Callable[[frozenset[str]], None] = lambda names: None
+        """Called with the services that may have other pods, or other labels."""
+        pods: Watched[Pod] = Watched(api, "/api/v1/pods", pod, changed=self._pod)
+        services: Watched[Service] = Watched(api, "/api/v1/services", decode.service, changed=self._service)
+        slices: Watched[Slice] = Watched(api, _SLICES, decode.endpoint_slice, changed=self._slice)
+        namespaces: Watched[Namespace] = Watched(api, "/api/v1/namespaces", decode.namespace, changed=self._namespace)
+        programs: Watched[ProgramObject] = Watched(api, PROGRAMS, program_object, changed=self._program)
+        self.plan_changed: Callable[[Key, Found | None, Found | None], None] = lambda key, old, new: None
+        plans: Watched[Found] = Watched(
+            api,
+            CONFIG_MAPS.format(namespace),
+            found,
+            label_selector=f"{CONTROLLER}={controller},{PLAN_OF}",
+            changed=self._plan,
+        )
+        self.pods, self.services, self.slices, self.namespaces = pods, services, slices, namespaces
+        self.programs, self.plans = programs, plans
+        self.policy_changed: Callable[[Key, NetworkPolicy | None, NetworkPolicy | None], None] = _ignored
+        self.policies: Watched[NetworkPolicy] = Watched(api, _POLICIES, network_policy, changed=self._policy)
+
+    @property
+    def _watches(self) -> tuple[Watched[Any], ...]:
+        return self.pods, self.services, self.slices, self.namespaces, self.programs, self.plans, self.policies
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything has been listed once."""
+        return all(each.synced.is_set() for each in self._watches)
+
+    @property
+    def problem(self) -> str:
+        """Why the cluster cannot be followed at present; empty if it can."""
+        return next((each.problem for each in self._watches if each.problem), "")
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for each in self._watches:
+                group.create_task(each.run())
+
+    async def synced(self) -> None:
+        """Wait until everything has been listed once: before that, what is not there may only not be read yet."""
+        for each in self._watches:
+            await each.synced.wait()
+
+    @property
+    def taking_part(self) -> tuple[str, ...]:
+        """The namespaces that take part in the installation, sorted."""
+        found_ = (
+            each.name for each in self.namespaces.items.values() if each.labels.get(CONTROLLER) == self.controller
+        )
+        return tuple(sorted(found_))
+
+    def follow(self, program: Program, names: Mapping[str, str], facts: FactState) -> Followed:
+        """From now on also about this program. Only once everything is listed."""
+        new = Followed(program, names, self.controller, facts)
+        selection = new.selection
+        for namespace in self.namespaces.items.values():
+            selection.namespace_changed(None, namespace)
+        for service in self.services.items.values():
+            selection.service_changed(None, service)
+        for slice_ in self.slices.items.values():
+            selection.slice_changed(None, slice_)
+        for pod in self.pods.items.values():
+            selection.pod_changed(None, pod)
+        new.update(program.services)
+        self._followed.append(new)
+        return new
+
+    def forget(self, followed: Followed) -> None:
+        self._followed.remove(followed)
+
+    # ---- changes ----
+
+    def _pod(self, key: Key, old: Pod | None, new: Pod | None) -> None:
+        names = self._update(lambda selection: selection.pod_changed(old, new))
+        self.pod_changed(old, new, names)
+
+    def _service(self, key: Key, old: Service | None, new: Service | None) -> None:
+        self.selection_changed(self._update(lambda selection: selection.service_changed(old, new)))
+
+    def _slice(self, key: Key, old: Slice | None, new: Slice | None) -> None:
+        self._update(lambda selection: selection.slice_changed(old, new))
+
+    def _namespace(self, key: Key, old: Namespace | None, new: Namespace | None) -> None:
+        self._update(lambda selection: selection.namespace_changed(old, new))
+        self.changed.send()  # which namespaces take part may differ
+
+    def _update(self, change: Callable[[Selection], frozenset[str]]) -> frozenset[str]:
+        """The services that it concerns."""
+        touched: frozenset[str] = frozenset()
+        for each in self._followed:
+            if names := change(each.selection):
+                each.update(names)
+                touched |= names
+        if touched:
+            self.changed.send()
+        return touched
+
+    def _program(self, key: Key, old: ProgramObject | None, new: ProgramObject | None) -> None:
+        self.programs_changed.send()
+
+    def _plan(self, key: Key, old: Found | None, new: Found | None) -> None:
+        self.plan_changed(key, old, new)
+
+    def _policy(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
+        self.policy_changed(key, old, new)
+
+
+def _ignored(key: Key, old: object, new: object) -> None:
+    pass

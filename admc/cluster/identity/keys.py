@@ -1,0 +1,105 @@
+"""The keys of the cluster's tokens: fetched once, and anew when a token names a key that is not among them.
+
+Clients choose what their tokens name, so the keys are fetched at most once in some seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from admc.exits import CommandError
+from admc.serve.auth.tokens import LEEWAY, MAX_TOKEN, UnknownKeyError, keys_from
+from xds_server.transport.client import DeniedError, NotYetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from admc.serve.auth.tokens import TokenClaims, TokenKeys
+
+LOG: Final = logging.getLogger("admc.cluster")
+PATH: Final = "/openid/v1/jwks"
+"""Where an API server publishes them. Every service account may read it."""
+FETCH_SECONDS: Final = 5.0
+"""The least time between two requests for the keys."""
+REMEMBERED: Final = 50_000
+"""Verified tokens. A signature costs 0.1 ms to verify, and identities are looked at again when pods change."""
+
+
+class Fetch(Protocol):
+    """Requests the keys from the API server."""
+
+    async def __call__(self) -> bytes:
+        """Raises any exception if there is no answer."""
+
+
+class ClusterKeys:
+    """Verifies tokens with the keys that the cluster has at present. All calls belong on one event loop."""
+
+    def __init__(self, audience: str, fetch: Fetch, clock: Callable[[], float] = time.monotonic) -> None:
+        self._audience = audience
+        self._fetch = fetch
+        self._clock = clock
+        self._keys: TokenKeys | None = None
+        self._known: dict[bytes, TokenClaims] = {}
+        """Verified with the present keys, by the digest of the token."""
+        self._fetched = float("-inf")
+        """When the keys were fetched last."""
+        self._wanted = asyncio.Event()
+        self._wanted.set()
+        self.replaced = asyncio.Event()
+        """The keys are others than before. The reader clears it."""
+
+    def verify(self, token: str) -> TokenClaims:
+        """Raises `DeniedError`, and `NotYetError` while the key of the token may be on its way."""
+        if self._keys is None:
+            raise NotYetError("not_yet", "the keys of the cluster's tokens have not been fetched yet")
+        digest = hashlib.sha256(token[: MAX_TOKEN + 1].encode(errors="replace")).digest()
+        claims = self._known.get(digest)
+        if claims is None:
+            try:
+                claims = self._keys.verify(token)
+            except UnknownKeyError as error:
+                # Until the keys are here that were asked for because of this token, or of another one.
+                if not self._wanted.is_set() and self._is_recent:
+                    raise
+                self._wanted.set()
+                raise NotYetError("not_yet", "its token is signed with a key that is being looked for") from error
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[digest] = claims
+        if claims.expires + LEEWAY <= time.time():
+            del self._known[digest]
+            raise DeniedError("expired", "its token has expired")
+        return claims
+
+    async def follow(self) -> None:
+        """Fetch the keys, and again whenever a token needs it, until cancelled."""
+        while True:
+            await self._wanted.wait()
+            await self.fetch_once()
+            await asyncio.sleep(FETCH_SECONDS)
+
+    @property
+    def _is_recent(self) -> bool:
+        return self._clock() < self._fetched + FETCH_SECONDS
+
+    async def fetch_once(self) -> None:
+        """Keys that cannot be used, or no answer, leave those that there are."""
+        try:
+            keys = keys_from(await self._fetch(), self._audience, PATH)
+        except CommandError as error:
+            LOG.warning("keys_refused", extra={"why": error.diagnostics[0].message})
+        except Exception as error:
+            # The API server may be away for any reason: the keys stay, and the next attempt follows.
+            LOG.warning("keys_not_fetched", extra={"why": str(error)[:300]})
+        else:
+            self._wanted.clear()
+            self._fetched = self._clock()
+            if keys != self._keys:
+                self._keys = keys
+                self._known.clear()
+                self.replaced.set()

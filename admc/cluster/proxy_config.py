@@ -1,0 +1,82 @@
+"""What the proxies of an installation start from: a ConfigMap in each namespace that takes part.
+
+authority of the server's certificate, where it is reached --pod_bootstrap--> ConfigMap admc-NAME
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from admc.cluster.api.applied import Applied
+from admc.cluster.api.errors import ApiError
+from admc.cluster.names import CONTROLLER
+from emitters.envoy.bootstrap.pod import pod_bootstrap, server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from admc.cluster.follow import Cluster
+    from admc.cluster.program.owner import Owner
+
+LOG: Final = logging.getLogger("admc.cluster")
+AGAIN_SECONDS: Final = 60.0
+"""Between looks at whether a ConfigMap is still what was applied."""
+RETRY_SECONDS: Final = 2.0
+AUTHORITY: Final = "ca.crt"
+
+
+class ProxyConfig:
+    """Keeps the ConfigMaps. They belong to the `Program`, and go with it."""
+
+    def __init__(self, cluster: Cluster, at: tuple[str, int], authority: str, *, ipv6: bool) -> None:
+        """`at`: host and port by which pods reach the server; `authority`: certificates in PEM."""
+        files = pod_bootstrap(server(*at), ipv6=ipv6)
+        self._data = {AUTHORITY: authority, **{name: content.decode() for name, content in files.items()}}
+        self._cluster = cluster
+        self._applied = Applied(cluster.api)
+
+    async def run(self, owner: Callable[[], Owner | None], may_write: Callable[[], bool]) -> None:
+        """Until cancelled."""
+        problem = ""
+        while True:
+            changed, seconds = self._cluster.changed.next, AGAIN_SECONDS
+            try:
+                found = owner()
+                if found is not None and may_write():
+                    await self._write(found)
+                else:
+                    seconds = RETRY_SECONDS
+                problem = ""
+            except ApiError as error:
+                if str(error) != problem:
+                    LOG.warning("the ConfigMap of proxies cannot be written: %s", error)
+                problem, seconds = str(error), RETRY_SECONDS
+            try:
+                async with asyncio.timeout(seconds):
+                    await changed.wait()
+            except TimeoutError:
+                self._applied = Applied(self._cluster.api)  # one that was altered by hand is written again
+
+    async def _write(self, owner: Owner) -> None:
+        for namespace in self._cluster.taking_part:
+            path = f"/api/v1/namespaces/{namespace}/configmaps/{self.name}"
+            await self._applied.apply(path, self._object(namespace, owner))
+
+    @property
+    def name(self) -> str:
+        return f"admc-{self._cluster.controller}"
+
+    def _object(self, namespace: str, owner: Owner) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": self.name,
+                "namespace": namespace,
+                "labels": {CONTROLLER: self._cluster.controller},
+                "ownerReferences": [owner.reference],
+            },
+            "data": self._data,
+        }

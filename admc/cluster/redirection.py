@@ -1,0 +1,114 @@
+"""Which redirection pods have, read from their specs: it was set when they started, and cannot change.
+
+captures of a plan, pods of a service -> pods that lack some
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.rollout.captures import captures
+from emitters.interception.pod import PodCaptures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from admc.cluster.records import Pod
+    from admc.rollout.model import Placed, Step
+    from emitters.addresses import Addresses
+
+SHOWN: Final = 3
+_CAPTURE: Final = re.compile(r"(ingress|egress)/(?:.*:)?([0-9]+) at ([0-9]+)")
+
+
+class Lacking(NamedTuple):
+    """Pods of a service without redirection that the plan needs."""
+
+    pods: tuple[str, ...]
+    """Names, sorted."""
+    of: int
+    """How many pods the service has."""
+
+
+def ports_of(names: Iterable[str]) -> PodCaptures:
+    """What a pod has to capture for captures of a plan (`admc.rollout.captures`)."""
+    ingress: set[int] = set()
+    egress: set[int] = set()
+    for name in names:
+        found = _CAPTURE.fullmatch(name)
+        assert found is not None, name  # noqa: S101 - `captures_of` writes them
+        side, number, target = found.groups()
+        if side == "ingress":
+            ingress.add(int(target))
+        else:
+            egress.update((int(number), int(target)))
+    return PodCaptures(frozenset(ingress), frozenset(egress))
+
+
+def lacking(names: Iterable[str], service: str, pods: Iterable[Pod]) -> Lacking:
+    """The pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures."""
+    needed = ports_of(names)
+    found, count = [], 0
+    for pod in pods:
+        count += 1
+        if not (pod.service == service and pod.is_redirected and pod.captures.covers(needed)):
+            found.append(pod.key.name)
+    return Lacking(tuple(sorted(found)), count)
+
+
+class PodRedirection:
+    """`admc.serve.environment.Redirection`: nothing is requested and nothing is stored, because pods show what they
+    have."""
+
+    def __init__(self, pods_of: Callable[[str], Iterable[Pod]]) -> None:
+        """`pods_of`: the pods of a service of the program, while they exist and are not over."""
+        self._pods_of = pods_of
+        self._app = ""
+        self._needed: Mapping[str, frozenset[str]] = {}
+
+    @property
+    def lacking(self) -> dict[str, Lacking]:
+        """By service: pods without redirection that the plans in force need."""
+        found = {name: self._of(self._app, name, names) for name, names in self._needed.items()}
+        return {name: each for name, each in found.items() if each.pods}
+
+    @property
+    def text(self) -> str:
+        found = self.lacking
+        if not found:
+            return ""
+        said = [f"`{name}` ({len(each.pods)} of {each.of} pods)" for name, each in sorted(found.items())]
+        more = f" and {len(said) - SHOWN} more services" if said[SHOWN:] else ""
+        return (
+            f"redirection is missing at {', '.join(said[:SHOWN])}{more}: no request through these pods meets the "
+            "policies that need it; pass their manifests through `admc inject`, and replace the pods"
+        )
+
+    def recall(self) -> None:
+        """Nothing is stored."""
+
+    def resume(self) -> None:
+        """Nothing is stored."""
+
+    def begin(self, old: Placed | None) -> None:
+        """Pods show what they have of it."""
+
+    def ask(self, placed: Placed, addresses: Addresses) -> None:
+        """Remember what is needed. `addresses` do not matter: captures are by port."""
+        self._app = placed.program.app
+        self._needed = captures(placed)
+
+    def confirm(self) -> None:
+        """Pods show what they have."""
+
+    def keep(self) -> bool:
+        return False
+
+    def missing(self, step: Step) -> tuple[str, ...]:
+        app = step.new.program.app
+        needed = sorted(step.needs_redirection.items())
+        return tuple(name for name, names in needed if self._of(app, name, names).pods)
+
+    def _of(self, app: str, service: str, names: Iterable[str]) -> Lacking:
+        return lacking(names, f"{app}/{service}", self._pods_of(service))

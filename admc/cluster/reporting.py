@@ -1,0 +1,193 @@
+"""Reports what became of a `Program`: its status, its events, and its plan in ConfigMaps.
+
+Wanted, the server, pods --report--> StatusWriter, PlanStore --> cluster
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.cluster.api.errors import ApiError
+from admc.cluster.program import choice, conditions
+from admc.cluster.program.conditions import Condition, Names, Progress, Verdict
+from admc.cluster.program.owner import Owner
+from admc.cluster.program.spec import Mode
+from admc.cluster.program.status import Report
+from admc.compile.facts import FACTS
+from dsl.diagnostics.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from admc.cluster.audit import Audit
+    from admc.cluster.closing.policies import ClusterClosing
+    from admc.cluster.follow import Cluster, Followed
+    from admc.cluster.program.plan_objects import PlanReference
+    from admc.cluster.program.plan_store import PlanStore
+    from admc.cluster.program.spec import ProgramObject
+    from admc.cluster.program.status_writer import StatusWriter
+    from admc.cluster.redirection import PodRedirection
+    from admc.cluster.wanted import Candidate, Wanted
+    from admc.serve.environment import Serving
+    from dsl.diagnostics.diagnostic import Diagnostic
+
+LOG: Final = logging.getLogger("admc.cluster")
+LOOK_SECONDS: Final = 1.0
+
+
+class InForce(NamedTuple):
+    """A plan, as far as the status tells of it."""
+
+    plan: bytes
+    adms: frozenset[str]
+
+
+class Reporter:
+    """Looks once a second, and writes what differs."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        wanted: Wanted,
+        serving: Serving,
+        redirection: PodRedirection,
+        closing: ClusterClosing,
+        audit: Audit,
+        plans: PlanStore,
+        writer: StatusWriter,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._cluster, self._wanted, self._serving = cluster, wanted, serving
+        self._redirection, self._closing, self._audit = redirection, closing, audit
+        self._plans, self._writer, self._may_write = plans, writer, may_write
+        self._put: tuple[bytes, str] | None = None
+        """The plan that was put last, and the uid of its Program."""
+        self._reference: PlanReference | None = None
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._wanted.looked.wait()
+        while True:
+            if self._may_write():
+                try:
+                    await self._write()
+                    self._problem = ""
+                except ApiError as error:
+                    if str(error) != self._problem:
+                        LOG.warning("the status cannot be written: %s", error)
+                    self._problem = str(error)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _write(self) -> None:
+        candidate = self._wanted.candidate
+        if candidate is not None:
+            await self._write_plan(candidate)
+            await self._writer.write(candidate.object, self._report(candidate))
+            for each in self._cluster.programs.items.values():
+                if each.controller == self._cluster.controller and each.uid != candidate.object.uid:
+                    await self._writer.write(each, _other(each, candidate.object))
+        await self._plans.sync()
+
+    async def _write_plan(self, candidate: Candidate) -> None:
+        found = self._in_force
+        if found is None or self._put == (found.plan, candidate.object.uid):
+            return
+        self._reference = await self._plans.put(found.plan, Owner(candidate.object.name, candidate.object.uid))
+        self._put = found.plan, candidate.object.uid
+
+    @property
+    def _in_force(self) -> InForce | None:
+        """The plan that the status is about: in mode `Audit` the one that would be served."""
+        if self._wanted.is_audit:
+            return None if self._audit.result is None else InForce(self._audit.result.plan, self._audit.result.adms)
+        state, recipe = self._serving.state, self._serving.recipe
+        if state is None or recipe is None:
+            return None
+        return InForce(recipe.plan, frozenset(adm.service for adm in state.placement.adms))
+
+    # ---- the report ----
+
+    def _report(self, candidate: Candidate) -> Report:
+        found, state, followed = self._in_force, self._serving.state, candidate.followed
+        lacking = Names.of(self._lacking())
+        return Report(
+            candidate.object.generation,
+            self._verdicts(candidate, lacking),
+            adms=None if found is None else len(found.adms),
+            services=None if followed is None else len(followed.program.services),
+            pods=None if followed is None else _pods(followed),
+            lacking=lacking,
+            plan=self._reference,
+            namespaces=() if state is None else {each.namespace for each in state.program.services.values()},
+        )
+
+    def _verdicts(self, candidate: Candidate, lacking: Names) -> Mapping[Condition, Verdict]:
+        serving, fitting = self._serving, self._wanted.fitting
+        compiled = self._compiling if candidate.followed is not None else ()
+        has_plan = serving.state is not None
+        found = {Condition.ACCEPTED: conditions.accepted((*candidate.findings, *compiled), has_plan=has_plan)}
+        if candidate.followed is None:
+            found[Condition.RESOLVED] = conditions.unknown("NotAccepted", "the program has errors")
+        else:
+            found[Condition.RESOLVED] = conditions.resolved(fitting)
+        mode = Mode.AUDIT if self._wanted.is_audit else Mode.ENFORCE
+        if mode is Mode.ENFORCE and (
+            _errors(candidate.findings, compiled, fitting) or not self._is_in_force(candidate)
+        ):
+            what = "an earlier plan is in force" if has_plan else "no plan is in force"
+            found[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
+        else:
+            progress = Progress(serving.rollout_text, lacking, Names.of(self._out_of_sync()), self._closing.findings)
+            found[Condition.PROGRAMMED] = conditions.programmed(mode, progress)
+        return found
+
+    @property
+    def _compiling(self) -> tuple[Diagnostic, ...]:
+        if self._wanted.is_audit:
+            return self._audit.findings
+        current = self._serving.problems.current
+        return tuple(item for about in ("program", "warnings", "kept") for item in current.get(about, ()))
+
+    def _is_in_force(self, candidate: Candidate) -> bool:
+        recipe, adopted = self._serving.recipe, self._wanted.adopted
+        if recipe is None or adopted is None or adopted.followed is not candidate.followed:
+            return False
+        files = {**adopted.content.files, FACTS: adopted.followed.facts_document()}
+        return all(files.get(path) == content for path, content in recipe.inputs.items())
+
+    def _lacking(self) -> list[str]:
+        """The pods without redirection that the plan in force needs."""
+        return [pod for each in self._redirection.lacking.values() for pod in each.pods]
+
+    def _out_of_sync(self) -> list[str]:
+        """Services with an ADM of which a pod has no proxy in sync."""
+        state, registry, adopted = self._serving.state, self._serving.server.registry, self._wanted.adopted
+        if state is None or adopted is None:
+            return []
+        selection = adopted.followed.selection
+        names = (adm.service for adm in state.placement.adms if adm.service in selection.keys)
+        return [
+            name
+            for name in names
+            if len(registry.of(name)) < len(selection.pods(name)) or not all(each.in_sync for each in registry.of(name))
+        ]
+
+
+def _pods(followed: Followed) -> int:
+    return sum(len(followed.selection.pods(name)) for name in followed.program.services)
+
+
+def _errors(*findings: tuple[Diagnostic, ...]) -> bool:
+    return any(item.severity is Severity.ERROR for each in findings for item in each)
+
+
+def _other(program: ProgramObject, served: ProgramObject) -> Report:
+    verdict = conditions.accepted((choice.other_program(served),), has_plan=False)
+    unknown = conditions.unknown("NotAccepted", "another Program is served")
+    return Report(
+        program.generation,
+        {Condition.ACCEPTED: verdict, Condition.RESOLVED: unknown, Condition.PROGRAMMED: unknown},
+    )

@@ -1,0 +1,191 @@
+"""The life of a replica: it stands by, serves once it holds the Lease, and ends when another one may hold it.
+
+    STANDBY --the Lease is free--> ACTIVE <--renewed-- UNSURE      the deadline of the last renewal is over: nothing new
+                                     |  --deadline--> |
+                                     +---- another holds it, or has written the kept state ----> it exits
+
+An unsure replica answers with what it has, and ends its streams now and then: proxies that reconnect through the
+Service then reach the active one. It goes on if it renews the Lease, and no other one can have held it in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from admc.exits import CommandError, wrong_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+    from typing import Any
+
+LOG: Final = logging.getLogger("admc.cluster")
+RECONNECT_SECONDS: Final = 30.0
+"""Between two times that an unsure replica ends all streams."""
+END_SECONDS: Final = 10.0
+"""How long serving may take to end before the process ends all the same."""
+LOOK_SECONDS: Final = 1.0
+"""How often a replica that stands by looks who holds the Lease, for the log."""
+
+
+class Role(StrEnum):
+    STANDBY = "standby"
+    ACTIVE = "active"
+    UNSURE = "unsure"
+    """It was the active one, and does not know whether another one is by now."""
+
+
+class Lease(Protocol):
+    """What it needs of `LeaseHolder`."""
+
+    was_held: bool
+    is_over: bool
+    problem: str
+
+    @property
+    def holder(self) -> str: ...
+    @property
+    def held(self) -> bool: ...
+    async def until_held(self) -> None: ...
+    async def until_lapsed(self) -> None: ...
+    async def run(self) -> None: ...
+    async def release(self) -> None: ...
+
+
+class Standby:
+    """One replica. All calls belong on one event loop, except `superseded`.
+
+    keep_ready      runs while it stands by, until cancelled
+    keep_address    runs while it is active, until cancelled
+    end_streams     ends all streams of proxies, so that they reconnect
+    """
+
+    def __init__(
+        self,
+        lease: Lease,
+        *,
+        keep_ready: Callable[[], Coroutine[Any, Any, None]],
+        keep_address: Callable[[], Coroutine[Any, Any, None]],
+        end_streams: Callable[[], Awaitable[object]],
+    ) -> None:
+        self._lease = lease
+        self._keep_ready, self._keep_address, self._end_streams = keep_ready, keep_address, end_streams
+        self._loop = asyncio.get_running_loop()
+        self._superseded = asyncio.Event()
+        self._why = ""
+        """Why it ends; empty if it does not."""
+
+    @property
+    def role(self) -> Role:
+        if self.may_act():
+            return Role.ACTIVE
+        return Role.UNSURE if self._lease.was_held else Role.STANDBY
+
+    @property
+    def holder(self) -> str:
+        """The replica that the Lease names; empty if it is not known or none."""
+        return self._lease.holder
+
+    def may_act(self) -> bool:
+        """Whether this replica may store and publish now. Ask just before each of these."""
+        return not self._why and self._lease.held
+
+    def superseded(self, why: str) -> None:
+        """Another replica has written what this one keeps. Safe to call in any thread."""
+        self._why = self._why or why
+        self._loop.call_soon_threadsafe(self._superseded.set)
+
+    async def run(self, serve_active: Callable[[], Coroutine[Any, Any, int]]) -> int:
+        """Stand by, and serve once this replica holds the Lease; returns the exit code of serving. Raises
+        `CommandError` when another replica has taken over: end the process then."""
+        leasing = asyncio.create_task(self._lease.run())
+        try:
+            await self._stand_by(leasing)
+            code = await self._serve(leasing, serve_active)
+        except BaseException:
+            await _ended(leasing)
+            raise
+        await _ended(leasing)
+        await self._lease.release()
+        return code
+
+    async def _stand_by(self, leasing: asyncio.Task[None]) -> None:
+        LOG.info("standing_by")
+        ready = asyncio.create_task(self._keep_ready())
+        held = asyncio.create_task(self._lease.until_held())
+        named = asyncio.create_task(self._log_holder())
+        try:
+            await _first({held, ready, named, leasing}, awaited=held)
+        finally:
+            await _ended(ready, held, named)
+
+    async def _log_holder(self) -> None:
+        named = ""
+        while True:
+            if self.holder != named:
+                named = self.holder
+                LOG.info("lease_holder", extra={"holder": named})
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _serve(self, leasing: asyncio.Task[None], serve_active: Callable[[], Coroutine[Any, Any, int]]) -> int:
+        LOG.info("active", extra={"holder": self.holder})
+        serving = asyncio.create_task(serve_active())
+        superseded = asyncio.create_task(self._superseded.wait())
+        beside = [asyncio.create_task(each()) for each in (self._keep_address, self._watch)]
+        try:
+            await _first({serving, leasing, superseded, *beside}, awaited=serving, ends={leasing, superseded})
+            if serving.done():
+                return serving.result()
+            raise self._lost()
+        finally:
+            if not await _ended(serving, superseded, *beside):
+                LOG.error("serving_does_not_end")
+
+    async def _watch(self) -> None:
+        while True:
+            await self._lease.until_lapsed()
+            LOG.warning("lease_lapsed", extra={"why": self._lease.problem or "the process was stopped"})
+            while not self._lease.held:
+                try:
+                    async with asyncio.timeout(RECONNECT_SECONDS):
+                        await self._lease.until_held()
+                except TimeoutError:
+                    await self._end_streams()
+                    LOG.info("streams_ended", extra={"why": "proxies may reach the active server when they reconnect"})
+            LOG.info("lease_renewed")
+
+    def _lost(self) -> CommandError:
+        holder = self._lease.holder
+        self._why = self._why or (f"`{holder}` holds the Lease" if holder else "another server may have held the Lease")
+        LOG.error("lease_lost", extra={"why": self._why})
+        return wrong_usage(
+            "ADM952",
+            "another server has taken over",
+            cause=self._why,
+            hint="this one ends; its supervisor starts another one, which stands by",
+        )
+
+
+async def _first(
+    tasks: set[asyncio.Task[Any]], *, awaited: asyncio.Task[Any], ends: set[asyncio.Task[Any]] | None = None
+) -> None:
+    """Wait for one task, or one of `ends`. What another task raises is raised here."""
+    finals = {awaited} | (ends or set())
+    waiting = set(tasks)
+    while not any(task.done() for task in finals):
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+
+async def _ended(*tasks: asyncio.Task[Any]) -> bool:
+    """Cancel tasks, and wait for their end, for a limited time; returns whether all ended."""
+    for task in tasks:
+        task.cancel()
+    done, waiting = await asyncio.wait(tasks, timeout=END_SECONDS)
+    for task in done:
+        if not task.cancelled():
+            task.exception()  # it was raised already, or the task was about to end anyway
+    return not waiting

@@ -1,0 +1,93 @@
+"""A cluster as identities need it: records of watches, keys, and tokens that a test signs."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import dsl
+from admc.cluster.identity.keys import ClusterKeys
+from admc.cluster.identity.pods import PodIdentifier, PodIdentities
+from admc.cluster.selection import Selection
+from tests.cluster.objects import pod, service
+from tests.serve.test_identity import RSA, jwk, signed
+from xds_server.protocol.wire import ClientNode
+from xds_server.transport.client import Caller
+
+if TYPE_CHECKING:
+    from admc.cluster.records import Key, Pod, Service
+
+AUDIENCE = "admc.dev/test"
+PROGRAM = """app shop
+service search { http 8080  namespace shop }
+service rate { http 9000  namespace shop }
+call search -> rate
+"""
+TLS = {"transport_security_type": (b"ssl",)}
+RATE = pod("rate-1", "rate", "10.1.0.1", account="shared", created="2026-11-23T08:00:00Z")
+"""`RATE` was made at this time, in seconds since 1970."""
+CREATED = 1795420800
+
+
+def key_set(*keys: dict[str, Any]) -> bytes:
+    return json.dumps({"keys": keys or [jwk(RSA.public_key(), kid="one")]}).encode()
+
+
+class Cluster:
+    """What watches have shown so far; it counts requests for keys."""
+
+    def __init__(self) -> None:
+        self.complete = True
+        self.pods: dict[Key, Pod] = {}
+        self.selection = Selection(dsl.load_text(PROGRAM))
+        self.published = key_set()
+        self.requests = 0
+        self.now = 100.0
+        self.keys = ClusterKeys(AUDIENCE, self.fetch, lambda: self.now)
+        admins = ("system:serviceaccount:ops:admin",)
+        self.source = PodIdentities(self.keys, self, lambda _: self.selection, admins)
+        self.identifier = PodIdentifier(self.source, self.selection)
+
+    async def fetch(self) -> bytes:
+        self.requests += 1
+        return self.published
+
+    async def with_keys(self) -> Cluster:
+        await self.keys.fetch_once()
+        self.keys.replaced.clear()
+        return self
+
+    def services(self, *made: Service) -> Cluster:
+        for each in made:
+            self.source.selection_changed(self.selection.service_changed(None, each))
+        return self
+
+    def pod(self, old: Pod | None, new: Pod | None) -> None:
+        """A watch shows a change."""
+        for each, stays in ((old, False), (new, True)):
+            if each is not None:
+                self.pods.pop(each.key, None)
+                if stays:
+                    self.pods[each.key] = each
+        self.source.pod_changed(old, new, self.selection.pod_changed(old, new))
+
+
+async def cluster() -> Cluster:
+    """With one pod of `rate`."""
+    made = await Cluster().with_keys()
+    made.services(service("rate"), service("search"))
+    made.pod(None, RATE)
+    return made
+
+
+def token(name: str = "rate-1", uid: str = "", *, namespace: str = "shop", account: str = "shared", **more: Any) -> str:
+    """A token of a pod, as the kubelet asks for one."""
+    bound = {"namespace": namespace, "pod": {"name": name, "uid": uid or f"uid-{name}"}}
+    claims = {"aud": [AUDIENCE], "sub": f"system:serviceaccount:shop:{account}", "iat": CREATED + 2, "nbf": CREATED}
+    return signed(**{**claims, "kubernetes.io": bound, "exp": int(time.time()) + 3600, **more})
+
+
+def caller(bearer: str | None = None, *, claims: str = "search") -> Caller:
+    metadata = () if bearer is None else (("authorization", f"Bearer {bearer}"),)
+    return Caller(ClientNode("says-what-it-likes", claims, "envoy"), "ipv4:10.1.0.1:5", TLS, metadata)

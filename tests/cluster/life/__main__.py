@@ -1,0 +1,44 @@
+"""The life of a program, printed as a table: what was done, how long it took, and what requests met meanwhile."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.cluster.life.life import Life
+from tests.cluster.life.mesh import Mesh
+from tests.cluster.node.cluster import cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster.life", description=__doc__)
+    parser.parse_args(arguments)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="admc-life-") as folder, cluster() as node:
+        life = Life(Mesh(node, Path(folder)))
+        try:
+            life.run()
+        except BaseException:
+            server = life.mesh.server
+            if server is not None:
+                print(server.log.read_text()[-6000:], file=sys.stderr)
+            raise
+        finally:
+            life.print()
+    print(f"{time.monotonic() - began:.0f} s in all")
+    errors = Counter(each.error for each in life.failed)
+    for error, count in errors.most_common(10):
+        print(f"  {count} failed: {error}")
+    return 1 if life.wrong or life.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

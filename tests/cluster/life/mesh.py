@@ -1,0 +1,230 @@
+"""An installation on a real node: a program, its pods with their ADMs, the server, and the requests of the callers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from tests.cluster.node import images
+from tests.cluster.node.machine import ADDRESS
+from tests.serve.pki import Authority
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.cluster.node.cluster import Node, Object
+    from tests.cluster.process import Running
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+XDS, OPS = 18000, 18001
+SYSTEM = "admc-system"
+SECONDS = 90.0
+PROGRAM = """\
+app life
+service web  { http 8080  namespace SPACE  replicas 2 }
+service cart { http 8081  namespace SPACE  replicas 2 }
+call web -> cart { rate 100/s }
+policy met = add_request_header(name: "x-met", value: "VALUE") on web -> cart
+pin met at SIDE
+"""
+
+
+class Sent(NamedTuple):
+    """One request."""
+
+    began: float
+    pod: str
+    kind: str
+    met: tuple[str, ...] | None
+    """The values of the header where it arrived; None: it failed."""
+    error: str
+
+
+@dataclass
+class Mesh:
+    node: Node
+    folder: Path
+    name: str = "life"
+    server: Running | None = None
+    manifests: dict[str, Object] = field(default_factory=dict)
+    seen: dict[str, list[Sent]] = field(default_factory=dict)
+    """By pod: what was read of its log before it was gone."""
+
+    def begin(self) -> None:
+        """Namespaces, the definition of `Program`, images."""
+        node = self.node
+        node.load([images.python(folders=("tests/cluster/life",)), images.envoy()])
+        text = resources.files("admc.cluster.program").joinpath("crd.yaml").read_text()
+        node.apply(yaml.safe_load(text))
+        node.namespace(SYSTEM)
+        node.namespace(self.name, {"admc.dev/controller": self.name})
+        authority = Authority()
+        self.certificate, self.key = authority.issue(addresses=(ADDRESS,), seconds=86400.0).write(self.folder, "server")
+        self.authority = self.folder / "ca.crt"
+        self.authority.write_bytes(authority.certificate)
+
+    # ---- the server ----
+
+    def serve(self, name: str = "admc", *, xds: int = XDS, ops: int = OPS, before: tuple[str, ...] = ()) -> Running:
+        command = [*before, sys.executable, "-m", "admc", "serve", "--cluster", self.name, "--namespace", SYSTEM]
+        command += ["--kubeconfig", str(self.node.inside), "--xds", f"{ADDRESS}:{xds}", "--ops", f"{ADDRESS}:{ops}"]
+        command += ["--tls-cert", str(self.certificate), "--tls-key", str(self.key), "--tls-ca", str(self.authority)]
+        command += ["--reached-at", f"{ADDRESS}:{XDS}", "--image", "admc:test", "--envoy-image", "envoy:test"]
+        started = self.node.start(name, [*command, "--log", "json"], {"POD_IP": ADDRESS})
+        self.server = self.server or started
+        return started
+
+    def events(self, server: Running, name: str) -> list[Mapping[str, Any]]:
+        lines = server.log.read_text().splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return [each for each in found if each["event"] == name]
+
+    # ---- objects ----
+
+    def program(self, side: str, value: str, *, more: str = "", name: str = "life") -> None:
+        text = PROGRAM.replace("SPACE", self.name).replace("SIDE", side).replace("VALUE", value) + more
+        body = {
+            "apiVersion": "admc.dev/v1alpha1",
+            "kind": "Program",
+            "metadata": {"name": name},
+            "spec": {"controller": self.name, "files": {"policies.adm": text}},
+        }
+        self.node.server.apply(f"/apis/admc.dev/v1alpha1/programs/{name}", body)
+
+    def status(self, name: str = "life") -> Mapping[str, Any]:
+        found = self.node.server.request("GET", f"/apis/admc.dev/v1alpha1/programs/{name}")
+        status: Mapping[str, Any] = found.get("status") or {}
+        return status
+
+    def condition(self, kind: str) -> tuple[str, str, str]:
+        for each in self.status().get("conditions") or ():
+            if each["type"] == kind:
+                return each["status"], each["reason"], each["message"]
+        return "", "", ""
+
+    def until(self, condition: Callable[[], object], what: str, seconds: float = SECONDS) -> None:
+        try:
+            self.node.wait_for(condition, what, seconds)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}\n{json.dumps(self.status(), indent=1)}") from error
+
+    def until_programmed(self, seconds: float = SECONDS) -> float:
+        """Until the plan of the newest program is in force everywhere; returns how long that took."""
+        began = time.monotonic()
+        generation = self.node.server.request("GET", "/apis/admc.dev/v1alpha1/programs/life")["metadata"]["generation"]
+
+        def is_programmed() -> bool:
+            status = self.status()
+            found = {each["type"]: each for each in status.get("conditions") or ()}
+            return status.get("observedGeneration") == generation and found["Programmed"]["status"] == "True"
+
+        self.until(is_programmed, "the program in force", seconds)
+        return time.monotonic() - began
+
+    def workload(self, name: str, script: str, *arguments: str, port: int, replicas: int = 2) -> None:
+        """A Deployment and its Service, not injected yet."""
+        context = {
+            "runAsUser": 1000,
+            "runAsNonRoot": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        container = {
+            "name": name,
+            "image": "admc:test",
+            "command": ["python", f"/admc/own/tests/cluster/life/{script}", *arguments],
+            "securityContext": context,
+        }
+        template = {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+        }
+        metadata = {"name": name, "namespace": self.name}
+        self.manifests[name] = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": name}},
+                "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+                "template": template,
+            },
+        }
+        service = {"selector": {"app": name}, "ports": [{"port": port}]}
+        self.node.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service})
+
+    def inject(self, *names: str, ops: int = OPS) -> str:
+        """`admc inject` with what the server says, and the result applied; returns what it printed beside."""
+        text = yaml.safe_dump_all([self.manifests[name] for name in names])
+        command = [sys.executable, "-m", "admc", "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
+        command += ["--image", "admc:test", "--envoy-image", "envoy:test"]
+        with self.node.machine.network():
+            done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=60)
+        assert done.returncode == 0, done.stderr + done.stdout
+        self.node.apply(*yaml.safe_load_all(done.stdout))
+        return done.stderr
+
+    def deploy(self, *names: str) -> None:
+        """As they are, without injection."""
+        self.node.apply(*(self.manifests[name] for name in names))
+
+    def scale(self, name: str, replicas: int) -> None:
+        self.manifests[name]["spec"]["replicas"] = replicas
+        path = f"/apis/apps/v1/namespaces/{self.name}/deployments/{name}"
+        self.node.server.request("PATCH", path, {"spec": {"replicas": replicas}}, "application/merge-patch+json")
+
+    def is_rolled_out(self, name: str) -> bool:
+        found = self.node.get("Deployment", name, self.name, "apps/v1")
+        status, wanted = found["status"], found["spec"]["replicas"]
+        return (
+            status.get("observedGeneration") == found["metadata"]["generation"]
+            and status.get("updatedReplicas", 0) == wanted
+            and status.get("availableReplicas", 0) == wanted
+            and status.get("replicas", 0) == wanted
+            and len(self.node.pods(self.name, f"app={name}")) == wanted
+        )
+
+    def rolled_out(self, *names: str, seconds: float = SECONDS) -> None:
+        for name in names:
+            self.until(lambda name=name: self.is_rolled_out(name), f"the pods of {name}", seconds)  # type: ignore[misc]
+
+    # ---- traffic ----
+
+    def read(self, service: str = "web") -> None:
+        """Read the logs of the callers, also of those that terminate."""
+        for pod in self.node.pods(self.name, f"app={service}"):
+            name = pod["metadata"]["name"]
+            states = pod["status"].get("containerStatuses") or ()
+            if any("waiting" in each["state"] for each in states) or not states:
+                continue
+            try:
+                text = self.node.log(name, service, self.name)
+            except Exception:  # noqa: S112 - the pod ended meanwhile: what was read before counts
+                continue
+            lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+            found = [
+                Sent(
+                    line["began"],
+                    name,
+                    line["kind"],
+                    tuple(line["met"]) if "met" in line else None,
+                    line.get("error", ""),
+                )
+                for line in lines
+            ]
+            if len(found) >= len(self.seen.get(name, ())):
+                self.seen[name] = found
+
+    def sent(self, since: float = 0.0, until: float = float("inf")) -> list[Sent]:
+        found = [each for pod in self.seen.values() for each in pod if since <= each.began < until]
+        return sorted(found)

@@ -1,0 +1,180 @@
+"""An installation for tests: a namespace that takes part, its pods, and `admc serve --cluster` as a process."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from admc.cluster.program.owner import KIND
+from admc.inject.model import Installation as Injection
+from admc.inject.model import Wanted
+from admc.inject.template import injected
+from emitters.interception.pod import PodCaptures
+from tests.serve.pki import Authority
+from tests.serve.server_process import Served, served
+from tests.testbed.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from tests.cluster.api_server import ApiServer
+
+SECONDS = 60.0
+PROGRAM = """\
+app shop
+service web  { http 8080  namespace NAMESPACE }
+service cart { http 8081  namespace NAMESPACE }
+call web -> cart { rate 10/s }
+policy p = set_request_header(name: "x-tier", value: "gold") on web -> cart
+pin p at SIDE
+"""
+
+
+@dataclass
+class Installation:
+    api: ApiServer
+    name: str
+    namespace: str
+    folder: Path
+    port: int
+    authority: Authority
+
+    @property
+    def reach(self) -> str:
+        return f"localhost:{self.port}"
+
+    @property
+    def injection(self) -> Injection:
+        return Injection(self.name, self.reach, "admc:test", "envoy:test")
+
+    @contextlib.contextmanager
+    def server(self, *options: str, port: int | None = None) -> Iterator[Served]:
+        own = self.folder / secrets.token_hex(4)
+        own.mkdir()
+        certificate, key = self.authority.issue(dns=("localhost",)).write(own, "server")
+        (own / "ca.crt").write_bytes(self.authority.certificate)
+        arguments = ["--cluster", self.name, "--namespace", self.namespace, "--kubeconfig", str(self.api.kubeconfig)]
+        arguments += ["--tls-cert", str(certificate), "--tls-key", str(key), "--tls-ca", str(own / "ca.crt")]
+        arguments += ["--reached-at", self.reach, "--image", "admc:test", "--envoy-image", "envoy:test", *options]
+        xds = f"127.0.0.1:{self.port if port is None else port}"
+        with served(own, *arguments, xds=xds, plaintext=False) as it:
+            yield it
+
+    # ---- objects ----
+
+    def service(self, name: str, port: int, **spec: Any) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
+            "spec": {"selector": {"app": name}, "ports": [{"port": port}], **spec},
+        }
+        self.api.apply(f"/api/v1/namespaces/{self.namespace}/services/{name}", body)
+
+    def pod(
+        self,
+        name: str,
+        service: str,
+        address: str,
+        captures: PodCaptures | None = None,
+        *,
+        redirected: bool = True,
+        **spec: Any,
+    ) -> dict[str, Any]:
+        """A pod as the kubelet would show it once it runs; there is no kubelet."""
+        context = {"runAsUser": 1000, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}
+        template = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {"app": service}},
+            "spec": {
+                "serviceAccountName": "default",
+                "containers": [{"name": "app", "image": "none", "securityContext": context}],
+                **spec,
+            },
+        }
+        if captures is not None:
+            made = injected(template, Wanted(f"shop/{service}", captures, waits=False), self.injection)
+            assert made.template is not None, made.findings
+            template = dict(made.template)
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+        self.api.apply(path, template)
+        ended = [{"name": "admc-rules", "image": "", "imageID": "", "ready": True, "restartCount": 0}]
+        ended[0]["state"] = {"terminated": {"exitCode": 0, "reason": "Completed"}}  # type: ignore[assignment]
+        status = {
+            "phase": "Running",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "initContainerStatuses": ended if captures is not None and redirected else [],
+        }
+        found: dict[str, Any] = self.api.request(
+            "PATCH", f"{path}/status", {"status": status}, "application/merge-patch+json"
+        )
+        return found
+
+    def remove_pod(self, name: str) -> None:
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+        self.api.request("DELETE", f"{path}?gracePeriodSeconds=0")
+
+    def program(self, text: str, name: str | None = None, **spec: Any) -> None:
+        name = name or self.name
+        body = {
+            "apiVersion": "admc.dev/v1alpha1",
+            "kind": KIND,
+            "metadata": {"name": name},
+            "spec": {
+                "controller": self.name,
+                "files": {"policies.adm": text.replace("NAMESPACE", self.namespace)},
+                **spec,
+            },
+        }
+        self.api.apply(f"/apis/admc.dev/v1alpha1/programs/{name}", body)
+
+    def status(self, name: str | None = None) -> Mapping[str, Any]:
+        found = self.api.request("GET", f"/apis/admc.dev/v1alpha1/programs/{name or self.name}")
+        status: Mapping[str, Any] = found.get("status") or {}
+        return status
+
+    def condition(self, kind: str, name: str | None = None) -> tuple[str, str, str]:
+        """Status, reason and message."""
+        for each in self.status(name).get("conditions") or ():
+            if each["type"] == kind:
+                return each["status"], each["reason"], each["message"]
+        return "", "", ""
+
+    def until(self, condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            assert time.monotonic() < deadline, self.status()
+            time.sleep(0.1)
+        return found
+
+    def token(self, pod: str, *, audience: str | None = None, account: str = "default") -> str:
+        """Bound to a pod that is there."""
+        uid = self.api.request("GET", f"/api/v1/namespaces/{self.namespace}/pods/{pod}")["metadata"]["uid"]
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": uid}
+        spec = {"audiences": [audience or f"admc.dev/{self.name}"], "expirationSeconds": 600, "boundObjectRef": bound}
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
+        token: str = self.api.request("POST", path, {"spec": spec})["status"]["token"]
+        return token
+
+
+def installation(api: ApiServer, folder: Path) -> Installation:
+    definition = yaml.safe_load(resources.files("admc.cluster.program").joinpath("crd.yaml").read_text())
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+    api.apply(path, definition)
+    name = f"t{secrets.token_hex(4)}"
+    labels = {"admc.dev/controller": name}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    api.apply(f"/api/v1/namespaces/{name}", body)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    api.apply(f"/api/v1/namespaces/{name}/serviceaccounts/default", account)
+    return Installation(api, name, name, folder, free_port(), Authority())

@@ -1,0 +1,51 @@
+"""`admc serve --cluster` beside a real API server. There is no kubelet: the test writes what it would write of pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from emitters.interception.pod import PodCaptures
+from tests.cluster.serve.installation import PROGRAM, Installation, installation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.api_server import ApiServer
+
+AT_EGRESS = PROGRAM.replace("SIDE", "egress")
+AT_INGRESS = PROGRAM.replace("SIDE", "ingress")
+
+
+@pytest.fixture
+def shop(cluster_api: ApiServer, tmp_path: Path) -> Installation:
+    found = installation(cluster_api, tmp_path)
+    found.service("web", 8080)
+    found.service("cart", 8081)
+    found.pod("web-1", "web", "10.77.0.1", PodCaptures(frozenset(), frozenset({8081})))
+    found.pod("cart-1", "cart", "10.77.0.2")
+    return found
+
+
+def test_a_program_is_accepted_resolved_and_waits_for_its_proxy(shop: Installation) -> None:
+    with shop.server() as server:
+        shop.program(AT_EGRESS)
+        shop.until(lambda: shop.condition("Accepted")[0] == "True")
+        assert shop.condition("Resolved")[:2] == ("True", "Resolved")
+        shop.until(lambda: shop.condition("Programmed")[1] == "NotInSync")
+        status = shop.status()
+        assert (status["adms"], status["services"], status["pods"]["total"]) == (1, 2, 2)
+        assert server.status()["server"]["state"]
+
+
+def test_a_pod_on_the_hosts_network_is_refused_until_the_plan_rests_on_it(shop: Installation) -> None:
+    with shop.server() as server:
+        shop.program(AT_EGRESS)
+        shop.until(lambda: shop.condition("Programmed")[1] == "NotInSync")
+        before = server.status()["server"]["state"]
+        shop.pod("cart-2", "cart", "10.99.0.1", hostNetwork=True)
+        shop.until(lambda: server.status()["server"]["state"] != before)  # the fact is an input of the plan
+        shop.until(lambda: server.status()["server"]["unlisted"] == [])
+        shop.until(lambda: "ADM940" not in str(shop.status()))
+        assert shop.condition("Resolved")[0] == "True"

@@ -1,0 +1,160 @@
+"""Containers that injection wrote are recognised in a cluster, and those that only look like them are not."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admc.cluster.decode import PodDecoder
+from admc.inject.model import Installation, Wanted
+from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
+from admc.inject.recognised import recognised, repository
+from admc.inject.template import injected
+from emitters.interception.pod import PodCaptures
+from emitters.ports import ADM_USER
+from tests.cluster.objects import container
+from tests.properties import examples
+
+if TYPE_CHECKING:
+    from tests.cluster.api_server import ApiServer
+
+INSTALLATION = Installation("test", "admc-test.default.svc:18000", "registry:5000/admc:1", "envoy:1.40")
+CAPTURES = PodCaptures(frozenset({9000}), frozenset({27017}))
+ALL = frozenset((RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER))
+WANTED = Wanted("shop/rate", CAPTURES, waits=True)
+_NAMES = itertools.count(1)
+
+
+def template(wanted: Wanted = WANTED, **spec: Any) -> dict[str, Any]:
+    made = {"metadata": {"labels": {"app": "rate"}}, "spec": {"containers": [container()], **spec}}
+    found = injected(made, wanted, INSTALLATION).template
+    assert found is not None
+    return copy.deepcopy(dict(found))
+
+
+def of(pod: dict[str, Any]) -> frozenset[str]:
+    return recognised(pod, INSTALLATION)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        (WANTED, ALL),
+        (Wanted("shop/rate", CAPTURES, waits=False), ALL - {WAIT_CONTAINER}),
+        (Wanted("shop/rate", PodCaptures(), waits=False), ALL - {WAIT_CONTAINER}),
+        (Wanted("", None, waits=True), {WAIT_CONTAINER}),
+        (Wanted("", None, waits=False), set()),
+    ],
+)
+def test_what_injection_writes(wanted: Wanted, names: set[str]) -> None:
+    assert of(template(wanted)) == names
+    assert of(template(wanted, initContainers=[container("own")])) == names
+
+
+def test_another_release_of_the_same_images() -> None:
+    later = INSTALLATION._replace(image="registry:5000/admc:2@sha256:0a", envoy_image="envoy")
+    assert recognised(template(), later) == ALL
+    assert recognised(template(), INSTALLATION._replace(envoy_image="other/envoy:1.40")) == set()
+    assert recognised(template(), INSTALLATION._replace(name="other")) == set()
+    assert [repository(each) for each in ("a", "a:1", "h:1/a", "h:1/a@sha256:0")] == ["a", "a", "h:1/a", "h:1/a"]
+
+
+def changed(number: int, **fields: Any) -> Any:
+    def change(spec: dict[str, Any]) -> None:
+        spec["initContainers"][number] |= fields
+
+    return change
+
+
+def volume(number: int, **fields: Any) -> Any:
+    def change(spec: dict[str, Any]) -> None:
+        spec["volumes"][number] = {"name": spec["volumes"][number]["name"], **fields}
+
+    return change
+
+
+IMPOSTORS = {
+    "another command of the ADM": changed(1, command=["sh", "-c", "sleep inf"]),
+    "another bootstrap": changed(1, args=["-c", "/tmp/x.yaml"]),  # noqa: S108
+    "another image of the ADM": changed(1, image="mine/envoy:1.40"),
+    "a hook of the ADM": changed(1, lifecycle={"postStart": {"exec": {"command": ["sh"]}}}),
+    "more environment": changed(1, envFrom=[{"configMapRef": {"name": "x"}}]),
+    "more rights": changed(1, securityContext={"privileged": True}),
+    "another ingress port": changed(0, args=["--service", "shop/rate", "--ingress", "1", "--egress", "x"]),
+    "rules that load nothing": changed(0, command=["true"]),
+    "a wait that does not wait": changed(2, command=["true"]),
+    "a bootstrap of its own": volume(0, configMap={"name": "mine"}),
+    "a token of its own": volume(1, emptyDir={}),
+    "no volume": lambda spec: spec.update(volumes=[]),
+    "a container before the rules": lambda spec: spec["initContainers"].insert(0, container("first")),
+    "the ADM before the rules": lambda spec: spec["initContainers"].insert(0, spec["initContainers"].pop(1)),
+    "no rules": lambda spec: spec["initContainers"].pop(0),
+    "no ADM": lambda spec: spec["initContainers"].pop(1),
+    "the ADM alone": lambda spec: spec.update(initContainers=[spec["initContainers"][1]]),
+    "the rules twice": lambda spec: spec["initContainers"].append(spec["initContainers"][0]),
+}
+
+
+@pytest.mark.parametrize("impostor", IMPOSTORS)
+def test_impostors(impostor: str) -> None:
+    pod = template()
+    IMPOSTORS[impostor](pod["spec"])
+    assert of(pod) == set()
+
+
+def test_an_impostor_does_not_escape_the_check() -> None:
+    pod = template()
+    pod["metadata"] |= {"name": "rate-1", "namespace": "shop", "uid": "u"}
+    good = PodDecoder(of)(pod)
+    assert good is not None
+    assert (good.untrusted, good.service, good.captures, good.waits) == ("", "shop/rate", CAPTURES, True)
+    pod["spec"]["initContainers"][1]["command"] = ["sh"]
+    bad = PodDecoder(of)(pod)
+    assert bad is not None
+    assert bad.untrusted == "container `admc-rules` has NET_ADMIN"
+    assert (bad.service, bad.captures, bad.waits) == ("", PodCaptures(), False)
+    # Alone, it has the user of the ADM.
+    alone = copy.deepcopy(pod)
+    alone["spec"]["initContainers"] = [alone["spec"]["initContainers"][1]]
+    found = PodDecoder(of)(alone)
+    assert found is not None
+    assert found.untrusted == f"container `admc-proxy` runs as the user of the ADM ({ADM_USER})"
+
+
+@examples(60)
+@given(data=st.data())
+def test_nothing_can_be_taken_from_a_container(data: st.DataObject) -> None:
+    pod = template()
+    part = data.draw(st.sampled_from(pod["spec"]["initContainers"]))
+    field = data.draw(st.sampled_from(sorted(part.keys() - {"name", "resources"})))
+    del part[field]
+    assert of(pod) == set()
+
+
+def test_what_the_api_server_stores(cluster_api: ApiServer) -> None:
+    namespace = f"recognised-{next(_NAMES)}"
+    cluster_api.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    for wanted, names in ((WANTED, ALL), (Wanted("", None, waits=True), {WAIT_CONTAINER})):
+        body = template(wanted, initContainers=[container("own")])
+        body["metadata"]["generateName"] = "rate-"
+        body["spec"]["serviceAccountName"] = "default"
+        stored = cluster_api.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+        assert stored["spec"]["containers"][0]["terminationMessagePath"]  # it has filled in its defaults
+        assert of(stored) == names
+
+
+def test_the_cost_of_a_pod() -> None:
+    pod = template()
+    best = 1.0
+    for _ in range(3):
+        began = time.process_time()
+        for _ in range(300):
+            of(pod)
+        best = min(best, (time.process_time() - began) / 300)
+    assert best < 0.0001, f"{best * 1e6:.0f} us"
