@@ -6,8 +6,8 @@ A pod's rules are loaded once, before its processes start, and addresses change.
 alone, at any address but loopback, and the ADM's listener tells destinations apart. The rules depend on the arguments
 and on nothing else: the pod's spec proves what its rules capture.
 
-The ADM has no privilege, so it cannot mark packets as `rules` expects it. What it opens is recognised by its user id.
-What its ingress listener hands to the pod's own process has a source address of its own in addition (`emitters.ports`).
+The ADM has no privilege, so it cannot mark packets as `rules` expects it. The rules know what it opens by its user
+id. What its ingress listener hands to the pod's own process has a source address of its own besides (`emitters.ports`).
 `docs/interception.md`, "In a pod", has the reasons. The rules container of every pod loads this module: it imports
 nothing of the compiler.
 """
