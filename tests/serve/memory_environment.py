@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from admc.serve.app import ListenOptions, serve
 from admc.serve.auth import identity
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from emitters.addresses import Addresses
 
 PODS = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods": ["10.1.0.3"]}}
+
+ROOT: Final = Path(__file__).parents[2]
 
 
 class Content:
@@ -193,7 +195,13 @@ def in_memory(folder: Path, *arguments: str) -> Iterator[InMemory]:
     command = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
     command += [sys.executable, "-m", "tests.serve.memory_environment", *arguments]
     with log.open("wb") as errors:
-        process = subprocess.Popen(command, cwd=folder, stderr=errors, stdin=subprocess.PIPE)
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stderr=errors,
+            stdin=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
     it = InMemory(process, log)
     try:
         said = it.until_event("listening")

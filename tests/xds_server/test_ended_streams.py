@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.xds_server.client import Client, names
+from tests.xds_server.client import Client
 from tests.xds_server.transcript import world
 from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER
@@ -37,12 +37,12 @@ async def test_clients_connect_anew(variant: str) -> None:
     try:
         async with Client(proxy.sockets[0].getsockname()[1], variant) as client:
             await client.send(CLUSTER)
-            assert names(await client.read()) == ["a"]
+            assert len((await client.read()).resources) == 1
             assert await server.end_streams(0.2) == 1
             assert server.metrics.connected == 0
         async with Client(proxy.sockets[0].getsockname()[1], variant) as client:
             await client.send(CLUSTER)
-            assert names(await client.read()) == ["a"]
+            assert len((await client.read()).resources) == 1
         assert len(opened) == 2
     finally:
         await server.stop(0.1)

@@ -66,7 +66,7 @@ def test_the_way_past_the_sidecar_begins_and_ends_alike(mode: Mode, tmp_path: Pa
         assert through.sender == past.sender == ("caller" if arm.side is Side.INGRESS else "pod")
         assert (through.protocol, through.headers) == (past.protocol, past.headers)
         assert past.port == DIRECT[arm.protocol]
-        own = "" if mode is Mode.REDIRECT else past.address
+        own = "" if mode.redirected else past.address
         assert ("target", own, past.port) in listening
 
 
