@@ -228,7 +228,7 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
             ("admc.serve.rollout.plans.Emitted", _Emitted),
             ("admc.serve.rollout.plans.snapshot", lambda found: found),
             ("admc.serve.rollout.plans.snapshots", resting),
-            ("admc.serve.rollout.plans.passthrough", lambda program, addresses: nothing()),
+            ("admc.serve.rollout.plans.passthrough", lambda program, addresses, mode: nothing()),
             ("admc.serve.rollout.plans.changed", lambda before, after: resting(after)),
             ("admc.serve.rollout.plans.Diff", _DIFF),
             ("admc.serve.rollout.plans.steady_guards", _GUARDS),
