@@ -50,8 +50,8 @@ async def test_a_state_is_read_back_and_no_part_of_it_can_be_altered(cluster_api
     secrets = secrets_of(cluster_api, names)
     assert set(secrets) > {names.state, names.under_way}
     (part,) = (name for name in secrets if names.digest(name))
+    changed = secrets[part] | {"data": {"part": "AAAA"}}
     with pytest.raises(ApiError, match="immutable"):
-        changed = secrets[part] | {"data": {"part": "AAAA"}}
         cluster_api.request("PUT", f"{names.collection}/{part}", changed)
 
 
