@@ -152,7 +152,7 @@ class Api:
                     raise await _refusal(answer)
                 yield answer
             finally:
-                answer.close() if not answer.content.at_eof() else answer.release()
+                _leave(answer)
         except ApiError as error:
             code = str(error.status or code)
             raise
@@ -181,6 +181,18 @@ class Api:
         )  # fmt: skip
         answer: aiohttp.ClientResponse = (await self._client.call_api(*request, _request_timeout=timeout)).response
         return answer
+
+
+def _leave(answer: aiohttp.ClientResponse) -> None:
+    """Give the connection back, or end it where something is still to come: at once, since a server that fell silent
+    takes no part in the end of a TLS connection."""
+    connection = answer.connection
+    if answer.content.at_eof() or connection is None:
+        answer.release()
+        return
+    if connection.transport is not None:
+        connection.transport.abort()
+    answer.close()
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> ApiError:

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from admc.cluster.api.body import parse
 from admc.cluster.api.connection import connect
 from admc.cluster.api.watched import Watched
 from admc.cluster.decode import PodDecoder
@@ -22,6 +23,7 @@ from tests.cluster.api_server import api_server
 
 PODS = "/api/v1/namespaces/{}/pods"
 PARALLEL = 16
+TICK = 0.01
 NAMESPACES = 20
 
 
@@ -120,8 +122,8 @@ async def _ours(kubeconfig: Path) -> dict[str, float]:
         longest = 0.0
         while not watched.synced.is_set():
             turn = time.monotonic()
-            await asyncio.sleep(0)
-            longest = max(longest, time.monotonic() - turn)
+            await asyncio.sleep(TICK)
+            longest = max(longest, time.monotonic() - turn - TICK)
         found = _result(len(watched.items), before, cpu, began)
         task.cancel()
         return found | {"longest turn of the event loop, ms": longest * 1e3}
@@ -162,7 +164,7 @@ async def _parts(kubeconfig: Path) -> dict[str, float]:
     decode, items = PodDecoder(lambda _: frozenset()), page["items"]
     began = time.process_time()
     for _ in range(10):
-        json.loads(content)
+        parse(content)
     parsed = time.process_time()
     for _ in range(10):
         for item in items:

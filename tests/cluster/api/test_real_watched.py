@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,6 @@ from tests.cluster.api.recorder import MAPS, recorded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
     from admc.cluster.api.requests import Api
     from tests.cluster.api_server import ApiServer
@@ -199,6 +199,30 @@ async def test_a_connection_that_fell_silent_is_begun_anew(
             await recorder.until(lambda: "a" in recorder.items)
             assert recorder.take() == [("before", None, "1"), ("a", None, "1")]
         assert api.counts[LIST] == 1
+
+
+def _open_to(port: int) -> int:
+    """Established connections whose other end is the port."""
+    lines = [line.split() for line in Path("/proc/self/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    return sum(line[2].endswith(f":{port:04X}") and line[3] == "01" for line in lines)
+
+
+async def test_a_watch_that_is_left_leaves_no_connection_to_a_silent_server(
+    cluster_api: ApiServer, tmp_path: Path
+) -> None:
+    async with (
+        proxied(cluster_api) as proxy,
+        await connect(kubeconfig_of(cluster_api, proxy, tmp_path)) as api,
+        await connect(cluster_api.kubeconfig) as direct,
+    ):
+        path = await _namespace(direct, "left")
+        async with recorded(api, path) as recorder:
+            await _apply(direct, path, a="1")
+            await recorder.until(lambda: "a" in recorder.items)
+            assert _open_to(proxy.port) == 1
+            proxy.silence()
+        await asyncio.sleep(0.1)
+        assert _open_to(proxy.port) == 0
 
 
 async def test_under_random_faults_nothing_is_lost_or_reported_twice(
