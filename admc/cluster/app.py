@@ -6,6 +6,7 @@ connect --> watches --> stand by --Lease--> serve --> exit
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import os
 import signal
@@ -29,6 +30,7 @@ from admc.cluster.standby.standby import Standby
 from admc.cluster.storage.record import Names
 from admc.cluster.storage.secrets import Secrets
 from admc.cluster.storage.storage import SecretStorage
+from admc.cluster.storage.watch import watched
 from admc.cluster.wanted import Wanted
 from admc.compile.facts import FACTS
 from admc.exits import CommandError, Exit
@@ -92,10 +94,17 @@ class _Replica:
             return jwks(await api.get(KEYS))
 
         self._keys = ClusterKeys(AUDIENCE_PREFIX + name, keys)
-        lease = LeaseHolder(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/admc-{name}", replica)
         names = Names(name, namespace)
         secrets = Secrets(api, names, self._may_act)
         self._storage = SecretStorage(secrets, names, replica, self._superseded)
+        self._stored = watched(api, names, self._storage)
+
+        async def is_first() -> bool:
+            """An active replica claims the Secret of the state before it does anything else."""
+            return await secrets.get(names.state) is None
+
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/admc-{name}"
+        lease = LeaseHolder(api, path, replica, is_first=is_first)
         kept = KeptState(self._storage, self._prepare)
         address = ActiveAddress(api, namespace, name, (installation.address, listening.xds[1]), self._may_act)
         self._standby = Standby(lease, keep_ready=kept.follow, keep_address=address.keep, end_streams=self._end_streams)
@@ -135,9 +144,10 @@ class _Replica:
 
     async def _serve(self) -> int:
         """As the active replica."""
-        peeked = await asyncio.to_thread(self._storage.peek, "")
-        if peeked is not None and peeked.state is not None:
-            await self._prepare(peeked.state)
+        with contextlib.suppress(CommandError):  # the server reads it again, and says what is wrong with it
+            peeked = await asyncio.to_thread(self._storage.peek, "")
+            if peeked is not None and peeked.state is not None:
+                await self._prepare(peeked.state)
         wanted = Wanted(self._cluster, self._effort, self._facts_before())
         self._environment = ClusterEnvironment(
             self._cluster,
@@ -149,12 +159,13 @@ class _Replica:
             self._reach,
             self._replica,
         )
-        looking = asyncio.create_task(wanted.run())
+        looking = [asyncio.create_task(each) for each in (wanted.run(), self._stored.run())]
         try:
             return await serve_within(self._environment, self._listening)
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            for each in looking:
+                each.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
 
     async def _prepare(self, state: StoredState) -> None:
         """The facts that the newest stored plan rests on."""

@@ -113,8 +113,8 @@ class Persistence:
                 store.acked(name, snapshot)
 
     async def _located(self, worker: Worker, request: RestoreState, *, reduced: bool) -> Planned:
-        """The newest plan. If its addresses were left out, at the present ones, if it can be built with them: they may
-        be those of a newer program, which is compiled next."""
+        """The newest plan. If its addresses were left out, at the present ones, if they fit: they may be those of a
+        newer program, which is compiled next."""
         addresses = self._config.environment.addresses
         if reduced and addresses is not None:
             try:

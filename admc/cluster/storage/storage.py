@@ -139,6 +139,7 @@ class SecretStorage:
                     raise self._unusable(str(error)) from error
                 else:
                     self._objects.release()
+                    self._changed = False
                     return found
 
     def peek(self, version: str) -> Peeked | None:

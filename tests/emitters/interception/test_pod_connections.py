@@ -276,6 +276,16 @@ def test_a_call_to_itself_misses_no_listener_by_a_port_of_an_older_one(
         dial(then, then_over, own)
 
 
+def test_the_port_of_what_was_handed_over_is_no_way_past_the_ingress_listener(pair: Pair, family: Family) -> None:
+    pair.load_for_pod(CAPTURES)
+    process = pair.listen(pair.pod, family, 8080)
+    client = handed_over(pair, family, 8080)
+    own = client.getsockname()[1]
+    broken_off(pair.accepted(process), client)
+    with pytest.raises(ConnectionRefusedError):
+        handed_over(pair, family, 8080, user=OTHER_USER, own=own)
+
+
 @pytest.mark.parametrize("port", [INGRESS_PORT, EGRESS_PORT])
 def test_the_ports_of_the_adm_cannot_be_dialled(pair: Pair, family: Family, port: int) -> None:
     pair.listen(pair.pod, family, port)
@@ -325,6 +335,24 @@ def test_a_connection_of_the_service_older_than_the_rules_is_reset(
     listener = pair.listen(pair.world, family, port)
     client = pair.connect(pair.pod, family, places[family], port)
     assert _reset(pair, client, pair.accepted(listener), first)
+
+
+def test_a_call_to_itself_older_than_the_rules_is_reset(pair: Pair, family: Family) -> None:
+    process = pair.listen(pair.pod, family, 8080)
+    client = pair.connect(pair.pod, family, POD[family], 8080)
+    assert _reset(pair, client, pair.accepted(process), "client")
+
+
+def test_the_end_of_a_connection_older_than_the_rules_passes(pair: Pair, family: Family) -> None:
+    """Its process would keep it for ever."""
+    process = pair.listen(pair.pod, family, 8080)
+    client = pair.connect(pair.world, family, POD[family], 8080)
+    server = pair.accepted(process)
+    assert talks(client, server)
+    pair.load_for_pod(CAPTURES)
+    reset(client)
+    with pytest.raises(ConnectionResetError):
+        server.recv(1)
 
 
 def test_rules_that_are_loaded_again_leave_open_connections_as_they_are(pair: Pair, family: Family) -> None:

@@ -1,0 +1,67 @@
+"""`admc serve --cluster` after its predecessor was killed: what was kept, and what was damaged meanwhile."""
+
+from __future__ import annotations
+
+import base64
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from emitters.interception.pod import PodCaptures
+from tests.cluster.serve.installation import PROGRAM, Installation, installation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.api_server import ApiServer
+    from tests.serve.server_process import Served
+
+
+@pytest.fixture
+def shop(cluster_api: ApiServer, tmp_path: Path) -> Installation:
+    found = installation(cluster_api, tmp_path)
+    found.service("web", 8080)
+    found.service("cart", 8081)
+    found.pod("web-1", "web", "10.77.1.1", PodCaptures(frozenset(), frozenset({8081})))
+    found.pod("cart-1", "cart", "10.77.1.2")
+    return found
+
+
+def path(shop: Installation) -> str:
+    return f"/api/v1/namespaces/{shop.namespace}/secrets/admc-{shop.name}-state"
+
+
+def serve_and_kill(shop: Installation) -> str:
+    """The state that was served."""
+    with shop.server() as server:
+        shop.program(PROGRAM.replace("SIDE", "egress"))
+        shop.until(lambda: shop.condition("Programmed")[1] == "NotInSync")
+        shop.until(lambda: shop.api.request("GET", path(shop)).get("data"))
+        state = str(server.status()["server"]["state"])
+        server.stop(signal.SIGKILL)
+    return state
+
+
+def recalls(server: Served, state: str) -> bool:
+    return any(each["state"] == state for each in server.events("recalled"))
+
+
+def test_the_next_server_goes_on_from_what_was_kept(shop: Installation) -> None:
+    state = serve_and_kill(shop)
+    shop.program("half of")  # no compile follows that could bring it
+    with shop.server() as server:
+        shop.until(lambda: recalls(server, state))
+        shop.until(lambda: shop.condition("Accepted")[0] == "False")
+        assert server.status()["server"]["state"] == state
+
+
+def test_a_damaged_state_at_rest_is_reported_and_the_server_begins_with_what_it_compiles(shop: Installation) -> None:
+    serve_and_kill(shop)
+    damaged = {"data": {"state.json": base64.b64encode(b'{"schema_version": 99}').decode()}}
+    shop.api.request("PATCH", path(shop), damaged, "application/merge-patch+json")
+    with shop.server() as server:
+        shop.until(lambda: server.status()["server"]["state"])
+        assert not server.events("recalled")
+        assert any("schema version 99" in each["text"] for each in server.events("finding"))
+        shop.until(lambda: shop.api.request("GET", path(shop))["data"] != damaged["data"])
