@@ -14,13 +14,14 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from admc.cluster.follow import Cluster
-    from admc.cluster.wanted import Wanted
+    from admc.cluster.wanted import Candidate, Wanted
     from admc.serve.build.source import Source
 
 
 class Audited(NamedTuple):
     plan: bytes
     adms: frozenset[str]
+    facts: bytes | None
 
 
 class Audit:
@@ -32,6 +33,11 @@ class Audit:
         self._about: Source | None = None
         self.result: Audited | None = None
         self.findings: tuple[Diagnostic, ...] = ()
+
+    def is_about(self, candidate: Candidate) -> bool:
+        """Whether this program was compiled, with these facts or earlier ones."""
+        about, content = self._about, candidate.read.content
+        return about is not None and content is not None and about.files == content.files
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -68,4 +74,5 @@ class Audit:
         if read.state is None or read.recipe is None:
             self.result = None
         else:
-            self.result = Audited(read.recipe.plan, frozenset(adm.service for adm in read.state.placement.adms))
+            adms = frozenset(adm.service for adm in read.state.placement.adms)
+            self.result = Audited(read.recipe.plan, adms, source.facts)
