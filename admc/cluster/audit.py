@@ -14,7 +14,7 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from admc.cluster.follow import Cluster
-    from admc.cluster.wanted import Candidate, Wanted
+    from admc.cluster.wanted import Wanted
     from admc.serve.build.source import Source
 
 
@@ -33,11 +33,6 @@ class Audit:
         self._about: Source | None = None
         self.result: Audited | None = None
         self.findings: tuple[Diagnostic, ...] = ()
-
-    def is_about(self, candidate: Candidate) -> bool:
-        """Whether this program was compiled, with these facts or earlier ones."""
-        about, content = self._about, candidate.read.content
-        return about is not None and content is not None and about.files == content.files
 
     async def run(self) -> None:
         """Until cancelled."""

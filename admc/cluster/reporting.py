@@ -132,16 +132,15 @@ class Reporter:
         serving, fitting = self._serving, self._wanted.fitting
         compiled = self._compiling if candidate.followed is not None else ()
         has_plan = serving.state is not None
-        failed = _errors(candidate.findings, compiled, fitting)
         found = {Condition.ACCEPTED: conditions.accepted((*candidate.findings, *compiled), has_plan=has_plan)}
-        if not failed and not self._is_compiled(candidate):
-            found[Condition.ACCEPTED] = conditions.unknown("Compiling", "the program is being compiled")
         if candidate.followed is None:
             found[Condition.RESOLVED] = conditions.unknown("NotAccepted", "the program has errors")
         else:
             found[Condition.RESOLVED] = conditions.resolved(fitting)
         mode = Mode.AUDIT if self._wanted.is_audit else Mode.ENFORCE
-        if mode is Mode.ENFORCE and (failed or not self._is_in_force(candidate)):
+        if mode is Mode.ENFORCE and (
+            _errors(candidate.findings, compiled, fitting) or not self._is_in_force(candidate)
+        ):
             what = "an earlier plan is in force" if has_plan else "no plan is in force"
             found[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
         else:
@@ -156,19 +155,11 @@ class Reporter:
         current = self._serving.problems.current
         return tuple(item for about in ("program", "warnings", "kept") for item in current.get(about, ()))
 
-    def _is_compiled(self, candidate: Candidate) -> bool:
-        """Whether there is a plan of this program, with these facts or earlier ones."""
-        if self._wanted.is_audit:
-            return self._audit.is_about(candidate)
-        recipe = self._serving.recipe
-        return self._is_in_force(candidate, None if recipe is None else recipe.inputs.get(FACTS))
-
-    def _is_in_force(self, candidate: Candidate, facts: bytes | None = None) -> bool:
-        """`facts`: those that count; None: those of the cluster."""
+    def _is_in_force(self, candidate: Candidate) -> bool:
         recipe, adopted = self._serving.recipe, self._wanted.adopted
         if recipe is None or adopted is None or adopted.followed is not candidate.followed:
             return False
-        files = {**adopted.content.files, FACTS: facts or adopted.followed.facts_document()}
+        files = {**adopted.content.files, FACTS: adopted.followed.facts_document()}
         return all(files.get(path) == content for path, content in recipe.inputs.items())
 
     def _lacking(self) -> list[str]:

@@ -146,7 +146,7 @@ class Starts:
             mesh.node.apply(_service(service, mesh.name))
         mesh.serve()
         mesh.write(PROGRAM.replace("SPACE", mesh.name))
-        mesh.until(lambda: mesh.condition("Accepted")[0] == "True", "the program accepted")
+        mesh.until(lambda: mesh.condition("Programmed")[1] not in ("", "NotAccepted"), "the plan of the program")
         mesh.inject(CALLED)
         mesh.rolled_out(CALLED)
         mesh.until_programmed()
