@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster.life.life import Life
-from tests.cluster.life.mesh import Mesh
+from tests.cluster.traffic.mesh import Mesh
 from tests.cluster.node.cluster import cluster
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cluster.life.mesh import Mesh, Sent
+    from tests.cluster.traffic.mesh import Mesh, Sent
 
 RATE = "20"
 """Requests a second of each of the two connections of a caller."""

@@ -63,7 +63,7 @@ class Mesh:
     def begin(self) -> None:
         """Namespaces, the definition of `Program`, images."""
         node = self.node
-        node.load([images.python(folders=("tests/cluster/life",)), images.envoy()])
+        node.load([images.python(folders=("tests/cluster/traffic",)), images.envoy()])
         text = resources.files("admc.cluster.program").joinpath("crd.yaml").read_text()
         node.apply(yaml.safe_load(text))
         node.namespace(SYSTEM)
@@ -142,7 +142,7 @@ class Mesh:
         container = {
             "name": name,
             "image": "admc:test",
-            "command": ["python", f"/admc/own/tests/cluster/life/{script}", *arguments],
+            "command": ["python", f"/admc/own/tests/cluster/traffic/{script}", *arguments],
             "securityContext": context,
             # Callers learn within a second or two that a pod goes; until then it answers.
             "lifecycle": {"preStop": {"exec": {"command": ["/bin/sleep", "5"]}}},
