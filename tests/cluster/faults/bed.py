@@ -1,4 +1,4 @@
-"""An installation in which policies move: its servers, the step at which a fault is given, and when all is well again."""
+"""An installation in which policies move: its servers, the step at which a fault is given, and when it is over."""
 
 from __future__ import annotations
 
@@ -105,9 +105,7 @@ class Bed:
         self, slot: int = 0, *, kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> Server:
         name = f"admc-{len(self.servers.all) + 1}"
-        running = self.mesh.serve(
-            name, xds=xds(slot), ops=ops(slot), kubeconfig=kubeconfig, environment=environment
-        )
+        running = self.mesh.serve(name, xds=xds(slot), ops=ops(slot), kubeconfig=kubeconfig, environment=environment)
         server = Server(running, slot, is_plain=kubeconfig is None and environment is None)
         self.servers.all.append(server)
         return server
@@ -126,9 +124,7 @@ class Bed:
         if keeps is None:
             self.until_active(self.serve())
 
-    def another_server(
-        self, *, kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None
-    ) -> Server:
+    def another_server(self, *, kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None) -> Server:
         """One alone, in the place of all others."""
         self._end_all_but(None)
         server = self.serve(kubeconfig=kubeconfig, environment=environment)
@@ -158,12 +154,12 @@ class Bed:
 
     def until_in_sync(self) -> None:
         """All proxies are connected to the active server, and have what they are to have."""
-        self.node.wait_for(self._is_in_sync, "all proxies connected and in sync", LONGEST_SECONDS)
+        self.mesh.until(self._is_in_sync, "all proxies connected and in sync", LONGEST_SECONDS)
 
     def until_at_rest(self) -> None:
         """No connection is left that is older than the last move, and the state that is stored says so."""
         self.until_in_sync()
-        self.node.wait_for(self._is_at_rest, "no older connection", LONGEST_SECONDS)
+        self.mesh.until(self._is_at_rest, "no older connection", LONGEST_SECONDS)
 
     def _is_at_rest(self) -> bool:
         state = self.stored.found[-1].rollout if self.stored.found else None

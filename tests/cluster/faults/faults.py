@@ -211,5 +211,5 @@ FAULTS: Final = (
     Fault("ahead", "server's clock set one hour ahead", _with_clock, partial(_set_clock, HOUR)),
     Fault("back", "server's clock set one hour back", _with_clock, partial(_set_clock, -HOUR)),
     Fault("envoys", "Envoys of a sender and a receiver killed", Bed.one_server, _envoys_killed),
-    Fault("alone", f"the same without a server for {AWAY_SECONDS:.0f} s", Bed.one_server, _envoys_killed_without_server),
+    Fault("alone", f"the same, and no server for {AWAY_SECONDS:.0f} s", Bed.one_server, _envoys_killed_without_server),
 )

@@ -130,4 +130,3 @@ def printed(rows: Iterable[Row]) -> str:
     for each in rows:
         lines += [str(each), *(f"    {note}" for note in each.below)]
     return "\n".join(lines)
-

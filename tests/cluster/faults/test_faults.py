@@ -29,11 +29,9 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     try:
         with cluster() as node:
             found = Bed(Mesh(node, folder), DRAIN_SECONDS)
-            try:
-                found.begin()
-                yield found
-            finally:
-                found.end()
+            found.begin()
+            yield found
+            found.end()
     except MissingError as error:
         pytest.skip(str(error))
 

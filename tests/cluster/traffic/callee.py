@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-GOING = Path("/tmp/going")
+GOING = Path("/tmp/going")  # noqa: S108 - of the pod
 """The pod terminates: clients are to send their next requests elsewhere."""
 
 

@@ -1,6 +1,6 @@
 """What callers print about their requests, read all the time from the files in which the kubelet keeps it on the node.
 
-No API server is needed for that. A file that is open is read to its end, also when its pod is gone and the file with it.
+No API server is needed for that. A file that is open is read to its end, also when its pod and the file are gone.
 """
 
 from __future__ import annotations
