@@ -60,7 +60,8 @@ def test_types_and_schema_name_the_same_fields() -> None:
         "AmountRow": "amount", "ComponentRow": "component_overhead", "HopRow": "hop_overhead",
         "PartRow": "part_overhead", "AdmRow": "adm_overhead", "TotalsRow": "totals", "AllTotals": "all_totals",
         "MissingRow": "missing", "ExtrapolatedRow": "extrapolated", "OverheadRow": "overhead",
-        "RequestCostRow": "request_cost", "RequestRow": "request_overhead", "ProfileRow": "profile", "Platform": "platform",
+        "RequestCostRow": "request_cost", "RequestRow": "request_overhead", "ProfileRow": "profile",
+        "Platform": "platform",
     }  # fmt: skip
     rows = {name: getattr(plan_module, name) for name in names} | {
         name: getattr(rows_module, name) for name in overhead
