@@ -111,9 +111,7 @@ def test_a_plan_has_what_its_adms_add_to_each_request(admc: Admc, tmp_path: Path
     found = json.loads(content)["overhead"]["requests"]
     assert [each["request"] for each in found] == ["book", "find_hotels", "recommend"]
     assert found == [{name: each[name] for name in each if name != "rate"} for each in estimate["requests"]]
-    assert all(
-        0 < each["plan"]["latency_mean"]["value"] < each["full_mesh"]["latency_mean"]["value"] for each in found
-    )
+    assert all(0 < each["plan"]["latency_mean"]["value"] < each["full_mesh"]["latency_mean"]["value"] for each in found)
     lines = [line for line in content.decode().splitlines() if '"request": ' in line]
     assert len(lines) == len(found)  # a review compares lines
 
