@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.life.mesh import Mesh
+from tests.cluster.traffic.mesh import Mesh
 from tests.cluster.node.cluster import cluster
 from tests.cluster.starts.starts import CALLED_PODS, KINDS, SPARE_ADDRESSES, Starts
 
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.starts", description=__doc__)
     parser.add_argument("--starts", type=int, default=200, help="with the wait, and so many without it")
     parser.add_argument("--at-once", type=int, default=6, help="pods at a time")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no more pods are started")
     parser.add_argument("--seed", type=int, default=1, help="of the order in which kinds are started")
     given = parser.parse_args(arguments)
     began = time.monotonic()
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         starts = Starts(Mesh(node, Path(folder)))
         try:
             starts.begin()
-            starts.run(kinds, given.at_once)
+            starts.run(kinds, given.at_once, given.seconds)
         except BaseException:
             server = starts.mesh.server
             if server is not None:
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         finally:
             show(starts.done)
+            starts.end()
     print(f"{time.monotonic() - began:.0f} s in all, {given.at_once} pods at a time")
     return 0 if all(each.is_enforced for each in starts.done if each.kind.waits) else 1
 

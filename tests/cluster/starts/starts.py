@@ -25,7 +25,7 @@ from tests.cluster.node import images
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.cluster.life.mesh import Mesh
+    from tests.cluster.traffic.mesh import Mesh
     from tests.cluster.node.cluster import Object
 
 BARE, PROXIED = "bare", "proxied"
@@ -156,10 +156,15 @@ class Starts:
             self.templates[Kind(service, True)] = pod
             self.templates[Kind(service, False)] = _without_wait(pod)
 
-    def run(self, kinds: Sequence[Kind], at_once: int) -> None:
-        """Start pods of these kinds in this order, some at a time."""
-        left = list(reversed(kinds))
+    def end(self) -> None:
+        self.mesh.end()
+
+    def run(self, kinds: Sequence[Kind], at_once: int, seconds: float = float("inf")) -> None:
+        """Start pods of these kinds in this order, some at a time, and no more of them after some time."""
+        left, until = list(reversed(kinds)), time.monotonic() + seconds
         while left or self._under_way:
+            if time.monotonic() > until:
+                left.clear()
             while left and len(self._under_way) < at_once:
                 self._make(left.pop())
             time.sleep(LOOK_SECONDS)

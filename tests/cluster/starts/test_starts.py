@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.life.mesh import Mesh
+from tests.cluster.traffic.mesh import Mesh
 from tests.cluster.node.cluster import cluster
 from tests.cluster.starts.starts import BARE, CALLED_PODS, KINDS, PROXIED, SPARE_ADDRESSES, Kind, Starts
 from tests.cluster.tools import MissingError
@@ -19,8 +19,11 @@ def test_callers_that_call_at_once_meet_their_policies_because_they_wait(tmp_pat
     try:
         with cluster(AT_ONCE + CALLED_PODS + SPARE_ADDRESSES) as node:
             starts = Starts(Mesh(node, tmp_path))
-            starts.begin()
-            starts.run([*KINDS * 2, Kind(PROXIED, True), Kind(BARE, True), Kind(BARE, False)], AT_ONCE)
+            try:
+                starts.begin()
+                starts.run([*KINDS * 2, Kind(PROXIED, True), Kind(BARE, True), Kind(BARE, False)], AT_ONCE)
+            finally:
+                starts.end()
     except MissingError as error:
         pytest.skip(str(error))
     waited = [each for each in starts.done if each.kind.waits]
