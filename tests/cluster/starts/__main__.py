@@ -12,9 +12,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.traffic.mesh import Mesh
 from tests.cluster.node.cluster import cluster
 from tests.cluster.starts.starts import CALLED_PODS, KINDS, SPARE_ADDRESSES, Starts
+from tests.cluster.traffic.mesh import Mesh
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,8 +25,8 @@ from tests.cluster.node import images
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.cluster.traffic.mesh import Mesh
     from tests.cluster.node.cluster import Object
+    from tests.cluster.traffic.mesh import Mesh
 
 BARE, PROXIED = "bare", "proxied"
 """Services of callers: without an ADM, and with one."""

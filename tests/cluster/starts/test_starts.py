@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.traffic.mesh import Mesh
 from tests.cluster.node.cluster import cluster
 from tests.cluster.starts.starts import BARE, CALLED_PODS, KINDS, PROXIED, SPARE_ADDRESSES, Kind, Starts
 from tests.cluster.tools import MissingError
+from tests.cluster.traffic.mesh import Mesh
 
 AT_ONCE = 3
 
