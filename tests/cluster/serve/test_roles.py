@@ -94,6 +94,13 @@ def is_closed(shop: Installation) -> bool:
     return True
 
 
+def plan_parts(shop: Installation) -> list[Any]:
+    """The index, a part of the plan, and one of its facts."""
+    found = shop.api.request("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps?labelSelector=admc.dev/plan")
+    items: list[Any] = found["items"]
+    return items
+
+
 def test_the_roles_are_what_the_server_uses(new_cluster_api: Callable[..., ApiServer], tmp_path: Path) -> None:
     policy, log = tmp_path / "audit.yaml", tmp_path / "audit.log"
     rules = [{"level": "Metadata", "users": [USER]}, {"level": "None"}]
@@ -126,6 +133,7 @@ def test_the_roles_are_what_the_server_uses(new_cluster_api: Callable[..., ApiSe
         apply_program(shop, {"configMaps": [{"name": "shop", "sha256": digest}]})
         shop.until(programmed)
         shop.until(lambda: not is_closed(shop))
+        shop.until(lambda: len(plan_parts(shop)) == 3)  # those of the first plan are removed
 
     events = [json.loads(line) for line in log.read_text().splitlines()]
     refused = {each["requestURI"] for each in events if each.get("responseStatus", {}).get("code") == 403}
