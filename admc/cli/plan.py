@@ -157,7 +157,7 @@ async def _no_program(api: Api, name: str) -> CommandError:
         return unreadable(error, "the Programs")
     names = [item["metadata"]["name"] for item in page.get("items") or ()]
     listed = ", ".join(f"`{each}`" for each in sorted(names)[:10])
-    hint = did_you_mean(name, names) or (f"there are {listed}" if names else "there is none at all")
+    hint = did_you_mean(name, names) or (f"there are {listed}" if names else "the cluster has none: `kubectl apply` one")
     return wrong_usage("ADM939", f"there is no Program `{name}`", hint=hint)
 
 
