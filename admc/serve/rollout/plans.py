@@ -18,7 +18,7 @@ from admc.rollout.steps import steps
 from admc.serve.build.snapshots import SnapshotSet, snapshot, snapshots
 from admc.serve.rollout.addresses import changed, during, elsewhere, is_elsewhere, listed
 from dsl.collector import no_collection
-from emitters.envoy import Mode, passthrough
+from emitters.envoy import passthrough
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:
@@ -235,15 +235,9 @@ def hosts(label: Label, plans: Plans) -> frozenset[str]:
 
 
 def replicas(state: State, name: str) -> int:
-    """How many proxies a service has to have: those that are known to run, or else those that are declared. A cluster
-    knows of each listed service which pods it has, also where it has none."""
+    """How many proxies a service has to have: those that are known to run, or else those that are declared."""
     known = len(state.addresses.replicas(name))
-    service = state.program.services.get(name)
-    if service is None:
-        return 0  # the newer program dropped it: its proxies are not let in any more
-    if state.source.mode is Mode.POD and name in state.addresses.services:
-        return known
-    return known or (service.replicas if state.source.mode.redirected else 1)
+    return known or (state.program.services[name].replicas if state.source.mode.redirected else 1)
 
 
 def refused(state: State, error: EmitError) -> CommandError:
