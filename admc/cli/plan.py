@@ -157,7 +157,8 @@ async def _no_program(api: Api, name: str) -> CommandError:
         return unreadable(error, "the Programs")
     names = [item["metadata"]["name"] for item in page.get("items") or ()]
     listed = ", ".join(f"`{each}`" for each in sorted(names)[:10])
-    hint = did_you_mean(name, names) or (f"there are {listed}" if names else "the cluster has none: `kubectl apply` one")
+    there = f"there are {listed}" if names else "the cluster has none: `kubectl apply` one"
+    hint = did_you_mean(name, names) or there
     return wrong_usage("ADM939", f"there is no Program `{name}`", hint=hint)
 
 
