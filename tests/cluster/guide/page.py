@@ -1,14 +1,14 @@
 """The page as a shell script, and the node that it runs on.
 
-    python -m tests.cluster.guide.page        runs it, and then a shell for more
-
 A reader has `admc` and `kubectl` on the path, a kubeconfig, and nodes that can pull the images.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -55,13 +55,24 @@ def environment(node: Node, folder: Path) -> dict[str, str]:
     return {**os.environ, **own, "PATH": f"{programs}:{os.environ['PATH']}"}
 
 
-def run(node: Node, folder: Path, seconds: float = 600.0) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-c", script()],
-        cwd=folder,
-        env=environment(node, folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=seconds,
-    )
+def run(node: Node, folder: Path, seconds: float = 900.0) -> tuple[int, str]:
+    """The exit code, and what the commands printed."""
+    output = folder / "output"
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            ["bash", "-c", script()],
+            cwd=folder,
+            env=environment(node, folder),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(seconds)
+        finally:
+            # What the page leaves running in the background, where a command fails.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return code, output.read_text(encoding="utf-8", errors="replace")
