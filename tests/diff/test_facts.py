@@ -71,8 +71,8 @@ def test_causes_rest_on_the_facts(repository: GitRepository, admc: Admc) -> None
     base = GUARDED + 'policy more = set_request_header(name: "x-more", value: "1") on search -> rate\n'
     repository.commit({MAIN: base})
     head = base.replace("policy who = allow(callers: [search]) on search -> rate\n", "")
-    write(repository.folder, {MAIN: head + "service idle { http 81 }\n"})
+    write(repository.folder, {MAIN: head.replace('value: "web"', 'value: "front"')})
     (move,) = compared(admc, "--facts", FACTS)["moves"]
     assert move["policy"] == "more", move
     assert "`who`" in move["cause"]["text"], move
-    assert "`idle`" not in move["cause"]["text"]
+    assert "`tag`" not in move["cause"]["text"], move
