@@ -26,7 +26,9 @@ ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = ROOT / "docs" / "cluster" / "README.md"
 BUSYBOX: Final = "busybox:1.36"
 _BLOCK: Final = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_DEVELOPMENT: Final = re.compile(r"envoy|pyarrow|_?pytest|_?mypy|mypyc|hypothesis|ruff|pip|setuptools|.*\.dist-info|__")
+_DEVELOPMENT: Final = re.compile(
+    r"envoy|pyarrow|_?pytest|mypy|.*__mypyc|_?hypothesis|ruff|pip|setuptools|.*\.dist-info|__"
+)
 """What is installed here that the server does not need."""
 
 

@@ -166,7 +166,9 @@ def python(name: str = "admc:test", site_packages: Iterable[str] = (), folders: 
     tools, links = _iptables()
     files.update(tools)
     natives = [path for path in files.values() if isinstance(path, Path) and _is_native(path)]
-    files.update(libraries(natives))
+    # Packages find libraries of their own beside them.
+    own = site.resolve()
+    files.update({at: path for at, path in libraries(natives).items() if not path.resolve().is_relative_to(own)})
     files.update(busybox().files)
     links.update({"/usr/bin/python": str(interpreter), "/usr/bin/python3": str(interpreter), **busybox().links})
     settings = {"PATH": "/usr/sbin:/usr/bin:/bin", "PYTHONPATH": "/admc/own:/admc/site", "PYTHONDONTWRITEBYTECODE": "1"}
