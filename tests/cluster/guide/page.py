@@ -26,6 +26,11 @@ ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = ROOT / "docs" / "cluster" / "README.md"
 BUSYBOX: Final = "busybox:1.36"
 _BLOCK: Final = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_WHY: Final = (
+    "kubectl -n admc-system logs deployment/admc-main --tail=40; kubectl get pods --all-namespaces; "
+    "kubectl describe programs"
+)
+"""Shown where a command fails."""
 _DEVELOPMENT: Final = re.compile(
     r"envoy|pyarrow|_?pytest|mypy|.*__mypyc|_?hypothesis|ruff|pip|setuptools|.*\.dist-info|__"
 )
@@ -35,7 +40,7 @@ _DEVELOPMENT: Final = re.compile(
 def script() -> str:
     """All commands of the page, which ends with the first that fails."""
     blocks = _BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    return "set -euxo pipefail\n" + "\n".join(blocks)
+    return f"set -Eeuxo pipefail\ntrap '{_WHY}' ERR\n" + "\n".join(blocks)
 
 
 def load(node: Node) -> None:
