@@ -19,7 +19,7 @@ from admc.overhead.measurement.design import Cell, Grid, Group, Sample, Tried
 from admc.overhead.measurement.layout import Arm, Layout
 from admc.overhead.measurement.network import NetworkError, isolate
 from admc.overhead.measurement.sidecar import Idle, idle
-from admc.overhead.measurement.stack_slices import StackSlices
+from admc.overhead.measurement.stack_slices import IDLE_SECONDS, StackSlices
 from admc.overhead.measurement.table import Row
 from admc.overhead.measurement.uses import Use
 from admc.overhead.profile_import import runs
@@ -156,7 +156,8 @@ class _Session:
         turn = complete = 0
         in_time = True
         while in_time and not all(narrow.values()):
-            self.stacks.idle(f"{turn + 1}")
+            if not turn or time.monotonic() + IDLE_SECONDS < self.until:
+                self.stacks.idle(f"{turn + 1}")
             for group in groups:
                 if narrow[group.name]:
                     continue

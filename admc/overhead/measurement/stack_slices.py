@@ -17,7 +17,7 @@ from admc.overhead.measurement.table import Row
 from admc.overhead.profile_import import runs
 from admc.overhead.profiles.profile import WHOLE
 
-_IDLE_SECONDS: Final = 1.0
+IDLE_SECONDS: Final = 1.0
 _IDLE_CORES: Final = 0.002
 
 
@@ -43,7 +43,7 @@ class StackSlices:
 
     def idle(self, turn: str) -> None:
         """Without requests: what is no hop's."""
-        self._slice([], _IDLE_SECONDS, 0.0, _IDLE_CORES, turn)
+        self._slice([], IDLE_SECONDS, 0.0, _IDLE_CORES, turn)
 
     def under(self, load: Load, seconds: float, warm: float, cores: float, turn: str) -> None:
         """While a load runs. `cores` is what the sidecar takes."""
