@@ -118,6 +118,16 @@ def test_parts_add_up_to_the_whole_to_the_last_digit(profile: Profile) -> None:
             assert {knot.rate for knot in row} == {whole.rate}
 
 
+def test_no_part_of_a_request_rises_with_the_rate() -> None:
+    """So `--what-if` may change one part alone: the sum does not rise either."""
+    found = parts(made(text(noise=0.15)).profile)
+    for name in PARTS:
+        for curve in (cpu(found[name]).base, cpu(found[name]).per_byte or ()):
+            each = [Fraction(knot.figure.value) / Fraction(knot.rate or 1) for knot in curve]
+            assert each == sorted(each, reverse=True)
+            assert len(each) == len(RATES)
+
+
 def test_the_whole_is_what_it_would_be_without_parts(profile: Profile) -> None:
     lines = text(noise=0.02).splitlines()
     without = made("\n".join(each for each in lines if ",part:" not in each) + "\n").profile
