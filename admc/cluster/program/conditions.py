@@ -8,7 +8,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.cluster.program.spec import Mode
 from admc.render.report import place
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 10
 """Findings in one message."""
-MAX_FINDING: Final = 400
+MAX_FINDING: Final = 600
 MAX_MESSAGE: Final = 8_000
 """Characters."""
 
@@ -67,8 +66,12 @@ class Progress(NamedTuple):
     """Pods that lack what the plan needs: the captures, or an ADM."""
     out_of_sync: Names = Names()
     """Services of which some proxy has not acknowledged the newest configuration."""
+    unclosed: Names = Names()
+    """Destinations that the plan needs closed, and that are not known to be."""
     findings: tuple[Diagnostic, ...] = ()
-    """What stands against it: destinations that are not closed, redirection that is not loaded."""
+    """What stands against it: destinations that cannot be closed, addresses that cannot be used."""
+    problem: str = ""
+    """Why what is known of the cluster may be old; empty if it is not."""
 
 
 _REASONS: Final = {
@@ -96,7 +99,8 @@ def resolved(findings: Sequence[Diagnostic], folder: str = "") -> Verdict:
     errors = _errors(findings)
     if not errors:
         return Verdict(True, "Resolved", _joined("every Service, port and pod fits", findings, folder))
-    return Verdict(False, _reason(errors, "NotResolved"), _joined("the last good plan stays in force", errors, folder))
+    said = "a program with this is not put into force; a plan that is in force stays"
+    return Verdict(False, _reason(errors, "NotResolved"), _joined(said, errors, folder))
 
 
 def unknown(reason: str, message: str) -> Verdict:
@@ -109,9 +113,13 @@ def not_programmed(message: str) -> Verdict:
     return Verdict(False, "NotProgrammed", message)
 
 
-def programmed(mode: Mode, progress: Progress, folder: str = "") -> Verdict:
-    if mode is Mode.AUDIT:
-        return Verdict(False, "Audit", "in mode `Audit` admc plans and reports, and changes nothing")
+def audited(*, has_plan: bool) -> Verdict:
+    """`has_plan`: proxies have the plan of an earlier program."""
+    stays = "; an earlier plan stays in force" if has_plan else ""
+    return Verdict(False, "Audit", f"in mode `Audit` admc plans and reports, and changes nothing{stays}")
+
+
+def programmed(progress: Progress, folder: str = "") -> Verdict:
     errors = _errors(progress.findings)
     said = []
     if progress.rollout:
@@ -120,6 +128,10 @@ def programmed(mode: Mode, progress: Progress, folder: str = "") -> Verdict:
         said.append(("PodsNotReady", f"pods that lack what the plan needs: {progress.lacking.text}"))
     if progress.out_of_sync.number:
         said.append(("NotInSync", f"services with a proxy that is not in sync: {progress.out_of_sync.text}"))
+    if progress.unclosed.number:
+        said.append(("Closing", f"destinations that are not known to be closed: {progress.unclosed.text}"))
+    if progress.problem:
+        said.append(("NotFollowed", f"the cluster cannot be followed at present: {progress.problem}"))
     if not errors and not said:
         return Verdict(True, "Programmed", "every pod has what the plan needs, and every proxy is in sync")
     reason = _reason(errors, "NotProgrammed") if errors else said[0][0]
@@ -127,13 +139,14 @@ def programmed(mode: Mode, progress: Progress, folder: str = "") -> Verdict:
 
 
 def finding_text(item: Diagnostic, folder: str = "") -> str:
-    """`policies.adm:12:8: ADM601: message (cause)`, in one line."""
+    """`policies.adm:12:8: ADM601: message (cause); hint`, in one line."""
     where = ""
     if item.span is not None:
         there = place(item.span, folder)
         where = f"{there.path}:{there.line}:{there.column}: "
     cause = f" ({item.cause})" if item.cause else ""
-    return _shortened(f"{where}{item.code}: {item.message}{cause}".replace("\n", " "), MAX_FINDING)
+    hint = f"; {item.hint}" if item.hint else ""
+    return _shortened(f"{where}{item.code}: {item.message}{cause}{hint}".replace("\n", " "), MAX_FINDING)
 
 
 def _errors(findings: Iterable[Diagnostic]) -> list[Diagnostic]:
