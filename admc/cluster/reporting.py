@@ -197,8 +197,11 @@ class Reporter:
         )
 
     def _lacking(self) -> list[str]:
-        """The pods without redirection that the plan in force needs."""
-        return [pod for each in self._redirection.lacking.values() for pod in each.pods]
+        """The pods without redirection that the plan in force needs, and those that cannot be read: they may be of any
+        service of their namespace."""
+        namespaces = {each.namespace for placed in self._serving.placed for each in placed.program.services.values()}
+        unreadable = [key.name for key in sorted(self._cluster.pods.rejected) if key.namespace in namespaces]
+        return [*(pod for each in self._redirection.lacking.values() for pod in each.pods), *unreadable]
 
     def _out_of_sync(self) -> list[str]:
         """Services with an ADM of which a pod has no proxy in sync."""
