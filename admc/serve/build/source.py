@@ -191,7 +191,7 @@ def _app(source: Source) -> str | None:
 def with_endpoints(state: State, endpoints: bytes) -> State:
     """The same placement at other addresses. Raises `CommandError` if the endpoints file has errors."""
     redirected = state.source.mode.redirected
-    found = addresses_of(state.program, endpoints, redirected=redirected)
+    found = addresses_of(state.program, endpoints, redirected=redirected, before=state.addresses)
     return replace(state, addresses=found, endpoints_digest=digest(endpoints))
 
 
