@@ -65,6 +65,7 @@ class PodRedirection:
         """`pods_of`: the pods of a service of the program, while they exist and are not over."""
         self._pods_of = pods_of
         self._app = ""
+        self._asked: Placed | None = None
         self._needed: Mapping[str, frozenset[str]] = {}
 
     @property
@@ -96,6 +97,9 @@ class PodRedirection:
 
     def ask(self, placed: Placed, addresses: Addresses) -> None:
         """Remember what is needed. `addresses` do not matter: captures are by port."""
+        if self._asked is not None and _is_same(self._asked, placed):
+            return  # at other addresses
+        self._asked = placed
         self._app = placed.program.app
         self._needed = captures(placed)
 
@@ -112,3 +116,8 @@ class PodRedirection:
 
     def _of(self, app: str, service: str, names: Iterable[str]) -> Lacking:
         return lacking(names, f"{app}/{service}", self._pods_of(service))
+
+
+def _is_same(one: Placed, other: Placed) -> bool:
+    """Whether these are the same objects: to compare programs takes long."""
+    return one.program is other.program and one.placement is other.placement
