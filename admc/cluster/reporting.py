@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.cluster.api.errors import ApiError
 from admc.cluster.program import choice, conditions
 from admc.cluster.program.conditions import Condition, Names, Progress, Verdict
+from admc.cluster.program.lasting import Lasting
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.spec import Mode
 from admc.cluster.program.status import Report
@@ -66,6 +68,9 @@ class Reporter:
         """The plan that was put last, and the uid of its Program."""
         self._reference: PlanReference | None = None
         self._problem = ""
+        self._lacking, self._out_of_sync = Lasting(), Lasting()
+        self._about = b""
+        """The plan that these two are about."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -112,10 +117,16 @@ class Reporter:
 
     def _report(self, candidate: Candidate) -> Report:
         found, state, followed = self._in_force, self._serving.state, candidate.followed
-        lacking = Names.of(self._lacking())
+        now = time.monotonic()
+        if found is not None and found.plan != self._about:
+            self._about = found.plan
+            self._lacking.begin(now)
+            self._out_of_sync.begin(now)
+        lacking = Names.of(self._lacking.of(self._pods_lacking(), now))
+        out_of_sync = Names.of(self._out_of_sync.of(self._services_out_of_sync(), now))
         return Report(
             candidate.object.generation,
-            self._verdicts(candidate, lacking),
+            self._verdicts(candidate, lacking, out_of_sync),
             adms=None if found is None else len(found.adms),
             services=None if followed is None else len(followed.program.services),
             pods=None if followed is None else _pods(followed),
@@ -124,7 +135,7 @@ class Reporter:
             namespaces=() if state is None else {each.namespace for each in state.program.services.values()},
         )
 
-    def _verdicts(self, candidate: Candidate, lacking: Names) -> Mapping[Condition, Verdict]:
+    def _verdicts(self, candidate: Candidate, lacking: Names, out_of_sync: Names) -> Mapping[Condition, Verdict]:
         serving, fitting = self._serving, self._wanted.fitting
         compiled = self._compiling if candidate.followed is not None else ()
         has_plan = serving.state is not None
@@ -140,7 +151,7 @@ class Reporter:
             what = "an earlier plan is in force" if has_plan else "no plan is in force"
             found[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
         else:
-            progress = Progress(serving.rollout_text, lacking, Names.of(self._out_of_sync()), self._closing.findings)
+            progress = Progress(serving.rollout_text, lacking, out_of_sync, self._closing.findings)
             found[Condition.PROGRAMMED] = conditions.programmed(mode, progress)
         return found
 
@@ -158,11 +169,11 @@ class Reporter:
         files = {**adopted.content.files, FACTS: adopted.followed.facts_document()}
         return all(files.get(path) == content for path, content in recipe.inputs.items())
 
-    def _lacking(self) -> list[str]:
+    def _pods_lacking(self) -> list[str]:
         """The pods without redirection that the plan in force needs."""
         return [pod for each in self._redirection.lacking.values() for pod in each.pods]
 
-    def _out_of_sync(self) -> list[str]:
+    def _services_out_of_sync(self) -> list[str]:
         """Services with an ADM of which a pod has no proxy in sync."""
         state, registry, adopted = self._serving.state, self._serving.server.registry, self._wanted.adopted
         if state is None or adopted is None:
