@@ -22,8 +22,11 @@ _KEYS: Final = dict.fromkeys(ServiceAddresses._fields).keys()
 """Of an entry of a service."""
 
 
-def from_json(data: bytes, program: Program | None = None, before: Addresses | None = None) -> Addresses:
-    """Read an endpoints file (docs/endpoints.md). With a program, every name must be one of its own.
+def from_json(
+    data: bytes, program: Program | None = None, *, of_several: bool = False, before: Addresses | None = None
+) -> Addresses:
+    """Read an endpoints file (docs/endpoints.md). With a program, every name must be one of its own. `of_several`: the
+    addresses are those of several programs, and a service of another one comes into `others`.
 
     `before`: what was read earlier. Services that are still as they are there are not examined again: a server reads
     the file of thousands of services whenever one pod comes or goes. Raises `EmitError` with all findings.
@@ -40,9 +43,11 @@ def from_json(data: bytes, program: Program | None = None, before: Addresses | N
     services: dict[str, ServiceAddresses] = {}
     externals: dict[str, tuple[str, ...]] = {}
     left = [MAX_ADDRESSES]
-    earlier = {} if before is None else before.services
+    earlier = {} if before is None else {**before.others, **before.services}
     for section, entries in _entries(findings, content, "the file", ("services", "externals")):
         known = None if program is None else program.services if section == "services" else program.externals
+        if of_several and section == "services":
+            known = None
         for name, entry in _entries(findings, entries, f"`{section}`", known):
             where = f"`{section}.{name}`"
             if section == "externals":
@@ -64,7 +69,11 @@ def from_json(data: bytes, program: Program | None = None, before: Addresses | N
             services[name] = found_here
     if findings.has_errors:
         raise EmitError(findings.items)
-    return Addresses(services, externals)
+    if program is None:
+        return Addresses(services, externals)
+    own = {name: located for name, located in services.items() if name in program.services}
+    others = {name: located for name, located in services.items() if name not in own}
+    return Addresses(own, externals, others=others)
 
 
 def _is_as_before(entry: JsonValue, before: ServiceAddresses, left: list[int]) -> bool:

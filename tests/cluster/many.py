@@ -38,6 +38,7 @@ _ADDRESS: Final = "tests.admc.dev/address"
 gone."""
 _CONNECTIONS: Final = 8
 _PAUSE_SECONDS: Final = 0.2
+_IDLE_SECONDS: Final = 20.0
 _CAPACITY: Final = {"cpu": "1000", "memory": "1Ti", "pods": "5000"}
 _STATUS: Final = """\
 {{ $now := Now | Quote }}
@@ -149,20 +150,26 @@ class ManyPods:
         self.kwok.kill()
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> None:
-        connection: http.client.HTTPSConnection | None = getattr(self._own, "connection", None)
-        if connection is None:
-            place = self.server.place
-            with place.network():
-                connection = http.client.HTTPSConnection(place.address, place.port, timeout=SECONDS, context=self._tls)
-                connection.connect()
-            self._own.connection = connection
-            self._connections.append(connection)
+        connection = self._connection()
         headers = {"Authorization": f"Bearer {self.server.admin_token}", "Content-Type": "application/json"}
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
         content = response.read()
         if response.status >= 400:
             raise ApiError(response.status, content.decode(errors="replace")[:1000])
+
+    def _connection(self) -> http.client.HTTPSConnection:
+        """Of this thread. The server ends one that was idle for long."""
+        connection: http.client.HTTPSConnection | None = getattr(self._own, "connection", None)
+        if connection is None or time.monotonic() > self._own.used + _IDLE_SECONDS:
+            place = self.server.place
+            with place.network():
+                connection = http.client.HTTPSConnection(place.address, place.port, timeout=SECONDS, context=self._tls)
+                connection.connect()
+            self._own.connection = connection
+            self._connections.append(connection)
+        self._own.used = time.monotonic()
+        return connection
 
 
 @contextmanager

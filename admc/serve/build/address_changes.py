@@ -23,18 +23,25 @@ class AddressChanges(NamedTuple):
     externals: Mapping[str, tuple[str, ...] | None]
     egress: Mapping[tuple[str, str], str]
     """All of them: where nothing is redirected, they are few or do not change."""
+    others: Mapping[str, ServiceAddresses | None]
 
 
 def changes(old: Addresses, new: Addresses) -> AddressChanges:
     return AddressChanges(
-        _different(old.services, new.services), _different(old.externals, new.externals), dict(new.egress)
+        _different(old.services, new.services),
+        _different(old.externals, new.externals),
+        dict(new.egress),
+        _different(old.others, new.others),
     )
 
 
 def changed(old: Addresses, found: AddressChanges) -> Addresses:
     """In the same order as those from which `changes` was made, which is that of names."""
     return Addresses(
-        _replaced(old.services, found.services), _replaced(old.externals, found.externals), dict(found.egress)
+        _replaced(old.services, found.services),
+        _replaced(old.externals, found.externals),
+        dict(found.egress),
+        _replaced(old.others, found.others),
     )
 
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tests.cluster.serve.installation import Installation
 
 ACCOUNT: Final = "default"
-READY_SECONDS: Final = 240.0
+READY_SECONDS: Final = 300.0
+AT_ONCE: Final = 500
+"""Pods that are made before the clock is looked at."""
 END_SECONDS: Final = 10.0
 
 
@@ -53,10 +55,14 @@ class Mesh:
         """All Services and pods, and wait until the pods run. Raises `TimeoutError`."""
         application, many = self._application, self._many
         services = (_service(application, name) for name in application.pods)
+        until = time.monotonic() + READY_SECONDS
         many.create(f"{self._path}/services", services)
         names = [name for name, count in application.pods.items() for _ in range(count)]
-        many.create(f"{self._path}/pods", (self._pod(name) for name in names))
-        many.wait(self._installation.namespace, len(names), READY_SECONDS)
+        for start in range(0, len(names), AT_ONCE):
+            if time.monotonic() > until:
+                raise TimeoutError(f"{start} of {len(names)} pods were made in {READY_SECONDS:.0f} s")
+            many.create(f"{self._path}/pods", (self._pod(name) for name in names[start : start + AT_ONCE]))
+        many.wait(self._installation.namespace, len(names), max(1.0, until - time.monotonic()))
 
     def replace(self, rate: float, seconds: float) -> Replaced:
         """Replace so many pods a second, at random: each gets its successor first, and is removed then."""

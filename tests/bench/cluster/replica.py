@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 ADDRESS: Final = "192.0.2.1"
 """What a replica writes as its own address: the API server admits no loopback address. Proxies here go by the port."""
-PAUSE_SECONDS: Final = 0.05
+PAUSE_SECONDS: Final = 0.2
+"""Between two looks: to make the metrics costs the server some milliseconds."""
 REQUESTS: Final = "admc_kubernetes_requests_total"
 
 

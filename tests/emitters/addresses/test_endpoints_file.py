@@ -138,7 +138,7 @@ FILES = st.dictionaries(
 
 def read(data: bytes, before: Addresses | None) -> Addresses | list[str]:
     try:
-        return from_json(data, PROGRAM, before)
+        return from_json(data, PROGRAM, before=before)
     except EmitError as error:
         return [found.message for found in error.diagnostics]
 
@@ -156,7 +156,7 @@ def test_a_service_that_is_as_before_is_not_examined_again(monkeypatch: pytest.M
     services["geo"] = {"pods": ["10.1.0.4"]}
     examined = []
     monkeypatch.setattr("emitters.addresses.endpoints_file.network", lambda text, **_: examined.append(text) or NETWORK)
-    found = from_json(json.dumps({"services": services}).encode(), PROGRAM, before)
+    found = from_json(json.dumps({"services": services}).encode(), PROGRAM, before=before)
     assert examined == ["10.1.0.4"]
     assert found.services["search"] is before.services["search"]
 
@@ -168,7 +168,7 @@ def test_as_many_addresses_as_a_file_may_have_count_also_where_they_are_as_befor
     before = from_json(data.encode(), PROGRAM)
     monkeypatch.setattr("emitters.addresses.endpoints_file.MAX_ADDRESSES", 2)
     with pytest.raises(EmitError, match="more than 2 addresses"):
-        from_json(data.encode(), PROGRAM, before)
+        from_json(data.encode(), PROGRAM, before=before)
 
 
 def test_a_loopback_plan_gives_everything_an_address_of_its_own() -> None:
