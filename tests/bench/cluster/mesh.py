@@ -65,9 +65,11 @@ class Mesh:
         many.wait(self._installation.namespace, len(names), max(1.0, until - time.monotonic()))
 
     def replace(self, rate: float, seconds: float) -> Replaced:
-        """Replace so many pods a second, at random: each gets its successor first, and is removed then."""
-        began = time.monotonic()
+        """Replace so many pods a second, at random, of services whose addresses some proxy needs: each gets its
+        successor first, and is removed then."""
         count = round(rate * seconds)
+        wanted = self._application.wanted
+        needed = [index for index, (service, _) in enumerate(self._pods) if wanted[service].anything]
         turns = threading.BoundedSemaphore(max(1, round(rate)))  # one second's, so that it cannot fall far behind
         done = threading.Semaphore(0)
 
@@ -84,8 +86,9 @@ class Mesh:
                 done.release()
 
         many, started = self._many, 0
-        chosen = self._random.sample(range(len(self._pods)), min(count, len(self._pods)))
-        for number, index in enumerate(itertools.islice(itertools.cycle(chosen), count)):
+        self._random.shuffle(needed)
+        began = time.monotonic()
+        for number, index in enumerate(itertools.islice(itertools.cycle(needed), count)):
             due = began + number / rate
             if (now := time.monotonic()) < due:
                 time.sleep(due - now)

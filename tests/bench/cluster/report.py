@@ -68,7 +68,8 @@ def _times(figures: Figures) -> Table:
 
 def _steps(figures: Figures) -> Table:
     table = Table(
-        title="Pods replaced: from an address in the API server to the last acknowledgement, s", title_justify="left"
+        title="Pods replaced that proxies need: from an address in the API server to the last acknowledgement, s",
+        title_justify="left",
     )
     for name in ("a second", "reached", "addresses", "p50", "p99", "highest", "late", "needed by none", "keeps up"):
         table.add_column(name, justify="right")
