@@ -6,6 +6,7 @@ captures of a plan, pods of a service -> pods that lack some
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.rollout.captures import captures
@@ -31,8 +32,9 @@ class Lacking(NamedTuple):
     """How many pods the service has."""
 
 
-def ports_of(names: Iterable[str]) -> PodCaptures:
-    """What a pod has to capture for captures of a plan (`admc.rollout.captures`)."""
+@lru_cache(maxsize=1 << 14)
+def ports_of(names: frozenset[str]) -> PodCaptures:
+    """What a pod has to capture for captures of a plan (`admc.rollout.captures`). The status asks every second."""
     ingress: set[int] = set()
     egress: set[int] = set()
     for name in names:
@@ -46,7 +48,7 @@ def ports_of(names: Iterable[str]) -> PodCaptures:
     return PodCaptures(frozenset(ingress), frozenset(egress))
 
 
-def lacking(names: Iterable[str], service: str, pods: Iterable[Pod]) -> Lacking:
+def lacking(names: frozenset[str], service: str, pods: Iterable[Pod]) -> Lacking:
     """The pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures.
 
     A pod without an address has not started anything: its spec alone says what it will have.
@@ -128,7 +130,7 @@ class PodRedirection:
         owner = f"{app}/{service}"
         return frozenset(pod.key.name for pod in self._hosting(owner) if pod.service == owner and pod.is_redirected)
 
-    def _of(self, app: str, service: str, names: Iterable[str]) -> Lacking:
+    def _of(self, app: str, service: str, names: frozenset[str]) -> Lacking:
         return lacking(names, f"{app}/{service}", self._pods_of(service))
 
 
