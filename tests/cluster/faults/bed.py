@@ -228,10 +228,10 @@ class Bed:
         rule = ["-s", ADDRESS, "-d", self._address, "-p", "tcp", "-m", "multiport", "--sports", ports, "-j", "DROP"]
         self.node.machine.run(["iptables", "--wait", "10", change, "OUTPUT", *rule])
 
-    @property
-    def behind(self) -> list[str]:
-        """The proxies that have not acknowledged the present step."""
-        return behind(self.servers.status(self.active.slot))
+    def until_others_follow(self) -> None:
+        """All proxies have acknowledged the present step, except the one that is held back."""
+        slot = self.active.slot
+        self.node.wait_for(lambda: behind(self.servers.status(slot)) == [self.held], f"all but {self.held} follow")
 
     # ---- the fault ----
 
