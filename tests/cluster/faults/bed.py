@@ -30,7 +30,7 @@ RATE: Final = "20"
 REPLICAS: Final = 2
 HELD_SECONDS: Final = 3.0
 """How long a proxy is held back after a fault."""
-LONGEST_SECONDS: Final = 240.0
+LONGEST_SECONDS: Final = 600.0
 SENDER, RECEIVER = "web", "cart"
 CAPTURED: Final = {SENDER: PodCaptures(frozenset(), frozenset((8081,))), RECEIVER: PodCaptures(frozenset((8081,)))}
 """What the plans of both sides need: so policies move without new pods."""

@@ -33,7 +33,7 @@ XDS, OPS = 18000, 18001
 SYSTEM = "admc-system"
 UNREACHABLE = (ApiError, OSError, http.client.HTTPException)
 """What a request of the test raises while the API server is away."""
-SECONDS = 90.0
+SECONDS = 240.0
 PROGRAM = """\
 app life
 service web  { http 8080  namespace SPACE  replicas 2 }
