@@ -183,6 +183,15 @@ class Bed:
     def kill_container(self, container: str) -> None:
         self.node.containers.ctr("task", "kill", "--signal", "SIGKILL", container)
 
+    def until_all_call(self, since: float) -> None:
+        """Each caller has sent requests since a time that met something."""
+
+        def is_so() -> bool:
+            calling = {each.pod for each in self.mesh.sent(since) if each.met is not None}
+            return calling >= {name for name, _ in self.pods(SENDER)}
+
+        self.mesh.until(is_so, "requests of all callers", LONGEST_SECONDS)
+
     # ---- a move, and the step in which the fault comes ----
 
     def move_until(self, step: StepName) -> float:

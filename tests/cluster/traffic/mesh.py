@@ -59,6 +59,7 @@ class Mesh:
     def begin(self) -> None:
         """Namespaces, the definition of `Program`, images, the Service of the server."""
         node = self.node
+        node.machine.favour_pods()
         node.load([images.python(folders=("tests/cluster/traffic",)), images.envoy()])
         text = resources.files("admc.cluster.program").joinpath("crd.yaml").read_text()
         node.apply(yaml.safe_load(text))
@@ -170,6 +171,8 @@ class Mesh:
             "image": "admc:test",
             "command": ["python", f"/admc/own/tests/cluster/traffic/{script}", *arguments],
             "securityContext": context,
+            # Without a request, a container has next to no share of a machine that does other work.
+            "resources": {"requests": {"cpu": "50m"}},
             # Callers learn within a second or two that a pod goes; until then it answers, and closes connections.
             "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "touch /tmp/going; sleep 5"]}}},
         }
