@@ -177,6 +177,12 @@ class Mesh:
             "securityContext": context,
             # Without a request, a container has next to no share of a machine that does other work.
             "resources": {"requests": {"cpu": "50m"}},
+            "startupProbe": {
+                "exec": {"command": ["/bin/sh", "-c", "test -f /tmp/started"]},
+                "periodSeconds": 1,
+                "timeoutSeconds": 10,
+                "failureThreshold": 600,
+            },
             # Callers learn within a second or two that a pod goes; until then it answers, and closes connections.
             "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "touch /tmp/going; sleep 5"]}}},
         }
@@ -208,7 +214,7 @@ class Mesh:
     def injected(self, *manifests: Object, ops: int = OPS) -> tuple[list[Object], str]:
         """The result of `admc inject` with what the server says, and what it printed beside."""
         text = yaml.safe_dump_all(manifests)
-        command = [sys.executable, "-m", "admc", "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
+        command = [sys.executable, "-m", *self.command, "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
         command += ["--image", "admc:test", "--envoy-image", "envoy:test"]
         with self.node.machine.network():
             done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=60)
