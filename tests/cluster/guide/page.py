@@ -31,7 +31,7 @@ _WHY: Final = (
     "kubectl describe programs"
 )
 """Shown where a command fails."""
-_DEVELOPMENT: Final = re.compile(r"pyarrow|_?pytest|mypy|.*__mypyc|_?hypothesis|ruff|pip|setuptools|.*\.dist-info|__")
+_DEVELOPMENT: Final = re.compile(r"pyarrow|_?pytest|mypy|.*__mypyc|_?hypothesis|ruff|pip|setuptools|__")
 """What is installed here that the server does not need."""
 
 
