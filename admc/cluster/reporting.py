@@ -89,7 +89,8 @@ class Reporter:
             for each in self._cluster.programs.items.values():
                 if each.controller == self._cluster.controller and each.uid != candidate.object.uid:
                     await self._writer.write(each, _other(each, candidate.object))
-        await self._plans.sync()
+            if self._put is not None and self._put[1] == candidate.object.uid:
+                await self._plans.sync()  # what a Program owns that is gone would go at once
 
     async def _write_plan(self, candidate: Candidate) -> None:
         found = self._in_force

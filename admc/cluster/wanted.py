@@ -26,6 +26,7 @@ from admc.compile.facts import FACTS
 from admc.compile.pipeline import load_program
 from admc.exits import CommandError
 from admc.serve.build.source import Source
+from admc.unexpected import describe
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.envoy.context import Mode
 
@@ -161,9 +162,11 @@ class Wanted:
             self._cluster.changed.send()
 
     def is_compiled(self, candidate: Candidate) -> bool:
-        """Whether the last compile was of this candidate, as the cluster is now."""
-        adopted = self.adopted
-        return adopted is not None and adopted.followed is candidate.followed and self._compiled == self._source
+        """Whether the last compile was of this candidate, with whatever facts."""
+        adopted, last, source = self.adopted, self._compiled, self._source
+        if adopted is None or adopted.followed is not candidate.followed or last is None or source is None:
+            return False
+        return last._replace(facts=None) == source._replace(facts=None)
 
     @property
     def owner(self) -> Owner | None:
@@ -273,6 +276,9 @@ class Wanted:
             program = await asyncio.to_thread(_program, read.spec.main, read.content)
         except CommandError as error:
             return Candidate(object_, read, None, error.diagnostics)
+        except Exception as error:  # a server that ends would meet the same program again
+            bug = Diagnostic("ADM901", Severity.ERROR, "admc met an unexpected error", None, describe(error))
+            return Candidate(object_, read, None, (bug,))
         adopted = self.adopted
         facts = self._facts if adopted is None else adopted.followed.facts
         return Candidate(object_, read, self._cluster.follow(program, read.spec.services, facts), ())

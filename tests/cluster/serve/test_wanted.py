@@ -235,3 +235,38 @@ async def test_what_is_compiled() -> None:
         assert not wanted.is_compiled(wanted.candidate)
         wanted.compiled({})
         assert wanted.is_compiled(wanted.candidate)
+
+
+async def test_a_program_may_lie_in_a_folder_of_its_own() -> None:
+    shown = shop()
+    files = {
+        "sub/policies.adm": WITH_POLICY + 'use "k/more.adm"\n',
+        "sub/k/more.adm": "// more\n",
+        "other.adm": "half of",
+    }
+    shown.program_is(files, main="sub/policies.adm")  # type: ignore[arg-type]
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        state, recipe = compiled(wanted, await source_of(wanted))
+        assert {"policies.adm", "k/more.adm"} <= recipe.inputs.keys()
+    again = wanted_of(shown, [recipe])
+    async with running(again):
+        assert compiled(again, await source_of(again))[0].version == state.version
+
+
+async def test_a_program_that_admc_fails_at_is_reported_and_does_not_end_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    shown = shop()
+    shown.program_is(PROGRAM)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        monkeypatch.setattr("admc.cluster.wanted.load_program", fails)
+        shown.program_is(WITH_POLICY)
+        await until(lambda: wanted.candidate is not None and wanted.candidate.findings)
+        assert wanted.candidate is not None
+        assert [each.code for each in wanted.candidate.findings] == ["ADM901"]
+        assert wanted.adopted is not None
