@@ -270,3 +270,16 @@ async def test_a_program_that_admc_fails_at_is_reported_and_does_not_end_the_ser
         assert wanted.candidate is not None
         assert [each.code for each in wanted.candidate.findings] == ["ADM901"]
         assert wanted.adopted is not None
+
+
+def test_pods_with_the_adm_of_a_service_are_known_without_the_service() -> None:
+    shown = Shown()
+    one = pod("search-1", "search", "10.1.0.1", adm="shop/search")
+    shown.pod_is(one, pod("search-1", "search", "10.1.0.2", adm="shop/search", namespace="copy"))
+    shown.pod_is(pod("rate-1", "rate", "10.1.0.3"))
+    assert shown.hosting("search", "shop") == (one,)
+    shown.pod_is(pod("search-1", "search", "10.1.0.1", adm="shop/search", is_over=True))
+    assert shown.hosting("search", "shop") == ()
+    shown.pod_is(one)
+    shown.pod_is_gone(one)
+    assert shown.hosting("search", "shop") == ()
