@@ -102,6 +102,21 @@ async def test_clients_are_known_by_the_program_in_force_while_its_successor_is_
         assert listed(wanted)["search"]["pods"] == ["10.1.0.1"]
 
 
+async def test_the_services_of_a_refused_program_decide_no_address() -> None:
+    shown = shop()
+    shown.service_is("rate-v2", "10.96.0.9", selector={"app": "rate"})
+    shown.program_is(WITH_POLICY)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        state, _ = compiled(wanted, await source_of(wanted))
+        wanted.in_force([state.program], [state.program])
+        shown.program_is(IMPOSSIBLE, services={"rate": "rate-v2"})
+        await next_source(wanted)
+        for _ in range(2):
+            wanted.in_force([state.program], [state.program])
+            assert listed(wanted)["rate"]["addresses"] == ["10.96.0.2"]
+
+
 async def test_clients_are_known_after_the_same_program_was_applied_again() -> None:
     shown = shop()
     shown.program_is(PROGRAM)
@@ -191,17 +206,22 @@ async def test_a_restarted_server_has_the_source_of_the_one_before(then: str | N
 
 async def test_addresses_of_all_stored_plans_are_followed() -> None:
     shown = shop()
-    shown.program_is(WITH_POLICY)
+    shown.service_is("search-v2", "10.96.0.8", port=8080, selector={"app": "search"})
+    shown.program_is(WITH_POLICY, services={"search": "search-v2"})
     wanted = wanted_of(shown)
     async with running(wanted):
-        _, first = compiled(wanted, await source_of(wanted))
+        old, first = compiled(wanted, await source_of(wanted))
         shown.program_is("app shop\nservice rate { http 9000  namespace shop }\n")
-        _, second = compiled(wanted, await next_source(wanted))
+        new, second = compiled(wanted, await next_source(wanted))
     again = wanted_of(shown, [second, first])
     async with running(again):
-        assert sorted(listed(again)) == ["rate", "search"]
+        before = listed(again)
+        assert sorted(before) == ["rate", "search"]
+        assert before["search"]["addresses"] == ["10.96.0.8"]
         assert again.adopted is not None
         assert again.adopted.object is not None  # the Program says the same
+        again.in_force([new.program, old.program], [old.program])
+        assert listed(again) == before
 
 
 async def test_an_address_of_a_node_is_no_services_while_a_plan_is_published_that_knows_nothing_of_it() -> None:
