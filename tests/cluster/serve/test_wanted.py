@@ -159,10 +159,12 @@ async def test_a_program_that_cannot_be_served_decides_no_address() -> None:
     async with running(wanted):
         _, recipe = compiled(wanted, await source_of(wanted))
     elsewhere = {"services": {"rate": "search"}}
-    shown.program_is(PROGRAM, mode="Audit", **elsewhere)
+    shown.service_is("till", port=9001)
+    shown.program_is(PROGRAM + "service till { http 9001  namespace shop }\n", mode="Audit", **elsewhere)
     again = wanted_of(shown, [recipe])
     async with running(again):
         assert again.is_audit
+        assert sorted(listed(again)) == ["rate", "search"]
         assert listed(again)["rate"]["addresses"] == ["10.96.0.2"]
 
 
