@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 10
 """Findings in one message."""
-MAX_FINDING: Final = 400
+MAX_FINDING: Final = 700
 MAX_MESSAGE: Final = 8_000
 """Characters."""
 
@@ -73,12 +73,16 @@ class Progress(NamedTuple):
 
 _REASONS: Final = {
     "ADM930": "Malformed",
-    "ADM931": "DigestMismatch",
+    "ADM931": "ContentMismatch",
     "ADM932": "ConfigMapMissing",
     "ADM933": "TooLarge",
     "ADM934": "OtherProgram",
+    "ADM935": "Forbidden",
     "ADM936": "ServiceClaimed",
     "ADM937": "NotClosed",
+    "ADM852": "PlanRefused",
+    "ADM853": "PlanRefused",
+    "ADM854": "NotStored",
     "ADM855": "NoSafeRollout",
 }
 
@@ -95,7 +99,8 @@ def accepted(findings: Sequence[Diagnostic], *, has_plan: bool, folder: str = ""
 def resolved(findings: Sequence[Diagnostic], folder: str = "") -> Verdict:
     errors = _errors(findings)
     if not errors:
-        return Verdict(True, "Resolved", _joined("every Service, port and pod fits", findings, folder))
+        said = "no errors, and these warnings:" if findings else "every Service, port and pod fits"
+        return Verdict(True, "Resolved", _joined(said, findings, folder))
     return Verdict(False, _reason(errors, "NotResolved"), _joined("the last good plan stays in force", errors, folder))
 
 
@@ -127,13 +132,14 @@ def programmed(mode: Mode, progress: Progress, folder: str = "") -> Verdict:
 
 
 def finding_text(item: Diagnostic, folder: str = "") -> str:
-    """`policies.adm:12:8: ADM601: message (cause)`, in one line."""
+    """`policies.adm:12:8: ADM601: message (cause); hint`, in one line."""
     where = ""
     if item.span is not None:
         there = place(item.span, folder)
         where = f"{there.path}:{there.line}:{there.column}: "
     cause = f" ({item.cause})" if item.cause else ""
-    return _shortened(f"{where}{item.code}: {item.message}{cause}".replace("\n", " "), MAX_FINDING)
+    hint = f"; {item.hint}" if item.hint else ""
+    return _shortened(f"{where}{item.code}: {item.message}{cause}{hint}".replace("\n", " "), MAX_FINDING)
 
 
 def _errors(findings: Iterable[Diagnostic]) -> list[Diagnostic]:
