@@ -80,7 +80,8 @@ class ClusterEnvironment:
     def source(self) -> str:
         adopted = self._wanted.adopted
         what = "no Program yet" if adopted is None else f"Program `{adopted.object.name}`"
-        return f"installation `{self._cluster.controller}`: {what}"
+        problem = f"; {self._cluster.problem}" if self._cluster.problem else ""
+        return f"installation `{self._cluster.controller}`: {what}{problem}"
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         self._serving = serving

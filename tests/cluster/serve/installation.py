@@ -178,6 +178,11 @@ class Installation:
         text: str = self.until(found)
         return text
 
+    def plan(self, name: str | None = None) -> str:
+        """The digest of the plan that the status names; empty without one."""
+        plan: Mapping[str, str] = self.status(name).get("plan") or {}
+        return plan.get("sha256", "")
+
     def until(self, condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
         deadline = time.monotonic() + seconds
         while not (found := condition()):

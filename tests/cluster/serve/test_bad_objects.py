@@ -30,10 +30,13 @@ MERGE = "application/merge-patch+json"
 class Running(NamedTuple):
     shop: Installation
     server: Served
-    state: str
+    plan: str
+    """The digest of the one that is in force."""
 
     def stays(self) -> None:
-        assert self.server.status()["server"]["state"] == self.state
+        """No other plan has been put into force, and this one is still in the cluster."""
+        assert self.shop.status()["plan"]["sha256"] == self.plan
+        assert len(self.server.events("compiled")) == 1
 
     def get(self, path: str) -> dict[str, Any] | None:
         """None where there is no such object."""
@@ -61,7 +64,7 @@ def running(cluster_api: ApiServer, tmp_path_factory: pytest.TempPathFactory) ->
     with shop.server() as server:
         shop.program(CLOSING)
         shop.until(lambda: shop.status().get("plan"))
-        yield Running(shop, server, server.status()["server"]["state"])
+        yield Running(shop, server, shop.status()["plan"]["sha256"])
 
 
 def policies(shop: Installation) -> str:
