@@ -42,12 +42,11 @@ from admc.serve.environment import Reach
 from admc.serve.observe import events as log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from admc.cluster.api.requests import Api
     from admc.serve.app import ListenOptions
-    from admc.serve.storage.position import StoredState
+    from admc.serve.storage.position import Recipe, StoredState
 
 END_SECONDS: Final = 5.0
 
@@ -108,7 +107,8 @@ class _Replica:
         kept = KeptState(self._storage, self._prepare)
         address = ActiveAddress(api, namespace, name, (installation.address, listening.xds[1]), self._may_act)
         self._standby = Standby(lease, keep_ready=kept.follow, keep_address=address.keep, end_streams=self._end_streams)
-        self._facts: Mapping[str, bytes] = {}
+        self._plans: tuple[Recipe, ...] = ()
+        """Of the stored state, the newest one first."""
         self._effort = installation.effort
         self._config = ProxyConfig(self._cluster, installation.reached_at, installation.authority, ipv6=_has_ipv6())
         self._reach = Reach(name, reached)
@@ -148,7 +148,7 @@ class _Replica:
             peeked = await asyncio.to_thread(self._storage.peek, "")
             if peeked is not None and peeked.state is not None:
                 await self._prepare(peeked.state)
-        wanted = Wanted(self._cluster, self._effort, self._facts_before())
+        wanted = Wanted(self._cluster, self._effort, self._facts_before(), self._plans)
         self._environment = ClusterEnvironment(
             self._cluster,
             wanted,
@@ -159,23 +159,23 @@ class _Replica:
             self._reach,
             self._replica,
         )
-        looking = [asyncio.create_task(each) for each in (wanted.run(), self._stored.run())]
+        looking = asyncio.create_task(self._stored.run())
         try:
             return await serve_within(self._environment, self._listening)
         finally:
-            for each in looking:
-                each.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
 
     async def _prepare(self, state: StoredState) -> None:
-        """The facts that the newest stored plan rests on."""
+        """What the newest stored state was made from."""
         if state.position is not None:
-            self._facts = state.position.plans[state.position.rollout.newest].inputs
+            plans, newest = state.position.plans, state.position.rollout.newest
+            self._plans = (plans[newest], *(plans[name] for name in sorted(plans.keys() - {newest})))
 
     def _facts_before(self) -> FactState:
         now = time.monotonic()
         try:
-            return FactState.restored(self._facts.get(FACTS), now)
+            return FactState.restored(self._plans[0].inputs.get(FACTS) if self._plans else None, now)
         except CommandError:
             return FactState({})  # the plan is not used either: its inputs fail their check
 

@@ -62,7 +62,7 @@ def test_of_two_programs_the_older_is_served_until_it_is_deleted(shop: Installat
         shop.until(lambda: other in str(shop.api.request("GET", index)["data"]))
 
         shop.remove_program(younger)
-        server.until(lambda: "there is no program any more" in server.status()["server"]["why"])
+        server.until(lambda: "the Program is gone; its last plan stays" in server.status()["server"]["source"])
         shop.api.request("DELETE", index)  # as the garbage collector does
         shop.program(GOOD.replace("gold", "silver"), youngest)
         shop.said("Accepted", "Accepted", name=youngest)
