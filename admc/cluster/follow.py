@@ -151,9 +151,11 @@ class Cluster:
     @property
     def problem(self) -> str:
         """Why the cluster cannot be followed at present; empty if it can."""
-        return next(
-            (f"{resource(each.path)} cannot be read: {each.problem}" for each in self._watches if each.problem), ""
-        )
+        found: dict[str, list[str]] = {}
+        for each in self._watches:
+            if each.problem:
+                found.setdefault(each.problem, []).append(resource(each.path))
+        return "; ".join(f"{', '.join(kinds)} cannot be read: {problem}" for problem, kinds in found.items())
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""

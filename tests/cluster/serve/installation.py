@@ -168,14 +168,15 @@ class Installation:
     def said(self, kind: str, reason: str, message: str = "", name: str | None = None) -> str:
         """What a condition says of the present spec, once it has that reason and that part of a message."""
 
-        def found() -> str:
+        def present() -> str:
             program = self.api.request("GET", f"{PROGRAMS}/{name or self.name}")
-            status = program.get("status") or {}
+            found = program.get("status")
+            status = found if isinstance(found, dict) else {}
             _, why, text = _condition(status, kind)
             is_present = status.get("observedGeneration") == program["metadata"]["generation"]
             return text if is_present and why == reason and message in text else ""
 
-        text: str = self.until(found)
+        text: str = self.until(present)
         return text
 
     def plan(self, name: str | None = None) -> str:
