@@ -73,6 +73,11 @@ class Endpoints:
             self._document = b'{"services":{%b}}' % b",".join(listed)
         return self._document
 
+    def entries(self) -> dict[str, bytes]:
+        """What the document has of each service that is listed."""
+        self._render()
+        return {name: entry for name, entry in self._entries.items() if entry}
+
     def unlisted(self) -> tuple[str, ...]:
         """The services whose addresses are not known."""
         self._render()

@@ -44,6 +44,8 @@ class InForce(NamedTuple):
 
     plan: bytes
     adms: frozenset[str]
+    facts: bytes | None
+    """The document that the plan rests on."""
 
 
 class Reporter:
@@ -127,18 +129,20 @@ class Reporter:
         found = self._in_force
         if found is None or self._put == (found.plan, candidate.object.uid):
             return
-        self._reference = await self._plans.put(found.plan, Owner(candidate.object.name, candidate.object.uid))
+        owner = Owner(candidate.object.name, candidate.object.uid)
+        self._reference = await self._plans.put(found.plan, owner, found.facts)
         self._put = found.plan, candidate.object.uid
 
     @property
     def _in_force(self) -> InForce | None:
         """The plan that the status is about: in mode `Audit` the one that would be served."""
         if self._wanted.is_audit:
-            return None if self._audit.result is None else InForce(self._audit.result.plan, self._audit.result.adms)
+            audited = self._audit.result
+            return None if audited is None else InForce(audited.plan, audited.adms, audited.facts)
         state, recipe = self._serving.state, self._serving.recipe
         if state is None or recipe is None:
             return None
-        return InForce(recipe.plan, frozenset(adm.service for adm in state.placement.adms))
+        return InForce(recipe.plan, frozenset(adm.service for adm in state.placement.adms), recipe.inputs.get(FACTS))
 
     # ---- the report ----
 

@@ -104,7 +104,8 @@ def resolved(findings: Sequence[Diagnostic], folder: str = "") -> Verdict:
     if not errors:
         said = "no errors, and these warnings:" if findings else "every Service, port and pod fits"
         return Verdict(True, "Resolved", _joined(said, findings, folder))
-    return Verdict(False, _reason(errors, "NotResolved"), _joined("the last good plan stays in force", errors, folder))
+    said = "a program with this is not put into force; a plan that is in force stays"
+    return Verdict(False, _reason(errors, "NotResolved"), _joined(said, errors, folder))
 
 
 def unknown(reason: str, message: str) -> Verdict:

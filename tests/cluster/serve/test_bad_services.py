@@ -95,7 +95,7 @@ def test_a_name_outside_of_the_cluster(running: Running) -> None:
     running.replace(type="ExternalName", externalName="cart.example", selector=None)
     said = running.shop.said("Resolved", "NotResolved", "ADM940")
     assert f"{AT}ADM940: the Service of `cart` is a name outside of the cluster, `cart.example`" in said
-    assert said.startswith("the last good plan stays in force\n")
+    assert said.startswith("a program with this is not put into force; a plan that is in force stays\n")
     running.server.until(lambda: running.unlisted == ["cart"])
     running.stays()
     assert running.shop.condition("Programmed")[:2] == ("False", "NotAccepted")

@@ -111,6 +111,10 @@ class Mesh:
 
     def program(self, side: str, value: str, *, more: str = "", name: str = "life") -> None:
         text = PROGRAM.replace("SPACE", self.name).replace("SIDE", side).replace("VALUE", value) + more
+        self.write(text, name)
+
+    def write(self, text: str, name: str = "life") -> None:
+        """Apply the `Program` with this text."""
         body = {
             "apiVersion": "admc.dev/v1alpha1",
             "kind": "Program",
@@ -194,14 +198,19 @@ class Mesh:
 
     def inject(self, *names: str, ops: int = OPS) -> str:
         """`admc inject` with what the server says, and the result applied; returns what it printed beside."""
-        text = yaml.safe_dump_all([self.manifests[name] for name in names])
+        found, printed = self.injected(*(self.manifests[name] for name in names), ops=ops)
+        self.node.apply(*found)
+        return printed
+
+    def injected(self, *manifests: Object, ops: int = OPS) -> tuple[list[Object], str]:
+        """The result of `admc inject` with what the server says, and what it printed beside."""
+        text = yaml.safe_dump_all(manifests)
         command = [sys.executable, "-m", "admc", "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
         command += ["--image", "admc:test", "--envoy-image", "envoy:test"]
         with self.node.machine.network():
             done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=60)
         assert done.returncode == 0, done.stderr + done.stdout
-        self.node.apply(*yaml.safe_load_all(done.stdout))
-        return done.stderr
+        return list(yaml.safe_load_all(done.stdout)), done.stderr
 
     def deploy(self, *names: str) -> None:
         """As they are, without injection."""
