@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,6 +15,7 @@ from admc.cluster.api.backoff import Backoff
 from admc.cluster.api.errors import ApiError
 from admc.cluster.program import choice, conditions
 from admc.cluster.program.conditions import Condition, Names, Progress, Verdict
+from admc.cluster.program.lasting import Lasting
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.status import Report
 from admc.compile.facts import FACTS
@@ -70,6 +72,9 @@ class Reporter:
         """The plan that was put last, and the uid of its Program."""
         self._reference: PlanReference | None = None
         self._problem = ""
+        self._lacking, self._out_of_sync = Lasting(), Lasting()
+        self._about = b""
+        """The plan that these two are about."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -148,10 +153,16 @@ class Reporter:
 
     def _report(self, candidate: Candidate) -> Report:
         found, followed = self._in_force, candidate.followed
-        lacking = Names.of(self._lacking())
+        now = time.monotonic()
+        if found is not None and found.plan != self._about:
+            self._about = found.plan
+            self._lacking.begin(now)
+            self._out_of_sync.begin(now)
+        lacking = Names.of(self._lacking.of(self._pods_lacking(), now))
+        out_of_sync = Names.of(self._out_of_sync.of(self._services_out_of_sync(), now))
         return Report(
             candidate.object.generation,
-            self._verdicts(candidate, lacking),
+            self._verdicts(candidate, lacking, out_of_sync),
             adms=None if found is None else len(found.adms),
             services=None if followed is None else len(followed.program.services),
             pods=None if followed is None else _pods(followed),
@@ -161,7 +172,7 @@ class Reporter:
             keeps=not self._has_plan,
         )
 
-    def _verdicts(self, candidate: Candidate, lacking: Names) -> Mapping[Condition, Verdict]:
+    def _verdicts(self, candidate: Candidate, lacking: Names, out_of_sync: Names) -> Mapping[Condition, Verdict]:
         fitting = self._wanted.fitting
         compiled = self._compiled(candidate)
         found = {Condition.ACCEPTED: self._accepted(candidate, compiled, fitting)}
@@ -175,7 +186,7 @@ class Reporter:
             what = "an earlier plan is in force" if self._has_plan else "no plan is in force"
             found[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
         else:
-            found[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking))
+            found[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking, out_of_sync))
         return found
 
     @property
@@ -219,21 +230,24 @@ class Reporter:
             files.get(path) == content for path, content in recipe.inputs.items()
         )
 
-    def _progress(self, lacking: Names) -> Progress:
+    def _progress(self, lacking: Names, out_of_sync: Names) -> Progress:
         return Progress(
             self._serving.rollout_text,
             lacking,
-            Names.of(self._out_of_sync()),
+            out_of_sync,
             Names.of(self._closing.open),
             (*self._closing.findings, *self._problems("endpoints")),
             self._cluster.problem,
         )
 
-    def _lacking(self) -> list[str]:
-        """The pods without redirection that the plan in force needs."""
-        return [pod for each in self._redirection.lacking.values() for pod in each.pods]
+    def _pods_lacking(self) -> list[str]:
+        """The pods without redirection that the plan in force needs, and those that cannot be read: they may be of any
+        service of their namespace."""
+        namespaces = {each.namespace for placed in self._serving.placed for each in placed.program.services.values()}
+        unreadable = [key.name for key in sorted(self._cluster.pods.rejected) if key.namespace in namespaces]
+        return [*(pod for each in self._redirection.lacking.values() for pod in each.pods), *unreadable]
 
-    def _out_of_sync(self) -> list[str]:
+    def _services_out_of_sync(self) -> list[str]:
         """Services with an ADM of which a pod has no proxy in sync."""
         state, registry, adopted = self._serving.state, self._serving.server.registry, self._wanted.adopted
         if state is None or adopted is None:
