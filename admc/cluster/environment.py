@@ -86,7 +86,8 @@ class ClusterEnvironment:
 
     @property
     def source(self) -> str:
-        return f"installation `{self._cluster.controller}`: {self._program}"
+        problem = f"; {self._cluster.problem}" if self._cluster.problem else ""
+        return f"installation `{self._cluster.controller}`: {self._program}{problem}"
 
     @property
     def _program(self) -> str:

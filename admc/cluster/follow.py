@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster import decode
 from admc.cluster.addresses import Endpoints
+from admc.cluster.api.counts import resource
 from admc.cluster.api.watched import Watched
 from admc.cluster.closing.policies import network_policy
 from admc.cluster.facts import FactState, seen
-from admc.cluster.fitting import Findings
+from admc.cluster.fitting import Findings, takes_part
 from admc.cluster.names import CONTROLLER, PROGRAMS
 from admc.cluster.program.plan_objects import CONFIG_MAPS, PLAN_OF, found
 from admc.cluster.program.spec import program_object
@@ -124,7 +125,9 @@ class Cluster:
         services: Watched[Service] = Watched(api, "/api/v1/services", decode.service, changed=self._service)
         slices: Watched[Slice] = Watched(api, _SLICES, decode.endpoint_slice, changed=self._slice)
         namespaces: Watched[Namespace] = Watched(api, "/api/v1/namespaces", decode.namespace, changed=self._namespace)
-        programs: Watched[ProgramObject] = Watched(api, PROGRAMS, program_object, changed=self._program)
+        programs: Watched[ProgramObject] = Watched(
+            api, PROGRAMS, program_object, changed=self._program, definition="deploy/crd.yaml"
+        )
         self.plan_changed: Callable[[Key, Found | None, Found | None], None] = lambda key, old, new: None
         plans: Watched[Found] = Watched(
             api,
@@ -150,7 +153,11 @@ class Cluster:
     @property
     def problem(self) -> str:
         """Why the cluster cannot be followed at present; empty if it can."""
-        return next((each.problem for each in self._watches if each.problem), "")
+        found: dict[str, list[str]] = {}
+        for each in self._watches:
+            if each.problem:
+                found.setdefault(each.problem, []).append(resource(each.path))
+        return "; ".join(f"{', '.join(kinds)} cannot be read: {problem}" for problem, kinds in found.items())
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
@@ -170,10 +177,7 @@ class Cluster:
     @property
     def taking_part(self) -> tuple[str, ...]:
         """The namespaces that take part in the installation, sorted."""
-        found_ = (
-            each.name for each in self.namespaces.items.values() if each.labels.get(CONTROLLER) == self.controller
-        )
-        return tuple(sorted(found_))
+        return tuple(sorted(each.name for each in self.namespaces.items.values() if takes_part(each, self.controller)))
 
     def follow(self, program: Program, names: Mapping[str, str], facts: FactState) -> Followed:
         """From now on also about this program. Only once everything is listed."""

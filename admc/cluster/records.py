@@ -90,3 +90,5 @@ class Slice:
 class Namespace:
     name: str
     labels: Mapping[str, str]
+    is_terminating: bool = False
+    """It is being deleted with all that is in it, and nothing can be made there any more."""

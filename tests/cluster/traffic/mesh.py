@@ -33,7 +33,7 @@ XDS, OPS = 18000, 18001
 SYSTEM = "admc-system"
 UNREACHABLE = (ApiError, OSError, http.client.HTTPException)
 """What a request of the test raises while the API server is away."""
-SECONDS = 90.0
+SECONDS = 240.0
 PROGRAM = """\
 app life
 service web  { http 8080  namespace SPACE  replicas 2 }
@@ -59,6 +59,7 @@ class Mesh:
     def begin(self) -> None:
         """Namespaces, the definition of `Program`, images, the Service of the server."""
         node = self.node
+        node.machine.favour_pods()
         node.load([images.python(folders=("tests/cluster/traffic",)), images.envoy()])
         text = resources.files("admc.cluster.program").joinpath("crd.yaml").read_text()
         node.apply(yaml.safe_load(text))
@@ -174,6 +175,14 @@ class Mesh:
             "image": "admc:test",
             "command": ["python", f"/admc/own/tests/cluster/traffic/{script}", *arguments],
             "securityContext": context,
+            # Without a request, a container has next to no share of a machine that does other work.
+            "resources": {"requests": {"cpu": "50m"}},
+            "startupProbe": {
+                "exec": {"command": ["/bin/sh", "-c", "test -f /tmp/started"]},
+                "periodSeconds": 1,
+                "timeoutSeconds": 10,
+                "failureThreshold": 600,
+            },
             # Callers learn within a second or two that a pod goes; until then it answers, and closes connections.
             "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "touch /tmp/going; sleep 5"]}}},
         }
@@ -205,7 +214,7 @@ class Mesh:
     def injected(self, *manifests: Object, ops: int = OPS) -> tuple[list[Object], str]:
         """The result of `admc inject` with what the server says, and what it printed beside."""
         text = yaml.safe_dump_all(manifests)
-        command = [sys.executable, "-m", "admc", "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
+        command = [sys.executable, "-m", *self.command, "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
         command += ["--image", "admc:test", "--envoy-image", "envoy:test"]
         with self.node.machine.network():
             done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=60)
