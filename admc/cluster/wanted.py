@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -19,6 +20,7 @@ from admc.cluster.api.errors import ApiError
 from admc.cluster.facts import FactState
 from admc.cluster.follow import services_of
 from admc.cluster.program import choice, reader
+from admc.cluster.program.conditions import finding_text
 from admc.cluster.program.content import Content, served_file
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.spec import Mode as ProgramMode
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 
 NAMES: Final = "/spec.services"
 """Of `spec.services` beside the files of a stored program: a path that no file can have."""
+LOG: Final = logging.getLogger("admc.cluster")
+REFUSED_SHOWN: Final = 3
+"""Findings in one line of the log; the status has ten."""
 RETRY_SECONDS: Final = 2.0
 """Between attempts where a ConfigMap is missing, or the API server does not answer."""
 
@@ -258,7 +263,10 @@ class Wanted:
             return self._renewed()
         candidate = self.candidate
         if candidate is None or not _is_same(candidate, object_):
-            candidate = await self._read(object_)
+            before, candidate = candidate, await self._read(object_)
+            if candidate.findings and (before is None or before.findings != candidate.findings):
+                said = [finding_text(item) for item in candidate.findings[:REFUSED_SHOWN]]
+                LOG.warning("program_refused", extra={"program": object_.name, "why": said})
             self._replace_candidate(candidate)
         elif candidate.object is not object_:
             self.candidate = candidate = candidate._replace(object=object_)  # its status has changed
