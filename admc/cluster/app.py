@@ -15,6 +15,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.cluster.address_source import ClusterAddresses
 from admc.cluster.api.connection import connect
 from admc.cluster.api.lease import LeaseHolder
 from admc.cluster.decode import PodDecoder
@@ -40,9 +41,9 @@ from admc.inject.recognised import recognised
 from admc.serve.app import run, serve_within
 from admc.serve.environment import Reach
 from admc.serve.observe import events as log
+from admc.serve.warm_start import WarmStart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from admc.cluster.api.requests import Api
@@ -105,11 +106,16 @@ class _Replica:
 
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/admc-{name}"
         lease = LeaseHolder(api, path, replica, is_first=is_first)
-        kept = KeptState(self._storage, self._prepare)
+        self._kept = KeptState(self._storage, self._prepare)
         address = ActiveAddress(api, namespace, name, (installation.address, listening.xds[1]), self._may_act)
-        self._standby = Standby(lease, keep_ready=kept.follow, keep_address=address.keep, end_streams=self._end_streams)
-        self._facts: Mapping[str, bytes] = {}
-        self._effort = installation.effort
+        self._standby = Standby(
+            lease, keep_ready=self._kept.follow, keep_address=address.keep, end_streams=self._end_streams
+        )
+        self._wanted = Wanted(self._cluster, installation.effort)
+        self._addresses = ClusterAddresses(self._cluster, self._wanted)
+        self._warm = WarmStart()
+        self._rests_on: StoredState | None = None
+        """The stored state whose facts `wanted` rests on."""
         self._config = ProxyConfig(self._cluster, installation.reached_at, installation.authority, ipv6=_has_ipv6())
         self._reach = Reach(name, reached)
         self._replica = replica
@@ -122,7 +128,8 @@ class _Replica:
         self._standby.superseded(why)
 
     async def run(self) -> int:
-        beside = [asyncio.create_task(each) for each in (self._cluster.run(), self._keys.follow())]
+        following = self._cluster.run(), self._keys.follow(), self._wanted.run()
+        beside = [asyncio.create_task(each) for each in following]
         serving = asyncio.create_task(self._standby.run(self._serve))
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -141,17 +148,14 @@ class _Replica:
             for each in (serving, stop, *beside):
                 each.cancel()
             await asyncio.wait({serving, stop, *beside}, timeout=END_SECONDS)
+            await self._warm.close()
 
     async def _serve(self) -> int:
         """As the active replica."""
-        with contextlib.suppress(CommandError):  # the server reads it again, and says what is wrong with it
-            peeked = await asyncio.to_thread(self._storage.peek, "")
-            if peeked is not None and peeked.state is not None:
-                await self._prepare(peeked.state)
-        wanted = Wanted(self._cluster, self._effort, self._facts_before())
+        self._rest_on(await self._kept.newest())
         self._environment = ClusterEnvironment(
             self._cluster,
-            wanted,
+            self._wanted,
             self._standby,
             self._storage,
             self._keys,
@@ -159,25 +163,31 @@ class _Replica:
             self._reach,
             self._replica,
         )
-        looking = [asyncio.create_task(each) for each in (wanted.run(), self._stored.run())]
+        looking = asyncio.create_task(self._stored.run())
         try:
-            return await serve_within(self._environment, self._listening)
+            return await serve_within(self._environment, self._listening, self._warm)
         finally:
-            for each in looking:
-                each.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
 
-    async def _prepare(self, state: StoredState) -> None:
-        """The facts that the newest stored plan rests on."""
-        if state.position is not None:
-            self._facts = state.position.plans[state.position.rollout.newest].inputs
+    async def _prepare(self, state: StoredState | None) -> None:
+        """Build what this replica would build if it became active now. Raises `CommandError` and `WorkerError`."""
+        if state is not self._rests_on:
+            self._rest_on(state)
+        source = await self._wanted.current()
+        restored = await self._warm.prepare(state, source, self._addresses)
+        if restored is not None:
+            self._wanted.in_force(restored.newest.state.program)
+        elif self._wanted.adopted is not None:
+            self._wanted.in_force(self._wanted.adopted.followed.program)
 
-    def _facts_before(self) -> FactState:
-        now = time.monotonic()
-        try:
-            return FactState.restored(self._facts.get(FACTS), now)
-        except CommandError:
-            return FactState({})  # the plan is not used either: its inputs fail their check
+    def _rest_on(self, state: StoredState | None) -> None:
+        """On the facts that the newest stored plan rests on."""
+        self._rests_on = state
+        position = None if state is None else state.position
+        inputs = {} if position is None else position.plans[position.rollout.newest].inputs
+        with contextlib.suppress(CommandError):  # else the plan is not used either: its inputs fail their check
+            self._wanted.rest_on(FactState.restored(inputs.get(FACTS), time.monotonic()))
 
     async def _end_streams(self) -> None:
         if self._environment is not None:

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster.address_source import ClusterAddresses
+from admc.cluster.api import counts
 from admc.cluster.audit import Audit
 from admc.cluster.closing.policies import ClusterClosing
 from admc.cluster.identity.pods import PodIdentities
@@ -21,10 +22,12 @@ from admc.cluster.program.status_writer import StatusWriter
 from admc.cluster.redirection import PodRedirection
 from admc.cluster.reporting import Reporter
 from admc.cluster.waiting_pods import WaitingPods
-from admc.serve.environment import Reach
+from admc.serve.environment import Reach, Replica
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from prometheus_client.metrics_core import Metric
 
     from admc.cluster.follow import Cluster
     from admc.cluster.identity.keys import ClusterKeys
@@ -90,6 +93,13 @@ class ClusterEnvironment:
         """Proxies connect anew, and reach the active replica."""
         if self._serving is not None:
             await self._serving.server.end_streams()
+
+    @property
+    def replica(self) -> Replica:
+        return Replica(self._standby.role, self._standby.holder)
+
+    def metrics(self) -> Iterable[Metric]:
+        return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists)
 
     def may_publish(self) -> bool:
         return self._standby.may_act()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster import decode
 from admc.cluster.addresses import Endpoints
+from admc.cluster.api.counts import resource
 from admc.cluster.api.watched import Watched
 from admc.cluster.closing.policies import network_policy
 from admc.cluster.facts import FactState, seen
@@ -71,6 +72,15 @@ class Followed:
         for name in names:
             self.facts = self.facts.observed(name, seen(self.selection, name), now)
 
+    def rest_on(self, facts: FactState) -> None:
+        """These facts are in force, besides those that pods show now."""
+        facts = facts.of(self.program.services)
+        if facts.document() == self.facts_document():
+            return
+        now, self.facts = time.monotonic(), facts
+        for name in self.program.services:
+            self.facts = self.facts.observed(name, seen(self.selection, name), now)
+
     def facts_document(self) -> bytes:
         self.facts = self.facts.at(time.monotonic())
         return self.facts.document()
@@ -122,6 +132,11 @@ class Cluster:
     def complete(self) -> bool:
         """Whether everything has been listed once."""
         return all(each.synced.is_set() for each in self._watches)
+
+    @property
+    def relists(self) -> dict[str, int]:
+        """How often each resource was listed after the first time."""
+        return {resource(each.path): each.relists for each in self._watches}
 
     @property
     def problem(self) -> str:

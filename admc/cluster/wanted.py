@@ -57,11 +57,11 @@ class Adopted(NamedTuple):
 class Wanted:
     """`Programs` of a cluster. `run` has to run beside it."""
 
-    def __init__(self, cluster: Cluster, effort: float | None, facts: FactState) -> None:
-        """`facts`: those that the stored plan rests on."""
+    def __init__(self, cluster: Cluster, effort: float | None) -> None:
         self._cluster = cluster
         self._effort = effort
-        self._facts = facts
+        self._facts = FactState({})
+        """Those that the stored plan rests on."""
         self.candidate: Candidate | None = None
         """What the cluster asks for; the status is about it."""
         self.adopted: Adopted | None = None
@@ -109,6 +109,14 @@ class Wanted:
         self._earlier = (found, *self._earlier)
         self._cluster.changed.send()
         return found
+
+    def rest_on(self, facts: FactState) -> None:
+        """The stored plan rests on these facts: this server may be the next one that serves it."""
+        self._facts = facts
+        for each in self.followed:
+            each.rest_on(facts)
+        if self._renewed() is not None:
+            self._cluster.changed.send()  # `run` looks when they change next
 
     def in_force(self, program: Program) -> None:
         """The server serves it: what the ones before said is needed no longer."""

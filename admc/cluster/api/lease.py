@@ -35,6 +35,8 @@ DEADLINE: Final = 2 / 3
 """Of the duration: how long the holder acts on a renewal."""
 ATTEMPT: Final = 1 / 5
 """Of the duration: between two renewals, and for the requests of one. Two that hang in a row cost nothing yet."""
+LOOK: Final = 1 / 15
+"""Of the duration: between two looks of a replica that waits. So it sees soon that the Lease was given up."""
 LONGEST_SECONDS: Final = 300.0
 """However long a Lease says that it lasts, no one waits longer."""
 _MICRO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -188,7 +190,8 @@ class LeaseHolder:
                 self._report(str(error) or "the API server did not answer in time")
             if self.is_over:
                 return
-            await asyncio.sleep(max(pause / 4, began + pause - self._clock()))
+            next_ = pause if self.holder == self._identity else self._duration * LOOK
+            await asyncio.sleep(max(pause / 4, began + next_ - self._clock()))
 
     async def release(self) -> None:
         """Give it up, so that another replica need not wait. Call it when `run` has ended and nothing is served."""
