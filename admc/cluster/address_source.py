@@ -17,7 +17,7 @@ GATHER_SECONDS: Final = 0.05
 
 
 class ClusterAddresses:
-    """One document for the wanted program and for the one before it: each takes the names that it knows."""
+    """One document for the programs in force and the wanted one: each takes the names that it knows."""
 
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
         self._cluster = cluster
@@ -40,11 +40,11 @@ class ClusterAddresses:
 
 
 def document(followed: Sequence[Followed]) -> bytes:
-    """The addresses of several programs. Where two know a name, the first one decides."""
-    documents = [each.endpoints.document() for each in followed]
-    if len(documents) == 1:
-        return documents[0]
+    """The addresses of several programs. Where two know a name, the first one decides, also that it is not listed."""
+    if len(followed) == 1:
+        return followed[0].endpoints.document()
     services: dict[str, object] = {}
-    for each in reversed(documents):
-        services |= json.loads(each)["services"]
+    for each in reversed(followed):
+        found = json.loads(each.endpoints.document())["services"]
+        services = {name: entry for name, entry in services.items() if name not in each.selection.keys} | found
     return json.dumps({"services": dict(sorted(services.items()))}, separators=(",", ":")).encode()

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Final
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from admc.cluster.records import Slice
+    from admc.cluster.records import Key, Slice
     from admc.cluster.selection import Selection
 
 UNLISTED: Final = b""
+STRANGER: Final = ""
+"""In the place of a service: a pod of none."""
 
 
 class Endpoints:
@@ -37,8 +39,12 @@ class Endpoints:
     The document means something only when all watches have listed what there is.
     """
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, at: Callable[[str], Mapping[Key, bool]] = lambda address: {}) -> None:
+        """`at`: the pods of the whole cluster with an address, each with whether it does not terminate."""
         self._selection = selection
+        self._at = at
+        self._moved: set[str] = set()
+        """Addresses to which pods came, or from which pods went, since the last look."""
         self._entries: dict[str, bytes] = {}
         self._stale: set[str] = set(selection.keys)
         self._claims: dict[str, dict[str, bool]] = {}
@@ -46,11 +52,18 @@ class Endpoints:
         self._claimed: dict[str, dict[str, bool]] = {}
         """Service -> the same by address."""
         self._owners: dict[str, str] = {}
-        """Address -> the service that it belongs to."""
+        """Address -> the service that it belongs to; `STRANGER`: a pod of none has it."""
         self._document: bytes | None = None
 
     def update(self, names: Iterable[str]) -> None:
         self._stale.update(names)
+
+    def moved(self, addresses: Iterable[str]) -> bool:
+        """Pods came to these addresses, or went from them. Returns whether it matters: an address of a service may be
+        that of a pod by now that is of no service."""
+        found = self._claims.keys() & set(addresses)
+        self._moved |= found
+        return bool(found)
 
     def document(self) -> bytes:
         self._render()
@@ -94,7 +107,8 @@ class Endpoints:
     def _render(self) -> None:
         stale, self._stale = self._stale, set()
         changed = {address for name in stale for address in self._claim(name)}
-        for address in changed:
+        moved, self._moved = self._moved & self._claims.keys(), set()
+        for address in changed | moved:
             stale.update(self._claims[address])
             self._settle(address, self._claims[address])
         for name in stale:
@@ -146,10 +160,19 @@ class Endpoints:
         owner = self._owners.pop(address, None)
         if not rivals:
             del self._claims[address]
+        elif not any(claims.values()) and self._is_strangers(address, claims):
+            self._owners[address] = STRANGER
         elif len(rivals) == 1:
             self._owners[address] = rivals[0]
         elif owner in rivals:
             self._owners[address] = owner
+
+    def _is_strangers(self, address: str, services: Iterable[str]) -> bool:
+        """Whether a pod that stays has an address, and is of no service. Where EndpointSlices say where a service is,
+        its pods are not known."""
+        if any(_slices(self._selection, name) for name in services):
+            return False
+        return any(stays and not self._selection.services_of(pod) for pod, stays in self._at(address).items())
 
 
 def _present(selection: Selection, name: str) -> dict[str, bool]:

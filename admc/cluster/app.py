@@ -6,7 +6,6 @@ connect --> watches --> stand by --Lease--> serve --> exit
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import os
 import signal
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
     from admc.cluster.api.requests import Api
     from admc.serve.app import ListenOptions
-    from admc.serve.storage.position import StoredState
+    from admc.serve.storage.position import Recipe, StoredState
 
 END_SECONDS: Final = 5.0
 
@@ -114,8 +113,8 @@ class _Replica:
         self._wanted = Wanted(self._cluster, installation.effort)
         self._addresses = ClusterAddresses(self._cluster, self._wanted)
         self._warm = WarmStart()
-        self._rests_on: StoredState | None = None
-        """The stored state whose facts `wanted` rests on."""
+        self._beside: set[asyncio.Task[None]] = set()
+        """What runs beside the server. An error in it ends the process."""
         self._config = ProxyConfig(self._cluster, installation.reached_at, installation.authority, ipv6=_has_ipv6())
         self._reach = Reach(name, reached)
         self._replica = replica
@@ -128,8 +127,8 @@ class _Replica:
         self._standby.superseded(why)
 
     async def run(self) -> int:
-        following = self._cluster.run(), self._keys.follow(), self._wanted.run()
-        beside = [asyncio.create_task(each) for each in following]
+        for each in (self._cluster.run(), self._keys.follow(), self._wanted.run()):
+            self._beside.add(asyncio.create_task(each))
         serving = asyncio.create_task(self._standby.run(self._serve))
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -137,22 +136,24 @@ class _Replica:
         stop = asyncio.create_task(stopped.wait())
         try:
             while not serving.done():
-                waits = {serving, *beside, *(() if self._environment else (stop,))}
+                waits = {serving, *self._beside, *(() if self._environment else (stop,))}
                 done, _ = await asyncio.wait(waits, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
                 if stop in done:
                     return Exit.DONE  # it stood by, and serves nothing
-                for each in done - {serving}:
+                for each in done & self._beside:
                     each.result()
+                self._beside -= done
             return serving.result()
         finally:
-            for each in (serving, stop, *beside):
-                each.cancel()
-            await asyncio.wait({serving, stop, *beside}, timeout=END_SECONDS)
+            tasks = {serving, stop, *self._beside}
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=END_SECONDS)
             await self._warm.close()
 
     async def _serve(self) -> int:
         """As the active replica."""
-        self._rest_on(await self._kept.newest())
+        recalling = asyncio.create_task(self._recall(await self._kept.newest()))
         self._environment = ClusterEnvironment(
             self._cluster,
             self._wanted,
@@ -163,31 +164,26 @@ class _Replica:
             self._reach,
             self._replica,
         )
-        looking = asyncio.create_task(self._stored.run())
-        try:
-            return await serve_within(self._environment, self._listening, self._warm)
-        finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+        self._beside |= {recalling, asyncio.create_task(self._stored.run())}
+        return await serve_within(self._environment, self._listening, self._warm)
 
     async def _prepare(self, state: StoredState | None) -> None:
         """Build what this replica would build if it became active now. Raises `CommandError` and `WorkerError`."""
-        if state is not self._rests_on:
-            self._rest_on(state)
-        source = await self._wanted.current()
-        restored = await self._warm.prepare(state, source, self._addresses)
-        if restored is not None:
-            self._wanted.in_force(restored.newest.state.program)
-        elif self._wanted.adopted is not None:
-            self._wanted.in_force(self._wanted.adopted.followed.program)
+        await self._recall(state)
+        await self._warm.prepare(state, await self._wanted.current(), self._addresses)
 
-    def _rest_on(self, state: StoredState | None) -> None:
-        """On the facts that the newest stored plan rests on."""
-        self._rests_on = state
+    async def _recall(self, state: StoredState | None) -> None:
+        """Begin with what the newest stored state was made from."""
         position = None if state is None else state.position
-        inputs = {} if position is None else position.plans[position.rollout.newest].inputs
-        with contextlib.suppress(CommandError):  # else the plan is not used either: its inputs fail their check
-            self._wanted.rest_on(FactState.restored(inputs.get(FACTS), time.monotonic()))
+        plans: list[Recipe] = []
+        if position is not None:
+            names = sorted(position.plans, key=lambda name: (name != position.rollout.newest, name))
+            plans = [position.plans[name] for name in names]
+        try:
+            facts = FactState.restored(plans[0].inputs.get(FACTS) if plans else None, time.monotonic())
+        except CommandError:
+            facts = FactState({})  # the plan is not used either: its inputs fail their check
+        await self._wanted.recall(facts, plans)
 
     async def _end_streams(self) -> None:
         if self._environment is not None:

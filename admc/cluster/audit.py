@@ -13,8 +13,8 @@ from admc.serve.build.worker import BuildState, Worker, WorkerError
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from admc.cluster.follow import Cluster
-    from admc.cluster.wanted import Wanted
+    from admc.cluster.follow import Cluster, Followed
+    from admc.cluster.wanted import Candidate, Wanted
     from admc.serve.build.source import Source
 
 
@@ -30,8 +30,13 @@ class Audit:
         self._cluster = cluster
         self._wanted = wanted
         self._about: Source | None = None
+        self._followed: Followed | None = None
+        self._findings: tuple[Diagnostic, ...] = ()
         self.result: Audited | None = None
-        self.findings: tuple[Diagnostic, ...] = ()
+
+    def findings_of(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
+        """None as long as it has not been compiled."""
+        return self._findings if candidate.followed is not None and candidate.followed is self._followed else None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -51,7 +56,7 @@ class Audit:
         candidate = self._wanted.candidate
         followed = None if candidate is None else candidate.followed
         if not self._wanted.is_audit or candidate is None or followed is None or candidate.read.content is None:
-            self._about, self.result, self.findings = None, None, ()
+            self._about, self._followed, self.result, self._findings = None, None, None, ()
             return
         source = self._wanted.source_of(candidate.read.content, followed)
         if source == self._about:
@@ -60,11 +65,11 @@ class Audit:
         try:
             read, _ = await worker.build(BuildState(source, (document((followed,)),), True))
         except WorkerError as error:
-            self.findings = (Diagnostic("ADM901", Severity.ERROR, str(error), None),)
+            self._followed, self._findings = followed, (Diagnostic("ADM901", Severity.ERROR, str(error), None),)
             return
         finally:
             await worker.end()
-        self._about, self.findings = source, read.findings
+        self._about, self._followed, self._findings = source, followed, read.findings
         if read.state is None or read.recipe is None:
             self.result = None
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster.address_source import ClusterAddresses
@@ -22,14 +23,14 @@ from admc.cluster.program.status_writer import StatusWriter
 from admc.cluster.redirection import PodRedirection
 from admc.cluster.reporting import Reporter
 from admc.cluster.waiting_pods import WaitingPods
-from admc.serve.environment import Reach, Replica
+from admc.serve.environment import Replica
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from prometheus_client.metrics_core import Metric
 
-    from admc.cluster.follow import Cluster
+    from admc.cluster.follow import Cluster, Followed
     from admc.cluster.identity.keys import ClusterKeys
     from admc.cluster.proxy_config import ProxyConfig
     from admc.cluster.records import Key, Pod
@@ -37,11 +38,16 @@ if TYPE_CHECKING:
     from admc.cluster.standby.standby import Standby
     from admc.cluster.storage.storage import SecretStorage
     from admc.cluster.wanted import Wanted
-    from admc.serve.environment import Serving
+    from admc.serve.environment import Reach, Serving
     from dsl.program import Program
     from xds_server.transport.client import Caller
 
+LOG: Final = logging.getLogger("admc.cluster")
 LOOK_SECONDS: Final = 1.0
+GONE: Final = (
+    "the Program is gone, and its NetworkPolicies go with it; proxies keep its last plan, and callers that are not "
+    "declared reach the destinations that were closed"
+)
 
 
 class ClusterEnvironment:
@@ -58,32 +64,47 @@ class ClusterEnvironment:
         reach: Reach,
         replica: str,
     ) -> None:
+        """`reach`: how pods reach the server; which Services there are says the Program."""
         self._cluster, self._wanted, self._standby = cluster, wanted, standby
         self._keys, self._config, self._replica = keys, config, replica
         self.programs = wanted
         self.addresses = ClusterAddresses(cluster, wanted)
         self.identities = PodIdentities(keys, _Records(cluster), self._selection)
         self.storage = storage
-        self.redirection = PodRedirection(self._pods)
+        self.redirection = PodRedirection(self._pods, self._hosting)
         self.closing = ClusterClosing(
             cluster.api,
             cluster.controller,
             self._owner,
             cluster.policies.items,
             self._selectors,
-            may_write=standby.may_act,
+            may_write=self._may_close,
         )
-        self.reach = reach
+        self._reach = reach
         self._serving: Serving | None = None
+        self._owned: tuple[Owner | None, tuple[Followed, ...]] = (None, ())
+        """What `closing` was told of last."""
         cluster.pod_changed = self._pod_changed
         cluster.selection_changed = self._selection_changed
         cluster.policy_changed = self.closing.changed
 
     @property
     def source(self) -> str:
+        return f"installation `{self._cluster.controller}`: {self._program}"
+
+    @property
+    def _program(self) -> str:
+        wanted, found = self._wanted, self._wanted.candidate
+        if found is None:
+            return "no Program yet" if wanted.adopted is None else "the Program is gone; its last plan stays"
+        served = wanted.adopted is not None and wanted.adopted.followed is found.followed
+        stays = "; an earlier plan stays" if wanted.adopted is not None and not served else ""
+        return f"Program `{found.object.name}`{stays}"
+
+    @property
+    def reach(self) -> Reach:
         adopted = self._wanted.adopted
-        what = "no Program yet" if adopted is None else f"Program `{adopted.object.name}`"
-        return f"installation `{self._cluster.controller}`: {what}"
+        return self._reach if adopted is None else self._reach._replace(objects=adopted.followed.names)
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         self._serving = serving
@@ -118,7 +139,7 @@ class ClusterEnvironment:
         async with asyncio.TaskGroup() as group:
             group.create_task(reporter.run())
             group.create_task(audit.run())
-            group.create_task(self._config.run(self._present_owner, may_act))
+            group.create_task(self._config.run(lambda: wanted.owner, may_act))
             group.create_task(self._close())
             group.create_task(self._look())
         raise AssertionError  # the tasks end by being cancelled
@@ -127,13 +148,27 @@ class ClusterEnvironment:
         """What is in force stays followed; what was before it is forgotten."""
         assert self._serving is not None  # noqa: S101 - as above
         while True:
-            if self._serving.state is not None:
-                self._wanted.in_force(self._serving.state.program)
+            self._look_at_programs(self._serving)
+            self._look_at_owner()
             await asyncio.sleep(LOOK_SECONDS)
+
+    def _look_at_programs(self, serving: Serving) -> None:
+        served, published = ([each.program for each in found] for found in (serving.placed, serving.published))
+        self._wanted.in_force(served[::-1], published)
+
+    def _look_at_owner(self) -> None:
+        before, now = self._owned, (self._wanted.owner, self._wanted.followed)
+        if now == before:
+            return
+        self._owned = now
+        self.closing.plan()
+        if before[0] is not None and now[0] is None and self._serving is not None:
+            closed = sorted({name for each in self._serving.placed for name in each.placement.closed})
+            LOG.warning("program_gone", extra={"program": before[0].name, "open": closed, "text": GONE})
 
     async def _close(self) -> None:
         """Keep NetworkPolicies as they should be, once there is a Program that they belong to."""
-        while self._present_owner() is None or not self.may_publish():
+        while not self._may_close():
             await asyncio.sleep(LOOK_SECONDS)
         await self.closing.run()
 
@@ -142,11 +177,19 @@ class ClusterEnvironment:
     def _selection(self, program: Program) -> Selection:
         return self._wanted.about(program).selection
 
+    def _selection_with(self, service: str) -> Selection | None:
+        return next((each.selection for each in self._wanted.followed if service in each.selection.keys), None)
+
     def _pods(self, service: str) -> Iterable[Pod]:
-        for each in self._wanted.followed:
-            if service in each.selection.keys:
-                return each.selection.pods(service).values()
-        return ()
+        selection = self._selection_with(service)
+        return () if selection is None else selection.pods(service).values()
+
+    def _hosting(self, owner: str) -> Iterable[Pod]:
+        service = owner.partition("/")[2]
+        selection = self._selection_with(service)
+        if selection is not None and selection.service(service) is None:
+            return self._cluster.hosting(owner, selection.keys[service].namespace)
+        return self._pods(service)
 
     def _selectors(self) -> Mapping[str, Mapping[str, str]]:
         found: dict[str, Mapping[str, str]] = {}
@@ -165,14 +208,13 @@ class ClusterEnvironment:
 
     # ---- the Program as owner ----
 
-    def _present_owner(self) -> Owner | None:
-        adopted = self._wanted.adopted
-        return None if adopted is None else Owner(adopted.object.name, adopted.object.uid)
+    def _may_close(self) -> bool:
+        """Whether NetworkPolicies may be written: those of a Program that is gone would go at once."""
+        return self._wanted.owner is not None and self._standby.may_act()
 
     def _owner(self) -> Owner:
-        owner = self._present_owner()
-        assert owner is not None  # noqa: S101 - `_close` waits for it
-        return owner
+        # Once there was one: while it is gone, nothing is written.
+        return self._wanted.owner or self._owned[0] or Owner("", "")
 
     # ---- pods that wait ----
 

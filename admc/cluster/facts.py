@@ -4,7 +4,8 @@
 
 A worse fact counts at once: the plan in force may rest on what is no longer true. A better one counts after five
 minutes: while a Deployment goes from one template to another, or a pod crashes again and again, a plan for each state
-would be one transition after the other. Pods and their number do not appear, so autoscaling changes nothing.
+would be one transition after the other. Pods and their number do not appear, so autoscaling changes nothing: a service
+that is scaled to zero has shown nothing better, and keeps its facts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from admc.cluster.selection import Selection
 
 HOLD_SECONDS: Final = 300.0
-"""How long a fact stays in force after the last pod that shows it is gone."""
+"""How long a fact stays in force while none of the pods shows it any more."""
 Seen = frozenset[tuple[str, str]]
 """What the pods of a service show at present: facts (fields of `ServiceFacts`), each with its reasons."""
 
@@ -51,8 +52,8 @@ class FactState(NamedTuple):
             }
         )
 
-    def observed(self, name: str, seen: Seen, now: float) -> FactState:
-        """After a look at the pods of a service."""
+    def observed(self, name: str, seen: Seen, now: float, *, has_pods: bool = True) -> FactState:
+        """After a look at the pods of a service. Without a pod, nothing shows that a fact is over."""
         held = dict(self.held)
         for field in ServiceFacts._fields:
             reasons = {reason for each, reason in seen if each == field}
@@ -61,6 +62,8 @@ class FactState(NamedTuple):
                 # Of several reasons one is enough, and it stays for as long as it is true.
                 kept = before is not None and before.reason in reasons
                 held[name, field] = Held(before.reason if before is not None and kept else min(reasons), None)
+            elif before is not None and not has_pods:
+                held[name, field] = before._replace(unseen_since=None)
             elif before is not None and before.unseen_since is None:
                 held[name, field] = before._replace(unseen_since=now)
         return self if held == self.held else FactState(held)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster import decode
@@ -54,32 +55,46 @@ class Signal:
 class Followed:
     """What the cluster says about the services of one program, kept up to date."""
 
-    def __init__(self, program: Program, names: Mapping[str, str], controller: str, facts: FactState) -> None:
-        """`facts`: those in force before; they end as `FactState` says."""
+    def __init__(
+        self,
+        program: Program,
+        names: Mapping[str, str],
+        controller: str,
+        facts: FactState,
+        at: Callable[[str], Mapping[Key, bool]] = lambda address: {},
+    ) -> None:
+        """`facts`: those in force before; they end as `FactState` says. `at`: as in `Endpoints`."""
         self.program = program
         self.names = dict(names)
         self.selection = Selection(program, names)
-        self.endpoints = Endpoints(self.selection)
+        self.endpoints = Endpoints(self.selection, at)
         self._findings = Findings(self.selection, controller)
         self.facts = facts.of(program.services)
+
+    def is_about(self, program: Program, names: Mapping[str, str]) -> bool:
+        """Whether it says the same as one about this program with these names would."""
+        return self.names == names and services_of(self.program) == services_of(program)
 
     def update(self, names: Iterable[str]) -> None:
         """Look again at what these services have."""
         names = tuple(names)
         self.endpoints.update(names)
         self._findings.update(names)
+        self._look_at_facts(names)
+
+    def _look_at_facts(self, names: Iterable[str]) -> None:
         now = time.monotonic()
         for name in names:
-            self.facts = self.facts.observed(name, seen(self.selection, name), now)
+            has_pods = bool(self.selection.pods(name))
+            self.facts = self.facts.observed(name, seen(self.selection, name), now, has_pods=has_pods)
 
     def rest_on(self, facts: FactState) -> None:
         """These facts are in force, besides those that pods show now."""
         facts = facts.of(self.program.services)
         if facts.document() == self.facts_document():
             return
-        now, self.facts = time.monotonic(), facts
-        for name in self.program.services:
-            self.facts = self.facts.observed(name, seen(self.selection, name), now)
+        self.facts = facts
+        self._look_at_facts(self.program.services)
 
     def facts_document(self) -> bytes:
         self.facts = self.facts.at(time.monotonic())
@@ -88,6 +103,11 @@ class Followed:
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
         return (*self._findings.all(), *self.endpoints.findings())
+
+
+def services_of(program: Program) -> dict[str, tuple[str, object]]:
+    """By what `Selection` finds pods, and judges their ports."""
+    return {name: (service.namespace, service.ports) for name, service in program.services.items()}
 
 
 class Cluster:
@@ -102,6 +122,10 @@ class Cluster:
         """A pod, Service, EndpointSlice or Namespace differs in something that a followed program needs."""
         self.programs_changed = Signal()
         self._followed: list[Followed] = []
+        self._hosting: defaultdict[str, dict[Key, Pod]] = defaultdict(dict)
+        """`APP/SERVICE` -> the pods with its ADM, while they are not over."""
+        self._at: dict[str, dict[Key, bool]] = {}
+        """See `at`."""
         self.pod_changed: Callable[[Pod | None, Pod | None, frozenset[str]], None] = lambda old, new, names: None
         """Called with each change of a pod, and the services of followed programs that it concerns."""
         self.selection_changed: Callable[[frozenset[str]], None] = lambda names: None
@@ -164,7 +188,7 @@ class Cluster:
 
     def follow(self, program: Program, names: Mapping[str, str], facts: FactState) -> Followed:
         """From now on also about this program. Only once everything is listed."""
-        new = Followed(program, names, self.controller, facts)
+        new = Followed(program, names, self.controller, facts, self.at)
         selection = new.selection
         for namespace in self.namespaces.items.values():
             selection.namespace_changed(None, namespace)
@@ -181,11 +205,40 @@ class Cluster:
     def forget(self, followed: Followed) -> None:
         self._followed.remove(followed)
 
+    def at(self, address: str) -> Mapping[Key, bool]:
+        """The pods with an address, of any namespace, each with whether it does not terminate."""
+        return self._at.get(address, {})
+
+    def hosting(self, service: str, namespace: str) -> tuple[Pod, ...]:
+        """The pods of a namespace with the ADM of `APP/SERVICE`, whatever Service selects them."""
+        found = self._hosting.get(service, {}).values()
+        return tuple(pod for pod in found if pod.key.namespace == namespace)
+
     # ---- changes ----
 
     def _pod(self, key: Key, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and old.service:
+            self._hosting[old.service].pop(key, None)
+        if new is not None and new.service and not new.is_over:
+            self._hosting[new.service][key] = new
+        moved = self._locate(key, old, new)
         names = self._update(lambda selection: selection.pod_changed(old, new))
+        for each in self._followed:
+            if each.endpoints.moved(moved):
+                self.changed.send()
         self.pod_changed(old, new, names)
+
+    def _locate(self, key: Key, old: Pod | None, new: Pod | None) -> frozenset[str]:
+        """Note where a pod is; returns the addresses at which that changed."""
+        before, now = ({} if each is None else _where(each) for each in (old, new))
+        for address in before.keys() - now.keys():
+            there = self._at[address]
+            del there[key]
+            if not there:
+                del self._at[address]
+        for address, stays in now.items():
+            self._at.setdefault(address, {})[key] = stays
+        return frozenset(address for address in before.keys() | now.keys() if before.get(address) != now.get(address))
 
     def _service(self, key: Key, old: Service | None, new: Service | None) -> None:
         self.selection_changed(self._update(lambda selection: selection.service_changed(old, new)))
@@ -216,6 +269,11 @@ class Cluster:
 
     def _policy(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
         self.policy_changed(key, old, new)
+
+
+def _where(pod: Pod) -> dict[str, bool]:
+    """The addresses of a pod of its own, each with whether it does not terminate."""
+    return {} if pod.is_over or pod.host_network else dict.fromkeys(pod.addresses, not pod.is_terminating)
 
 
 def _ignored(key: Key, old: object, new: object) -> None:

@@ -151,7 +151,12 @@ def canonical(address: str) -> str:
 
 
 def listed(addresses: Addresses, services: Iterable[str]) -> dict[str, frozenset[str]]:
-    return {name: frozenset(canonical(each) for each in addresses.pod_addresses(name)) for name in services}
+    """Also of services that only an earlier plan of an unfinished rollout has."""
+    found = {name: addresses.services.get(name) or addresses.others.get(name) for name in services}
+    return {
+        name: frozenset() if located is None else frozenset(map(canonical, located.pods))
+        for name, located in found.items()
+    }
 
 
 def adm(server: XdsServer, service: str, expected: int) -> Adm:

@@ -47,12 +47,16 @@ def ports_of(names: Iterable[str]) -> PodCaptures:
 
 
 def lacking(names: Iterable[str], service: str, pods: Iterable[Pod]) -> Lacking:
-    """The pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures."""
+    """The pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures.
+
+    A pod without an address has not started anything: its spec alone says what it will have.
+    """
     needed = ports_of(names)
     found, count = [], 0
     for pod in pods:
         count += 1
-        if not (pod.service == service and pod.is_redirected and pod.captures.covers(needed)):
+        has_them = pod.service == service and pod.captures.covers(needed)
+        if not (has_them and (pod.is_redirected or not pod.addresses)):
             found.append(pod.key.name)
     return Lacking(tuple(sorted(found)), count)
 
@@ -61,9 +65,11 @@ class PodRedirection:
     """`admc.serve.environment.Redirection`: nothing is requested and nothing is stored, because pods show what they
     have."""
 
-    def __init__(self, pods_of: Callable[[str], Iterable[Pod]]) -> None:
-        """`pods_of`: the pods of a service of the program, while they exist and are not over."""
+    def __init__(self, pods_of: Callable[[str], Iterable[Pod]], hosting: Callable[[str], Iterable[Pod]]) -> None:
+        """`pods_of`: the pods of a service of the program, while they exist and are not over; `hosting`: those of them,
+        or where no Service says which they are, of all pods, that may have the ADM of `APP/SERVICE`."""
         self._pods_of = pods_of
+        self._hosting = hosting
         self._app = ""
         self._needed: Mapping[str, frozenset[str]] = {}
 
@@ -93,11 +99,15 @@ class PodRedirection:
 
     def begin(self, old: Placed | None) -> None:
         """Pods show what they have of it."""
+        if old is not None:
+            self._need(old)
 
     def ask(self, placed: Placed, addresses: Addresses) -> None:
-        """Remember what is needed. `addresses` do not matter: captures are by port."""
-        self._app = placed.program.app
-        self._needed = captures(placed)
+        """`addresses` do not matter: captures are by port."""
+        self._need(placed)
+
+    def _need(self, placed: Placed) -> None:
+        self._app, self._needed = placed.program.app, captures(placed)
 
     def confirm(self) -> None:
         """Pods show what they have."""
@@ -109,6 +119,12 @@ class PodRedirection:
         app = step.new.program.app
         needed = sorted(step.needs_redirection.items())
         return tuple(name for name, names in needed if self._of(app, name, names).pods)
+
+    def proxies(self, app: str, service: str) -> frozenset[str]:
+        """The pods with an ADM of the service. Before its rules are loaded, a pod runs neither Envoy nor a container of
+        its own; and one that terminates may still send requests."""
+        owner = f"{app}/{service}"
+        return frozenset(pod.key.name for pod in self._hosting(owner) if pod.service == owner and pod.is_redirected)
 
     def _of(self, app: str, service: str, names: Iterable[str]) -> Lacking:
         return lacking(names, f"{app}/{service}", self._pods_of(service))

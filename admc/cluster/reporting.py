@@ -13,7 +13,6 @@ from admc.cluster.api.errors import ApiError
 from admc.cluster.program import choice, conditions
 from admc.cluster.program.conditions import Condition, Names, Progress, Verdict
 from admc.cluster.program.owner import Owner
-from admc.cluster.program.spec import Mode
 from admc.cluster.program.status import Report
 from admc.compile.facts import FACTS
 from dsl.diagnostics.diagnostic import Severity
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.cluster")
 LOOK_SECONDS: Final = 1.0
+BUG: Final = "ADM901"
 
 
 class InForce(NamedTuple):
@@ -111,7 +111,7 @@ class Reporter:
     # ---- the report ----
 
     def _report(self, candidate: Candidate) -> Report:
-        found, state, followed = self._in_force, self._serving.state, candidate.followed
+        found, followed = self._in_force, candidate.followed
         lacking = Names.of(self._lacking())
         return Report(
             candidate.object.generation,
@@ -121,42 +121,76 @@ class Reporter:
             pods=None if followed is None else _pods(followed),
             lacking=lacking,
             plan=self._reference,
-            namespaces=() if state is None else {each.namespace for each in state.program.services.values()},
+            namespaces={each.namespace for placed in self._serving.placed for each in placed.program.services.values()},
         )
 
     def _verdicts(self, candidate: Candidate, lacking: Names) -> Mapping[Condition, Verdict]:
-        serving, fitting = self._serving, self._wanted.fitting
-        compiled = self._compiling if candidate.followed is not None else ()
-        has_plan = serving.state is not None
-        found = {Condition.ACCEPTED: conditions.accepted((*candidate.findings, *compiled), has_plan=has_plan)}
+        fitting = self._wanted.fitting
+        compiled = self._compiled(candidate)
+        found = {Condition.ACCEPTED: self._accepted(candidate, compiled, fitting)}
         if candidate.followed is None:
             found[Condition.RESOLVED] = conditions.unknown("NotAccepted", "the program has errors")
         else:
             found[Condition.RESOLVED] = conditions.resolved(fitting)
-        mode = Mode.AUDIT if self._wanted.is_audit else Mode.ENFORCE
-        if mode is Mode.ENFORCE and (
-            _errors(candidate.findings, compiled, fitting) or not self._is_in_force(candidate)
-        ):
-            what = "an earlier plan is in force" if has_plan else "no plan is in force"
+        if self._wanted.is_audit:
+            found[Condition.PROGRAMMED] = conditions.audited(has_plan=self._has_plan)
+        elif _errors(candidate.findings, compiled or (), fitting) or not self._is_in_force(candidate):
+            what = "an earlier plan is in force" if self._has_plan else "no plan is in force"
             found[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
         else:
-            progress = Progress(serving.rollout_text, lacking, Names.of(self._out_of_sync()), self._closing.findings)
-            found[Condition.PROGRAMMED] = conditions.programmed(mode, progress)
+            found[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking))
         return found
 
     @property
-    def _compiling(self) -> tuple[Diagnostic, ...]:
+    def _has_plan(self) -> bool:
+        return self._serving.state is not None
+
+    def _accepted(
+        self, candidate: Candidate, compiled: tuple[Diagnostic, ...] | None, fitting: tuple[Diagnostic, ...]
+    ) -> Verdict:
+        if compiled is None and not candidate.findings:
+            if _errors(fitting):
+                return conditions.unknown("NotResolved", "it is compiled once its Services and namespaces fit")
+            return conditions.unknown("Compiling", "its plan is being made")
+        return conditions.accepted((*candidate.findings, *(compiled or ())), has_plan=self._has_plan)
+
+    def _compiled(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
+        """What the compile of the candidate found; None as long as it has not been compiled."""
         if self._wanted.is_audit:
-            return self._audit.findings
+            return self._audit.findings_of(candidate)
+        if candidate.followed is None:
+            return None
+        if not self._wanted.is_compiled(candidate):
+            # A worker that ended, or met a bug, has no result, and another one tries again.
+            return tuple(item for item in self._problems("program") if item.code == BUG) or None
+        return self._problems("program", "warnings", "kept")
+
+    def _problems(self, *about: str) -> tuple[Diagnostic, ...]:
         current = self._serving.problems.current
-        return tuple(item for about in ("program", "warnings", "kept") for item in current.get(about, ()))
+        return tuple(item for each in about for item in current.get(each, ()))
 
     def _is_in_force(self, candidate: Candidate) -> bool:
         recipe, adopted = self._serving.recipe, self._wanted.adopted
-        if recipe is None or adopted is None or adopted.followed is not candidate.followed:
+        if recipe is None or adopted is None or not self._wanted.is_compiled(candidate):
             return False
-        files = {**adopted.content.files, FACTS: adopted.followed.facts_document()}
-        return all(files.get(path) == content for path, content in recipe.inputs.items())
+        if adopted.content.main not in recipe.inputs:
+            return False  # a reviewed plan, or another main file, that was not there before
+        source = self._wanted.source_of(adopted.content, adopted.followed)
+        notes = dict(source.notes)
+        files = {**(source.files or {}), FACTS: source.facts, **notes}
+        return notes.keys() <= recipe.inputs.keys() and all(
+            files.get(path) == content for path, content in recipe.inputs.items()
+        )
+
+    def _progress(self, lacking: Names) -> Progress:
+        return Progress(
+            self._serving.rollout_text,
+            lacking,
+            Names.of(self._out_of_sync()),
+            Names.of(self._closing.open),
+            (*self._closing.findings, *self._problems("endpoints")),
+            self._cluster.problem,
+        )
 
     def _lacking(self) -> list[str]:
         """The pods without redirection that the plan in force needs."""
@@ -168,12 +202,13 @@ class Reporter:
         if state is None or adopted is None:
             return []
         selection = adopted.followed.selection
-        names = (adm.service for adm in state.placement.adms if adm.service in selection.keys)
-        return [
-            name
-            for name in names
-            if len(registry.of(name)) < len(selection.pods(name)) or not all(each.in_sync for each in registry.of(name))
-        ]
+        found = []
+        for name in (adm.service for adm in state.placement.adms if adm.service in selection.keys):
+            streams = registry.of(name)
+            nodes = {each.node.id for each in streams}
+            if not all(each.in_sync for each in streams) or any(key.name not in nodes for key in selection.pods(name)):
+                found.append(name)
+        return found
 
 
 def _pods(followed: Followed) -> int:

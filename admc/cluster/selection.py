@@ -20,7 +20,7 @@ from admc.cluster.records import Key
 from emitters.kubernetes import kubernetes_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from admc.cluster.records import Namespace, Pod, Service, Slice
     from dsl.program import Program
@@ -110,11 +110,18 @@ class Selection:
 
     # ---- changes ----
 
-    def rests_on(self, program: Program) -> frozenset[str]:
-        """The plan in force is of this program, with the facts that it was made with."""
+    def rests_on(self, programs: Collection[Program]) -> frozenset[str]:
+        """The plans that are published are of these programs, with the facts that they were made with. One of them may
+        have been made without a pod on the host's network."""
         before = self._said_on_host
-        self._said_on_host = _on_host(self.program) | _on_host(program)
-        return (before ^ self._said_on_host) & self.keys.keys()
+        declared = {name: [each for each in programs if name in each.services] for name in self.keys}
+        said = {
+            name
+            for name, found in declared.items()
+            if found and all(each.services[name].host_network for each in found)
+        }
+        self._said_on_host = frozenset(said | {name for name in _on_host(self.program) if not declared[name]})
+        return before ^ self._said_on_host
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> frozenset[str]:
         pod = new or old

@@ -8,6 +8,7 @@ from admc.overhead.model.overhead import AdmOverhead, ComponentShare, HopOverhea
 from admc.overhead.profiles.amounts import ZERO, Whole
 from admc.overhead.profiles.source import NamedProfile
 from admc.overhead.report import Report
+from admc.overhead.requests.estimate import RequestCost, RequestOverhead
 from admc.overhead.rows import (
     AdmRow,
     AllTotals,
@@ -19,6 +20,8 @@ from admc.overhead.rows import (
     OverheadRow,
     PartRow,
     ProfileRow,
+    RequestCostRow,
+    RequestRow,
     TotalsRow,
 )
 from admc.typed_json import Signed
@@ -41,6 +44,7 @@ def overhead_row(report: Report) -> OverheadRow:
             full_mesh_everywhere=_totals(report.full_mesh.everywhere),
             none=_totals(_NONE),
         ),
+        tuple(request_row(request) for request in report.requests),
         tuple(MissingRow(each.lack.value, each.subject, each.services) for each in found.missing),
         tuple(ExtrapolatedRow(each.what, each.subject, each.services) for each in found.extrapolated),
         found.saturated,
@@ -68,6 +72,10 @@ def hop_row(hop: HopOverhead) -> HopRow:
     )
 
 
+def request_row(request: RequestOverhead) -> RequestRow:
+    return RequestRow(request.name, _cost(request.plan), _cost(request.hosting), _cost(request.everywhere))
+
+
 @overload
 def amount(found: Whole) -> AmountRow: ...
 @overload
@@ -82,6 +90,10 @@ def amount(found: Whole | None) -> AmountRow | None:
 
 def _totals(totals: Totals) -> TotalsRow:
     return TotalsRow(totals.sidecars, totals.hops, amount(totals.cpu), amount(totals.memory), amount(totals.latency))
+
+
+def _cost(cost: RequestCost) -> RequestCostRow:
+    return RequestCostRow(amount(cost.mean), amount(cost.worst), amount(cost.cpu))
 
 
 def _component(share: ComponentShare) -> ComponentRow:

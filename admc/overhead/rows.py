@@ -80,8 +80,26 @@ class ExtrapolatedRow(NamedTuple):
     services: tuple[str, ...]
 
 
+class RequestCostRow(NamedTuple):
+    """What ADMs add to one request."""
+
+    latency_mean: AmountRow
+    latency_worst: AmountRow
+    cpu_of_request: AmountRow
+    """Nanoseconds of one core."""
+
+
+class RequestRow(NamedTuple):
+    request: str
+    plan: RequestCostRow
+    full_mesh: RequestCostRow
+    full_mesh_everywhere: RequestCostRow
+
+
 class OverheadRow(NamedTuple):
     totals: AllTotals
+    requests: tuple[RequestRow, ...]
+    """Those of the program, by name."""
     missing: tuple[MissingRow, ...]
     extrapolated: tuple[ExtrapolatedRow, ...]
     saturated: tuple[str, ...]

@@ -53,7 +53,8 @@ def from_json(content: bytes) -> Plan:
     except JsonDocumentError as error:
         raise PlanFormatError(str(error), code="ADM805" if error.newer else "ADM804") from error
     try:
-        plan = parse(Plan, {"profile": None, **(document if found >= FIRST_WITH_CONTENTS else _completed(document))})
+        whole = document if found >= FIRST_WITH_CONTENTS else _completed(document)
+        plan = parse(Plan, {"profile": None, **_with_requests(whole)})
         check_contents(plan)
     except JsonTypeError as error:
         raise PlanFormatError(f"`{error.where or 'the plan'}` {error.what}") from error
@@ -74,3 +75,11 @@ def _completed(document: dict[str, object]) -> dict[str, object]:
             raise JsonTypeError(f"policies[{index}]", "has an unknown field `content`")
         rows.append({**row, "content": None} if isinstance(row, dict) else row)
     return {**document, "services": None, "externals": None, "calls": None, "policies": rows}
+
+
+def _with_requests(document: dict[str, object]) -> dict[str, object]:
+    """A plan of a program without requests has not even their name."""
+    overhead = document.get("overhead")
+    if not isinstance(overhead, dict):
+        return document
+    return {**document, "overhead": {"requests": [], **overhead}}

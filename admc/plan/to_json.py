@@ -52,6 +52,7 @@ def _overhead(found: OverheadRow | None) -> list[str]:
         '"overhead": {\n"totals": {\n',
         ",\n".join(totals),
         "\n},\n",
+        *(_rows("requests", found.requests) if found.requests else []),
         *_rows("missing", found.missing),
         *_rows("extrapolated", found.extrapolated),
         f'"saturated": {_encode(found.saturated)}\n}}\n',

@@ -7,12 +7,12 @@ from decimal import Decimal
 from fractions import Fraction
 
 from admc.decimals import fixed
-from admc.overhead.document import adm_row, amount, hop_row, overhead_row, profile_row
+from admc.overhead.document import adm_row, amount, hop_row, overhead_row, profile_row, request_row
 from admc.overhead.model.overhead import AdmOverhead, HopOverhead
 from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.write import json_text
 from admc.overhead.report import Report
-from admc.overhead.requests.estimate import RequestCost, RequestOverhead
+from admc.overhead.requests.estimate import RequestOverhead
 from admc.render import money
 from admc.typed_json import plain
 from dsl.program import Program
@@ -24,6 +24,7 @@ def render(program: Program, report: Report, bill: Bill | None = None) -> str:
 
 def document(program: Program, report: Report, bill: Bill | None = None) -> dict[str, object]:
     found = overhead_row(report)._asdict()
+    del found["requests"]  # with their rates, below
     return {
         "app": program.app,
         "profile": plain(profile_row(report.profile)),
@@ -77,21 +78,10 @@ def _hop(program: Program, hop: HopOverhead) -> dict[str, object]:
 
 
 def _request(request: RequestOverhead) -> dict[str, object]:
-    return {
-        "request": request.name,
-        "rate": None if request.rate is None else Decimal(fixed(request.rate, 6)),
-        "plan": _cost(request.plan),
-        "full_mesh": _cost(request.hosting),
-        "full_mesh_everywhere": _cost(request.everywhere),
-    }
-
-
-def _cost(cost: RequestCost) -> dict[str, object]:
-    return {
-        "latency_mean": plain(amount(cost.mean)),
-        "latency_worst": plain(amount(cost.worst)),
-        "cpu_of_request": plain(amount(cost.cpu)),
-    }
+    """As in a plan, with its rate."""
+    row = {name: plain(value) for name, value in request_row(request)._asdict().items()}
+    rate = None if request.rate is None else Decimal(fixed(request.rate, 6))
+    return {"request": row.pop("request"), "rate": rate, **row}
 
 
 def _rate(program: Program, rate: Fraction, hops: Iterable[HopOverhead]) -> Decimal | None:

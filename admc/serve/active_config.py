@@ -106,6 +106,11 @@ class ActiveConfig:
         return self.rollout.placed
 
     @property
+    def published(self) -> tuple[Placed, ...]:
+        """The plans of which something is published now."""
+        return self.rollout.published
+
+    @property
     def rollout_text(self) -> str:
         return self.rollout.text
 

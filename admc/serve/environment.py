@@ -134,6 +134,9 @@ class Redirection(Protocol):
     def missing(self, step: Step) -> tuple[str, ...]:
         """The services whose redirection has to be loaded before the step after this one."""
 
+    def proxies(self, app: str, service: str) -> frozenset[str] | None:
+        """The nodes of the proxies that a service of an app has, connected or not; None: they are not known."""
+
 
 class Closing(Protocol):
     """The NetworkPolicies of closed destinations (R7)."""
@@ -162,6 +165,10 @@ class Serving(Protocol):
     @property
     def placed(self) -> tuple[Placed, ...]:
         """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+
+    @property
+    def published(self) -> tuple[Placed, ...]:
+        """The plans of which something is published now: two in the middle of a rollout."""
 
     @property
     def problems(self) -> Problems: ...

@@ -21,8 +21,9 @@ MAX_ADDRESSES: Final = 1_000_000
 """In one endpoints file."""
 
 
-def from_json(data: bytes, program: Program | None = None) -> Addresses:
-    """Read an endpoints file (docs/endpoints.md). With a program, every name must be one of its own.
+def from_json(data: bytes, program: Program | None = None, *, of_several: bool = False) -> Addresses:
+    """Read an endpoints file (docs/endpoints.md). With a program, every name must be one of its own. `of_several`: the
+    addresses are those of several programs, and a service of another one comes into `others`.
 
     Raises `EmitError` with all findings.
     """
@@ -40,6 +41,8 @@ def from_json(data: bytes, program: Program | None = None) -> Addresses:
     left = [MAX_ADDRESSES]
     for section, entries in _entries(findings, content, "the file", ("services", "externals")):
         known = None if program is None else program.services if section == "services" else program.externals
+        if of_several and section == "services":
+            known = None
         for name, entry in _entries(findings, entries, f"`{section}`", known):
             where = f"`{section}.{name}`"
             if section == "externals":
@@ -57,7 +60,11 @@ def from_json(data: bytes, program: Program | None = None) -> Addresses:
             services[name] = found_here
     if findings.has_errors:
         raise EmitError(findings.items)
-    return Addresses(services, externals)
+    if program is None:
+        return Addresses(services, externals)
+    own = {name: located for name, located in services.items() if name in program.services}
+    others = {name: located for name, located in services.items() if name not in own}
+    return Addresses(own, externals, others=others)
 
 
 class _RepeatError(Exception):

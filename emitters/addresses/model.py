@@ -40,6 +40,8 @@ class Addresses:
     """Addresses or networks in CIDR form, sorted."""
     egress: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(source, destination) -> where the source's ADM listens for calls to that destination, without redirection."""
+    others: Mapping[str, ServiceAddresses] = field(default_factory=dict)
+    """Of services that the program does not declare, and another program of which proxies have something does."""
 
     def service_addresses(self, name: str) -> tuple[str, ...]:
         """The addresses that callers of a service or an external dial."""

@@ -66,9 +66,10 @@ def pod(
     *addresses: str,
     namespace: str = "shop",
     labels: Mapping[str, str] | None = None,
+    adm: str = "",
     **fields: Any,
 ) -> Pod:
-    """A record of a ready pod of a service."""
+    """A record of a ready pod of a service. `adm`: `APP/SERVICE` of its ADM."""
     values: dict[str, Any] = {
         "uid": f"uid-{name}",
         "is_over": False,
@@ -79,7 +80,7 @@ def pod(
         "ports": {},
         "hosts_no_adm": "",
         "untrusted": "",
-        "service": "",
+        "service": adm,
         "captures": PodCaptures(),
         "is_redirected": False,
         "waits": False,

@@ -162,11 +162,11 @@ def test_the_hosts_network() -> None:
     assert list(cluster.pods(surprise).listed) == ["node_agent"]
     # A plan rests on this fact now, and then on none.
     facts = to_json({"rate": ServiceFacts(host_network=True)})
-    cluster.endpoints.update(cluster.selection.rests_on(with_facts(cluster.program, facts)))
+    cluster.endpoints.update(cluster.selection.rests_on([with_facts(cluster.program, facts)]))
     document = json.loads(cluster.endpoints.document())["services"]
     assert document["rate"]["pods"] == ["10.0.0.1"]
-    assert cluster.selection.rests_on(with_facts(cluster.program, facts)) == frozenset()
-    cluster.endpoints.update(cluster.selection.rests_on(cluster.program))
+    assert cluster.selection.rests_on([with_facts(cluster.program, facts)]) == frozenset()
+    cluster.endpoints.update(cluster.selection.rests_on([cluster.program]))
     assert list(cluster.listed) == ["node_agent"]
     knows = Cluster(PROGRAM.replace("http 9000 ", "http 9000  host_network "))
     knows.services(service("rate"), service("node-agent")).pods(*agents, surprise)
@@ -239,3 +239,45 @@ def test_after_a_restart_nothing_says_whose_it_is(ending: bool) -> None:
 def test_two_pods_of_one_service_at_one_address() -> None:
     cluster = moving().pods(replace(OLD, is_terminating=True), pod("c", "rate", "10.1.0.1"))
     assert cluster.listed["rate"] == {"addresses": [], "pods": ["10.1.0.1"]}
+
+
+# ---- pods of no service ----
+
+
+class Everywhere(Cluster):
+    """With all pods of the cluster, as `admc.cluster.follow.Cluster` has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there: dict[str, dict[Key, bool]] = {}
+        self.endpoints = Endpoints(self.selection, lambda address: self.there.get(address, {}))
+
+    def stranger(self, address: str, *, stays: bool = True, name: str = "job") -> bool:
+        self.there.setdefault(address, {})[Key("ops", name)] = stays
+        return self.endpoints.moved([address])
+
+
+def test_an_address_that_another_pod_has_by_now_is_not_the_services() -> None:
+    """A guard would admit that pod."""
+    cluster = Everywhere().services(service("rate"))
+    cluster.pods(pod("rate-1", "rate", "10.1.0.1"), pod("rate-2", "rate", "10.1.0.2"))
+    assert not cluster.stranger("10.1.0.9")
+    assert cluster.listed["rate"]["pods"] == ["10.1.0.1", "10.1.0.2"]
+    assert cluster.stranger("10.1.0.1")
+    assert cluster.listed["rate"]["pods"] == ["10.1.0.1", "10.1.0.2"]
+    cluster.pods(pod("rate-1", "rate", "10.1.0.1", is_terminating=True))
+    assert cluster.listed["rate"]["pods"] == ["10.1.0.2"]
+    cluster.stranger("10.1.0.2", stays=False)
+    cluster.pods(pod("rate-2", "rate", "10.1.0.2", is_terminating=True))
+    assert cluster.listed["rate"]["pods"] == ["10.1.0.2"]
+    cluster.there.clear()
+    assert cluster.endpoints.moved(["10.1.0.1", "10.1.0.2"])
+    assert cluster.listed["rate"]["pods"] == ["10.1.0.1", "10.1.0.2"]
+
+
+def test_pods_behind_a_service_without_a_selector_are_its_own() -> None:
+    cluster = Everywhere().services(service("rate", "10.96.0.1", selector={}))
+    cluster.stranger("10.1.0.1")
+    made = Slice(Key("shop", "rate-x"), "rate", ("10.1.0.1",), ())
+    cluster.endpoints.update(cluster.selection.slice_changed(None, made))
+    assert cluster.listed["rate"]["pods"] == ["10.1.0.1"]

@@ -69,6 +69,18 @@ def test_better_counts_after_five_minutes() -> None:
     assert services(again.at(10_000.0)) == {"rate": {"untrusted": "a"}}
 
 
+def test_a_service_without_pods_shows_nothing_better() -> None:
+    """One that is scaled to zero at night would change the plan, and back as soon as it has a pod."""
+    state = NONE.observed("rate", untrusted("a"), 0.0).observed("rate", NOTHING, 10.0, has_pods=False)
+    assert state.next_change is None
+    assert services(state.at(1e9)) == {"rate": {"untrusted": "a"}}
+    # Its last pod that showed it was gone before the last one.
+    half = NONE.observed("rate", untrusted("a"), 0.0).observed("rate", NOTHING, 10.0)
+    assert half.observed("rate", NOTHING, 20.0, has_pods=False).at(1e9).document() == state.document()
+    better = state.observed("rate", NOTHING, 2e9)
+    assert better.next_change == 2e9 + HOLD_SECONDS
+
+
 def test_a_reason_stays_for_as_long_as_it_is_true() -> None:
     state = NONE.observed("rate", untrusted("b"), 0.0)
     assert services(state.observed("rate", untrusted("b", "a"), 1.0)) == {"rate": {"untrusted": "b"}}

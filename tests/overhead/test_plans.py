@@ -104,6 +104,24 @@ def test_a_plan_has_the_figures_of_the_estimate(admc: Admc, tmp_path: Path) -> N
         assert own == {name: other[name] for name in own}
 
 
+def test_a_plan_has_what_its_adms_add_to_each_request(admc: Admc, tmp_path: Path) -> None:
+    hotel = with_profile(ROOT / "examples" / "hotel_reservation" / "policies.adm", tmp_path)
+    content = to_json(compile_program(hotel).plan)
+    estimate = json.loads(admc("overhead", hotel, "--format", "json").out)
+    found = json.loads(content)["overhead"]["requests"]
+    assert [each["request"] for each in found] == ["book", "find_hotels", "recommend"]
+    assert found == [{name: each[name] for name in each if name != "rate"} for each in estimate["requests"]]
+    assert all(0 < each["plan"]["latency_mean"]["value"] < each["full_mesh"]["latency_mean"]["value"] for each in found)
+    lines = [line for line in content.decode().splitlines() if '"request": ' in line]
+    assert len(lines) == len(found)  # a review compares lines
+
+
+def test_a_plan_of_a_program_without_requests_does_not_name_them(priced: Plan) -> None:
+    content = to_json(priced)
+    assert b'"requests"' not in content
+    assert from_json(content).overhead == priced.overhead
+
+
 def test_the_whole_costs_are_missing_where_the_profile_has_none(tmp_path: Path) -> None:
     """`access_log` is not in the profile: the plan says so, and its sums are lower bounds."""
     plan = document(compile_program(write(tmp_path)).plan)

@@ -125,6 +125,9 @@ class Loaded:
     def missing(self, step: Step) -> tuple[str, ...]:
         return ()
 
+    def proxies(self, app: str, service: str) -> frozenset[str] | None:
+        return None
+
 
 class MemoryEnvironment:
     source = "what a test gives"

@@ -150,3 +150,27 @@ def test_a_snapshot_that_cannot_be_published_is_reported_and_tried_again(
             await until(lambda: at(rollout) == "ingress-gold.adm" and not rollout.under_way)
 
     asyncio.run(run())
+
+
+async def test_a_proxy_that_is_known_by_name_counts_until_it_is_connected(tmp_path: Path) -> None:
+    """Another one that is connected does not stand for it: it may be that of a pod that is gone."""
+    server = Agreeing()
+    rollout = await begun(server, planned(tmp_path, "egress"), None)
+    names: dict[str, frozenset[str] | None] = {}
+    rollout.publisher._proxies = lambda app, service: names.get(service)
+
+    def away() -> list[tuple[str, str]]:
+        assert rollout.state is not None
+        seen = rollout.publisher.observe(rollout.state, rollout.plans, None, ())
+        return [(each.service, each.node) for each in seen.clients if each.is_away]
+
+    assert away() == []
+    names["web"] = frozenset({"web", "web-2"})  # the connected one is named as its service
+    assert away() == [("web", "web-2")]
+    names["web"] = frozenset({"web-2"})
+    assert away() == [("web", "web-2")]
+    names["web"] = frozenset()
+    server.away.add("web")
+    assert away() == []
+    names["web"] = None
+    assert away() == [("web", "")]

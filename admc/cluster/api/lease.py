@@ -38,8 +38,8 @@ ATTEMPT: Final = 1 / 5
 LOOK: Final = 1 / 15
 """Of the duration: between two looks of a replica that waits. So it sees soon that the Lease was given up."""
 PATIENCE: Final = 1 / 3
-"""Of the duration: how long the API server has to answer a replica again before it takes a Lease that expired meanwhile.
-The server may have been away for the holder as well, which renews it by then."""
+"""Of the duration: how long the API server has to answer a replica again before that takes a Lease that has expired.
+The server may have been away for the holder as well, which renews the Lease by then."""
 LONGEST_SECONDS: Final = 300.0
 """However long a Lease says that it lasts, no one waits longer."""
 _MICRO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"

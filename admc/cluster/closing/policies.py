@@ -137,6 +137,11 @@ class ClusterClosing:
     def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
         return tuple(name for name in sorted(destinations) if not self.is_closed(name))
 
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The destinations that need to be closed, and are not known to be."""
+        return self.missing(self._programs)
+
     def is_closed(self, destination: str) -> bool:
         """Whether its policy has been there for long enough, and no other one admits more."""
         wanted = self._wanted.get(destination)

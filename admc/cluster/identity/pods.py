@@ -53,8 +53,8 @@ class PodIdentities:
         select: Callable[[Program], Selection],
         admins: Collection[str] = (),
     ) -> None:
-        """`select` returns the pods of a program's services, which stay up to date. `admins`: the service accounts
-        (`system:serviceaccount:NAMESPACE:NAME`) that may read the configuration of every proxy."""
+        """`select` returns the pods of a program's services as they are now; it is called for each client. `admins`:
+        the service accounts (`system:serviceaccount:NAMESPACE:NAME`) that may read the configuration of every proxy."""
         self._keys = keys
         self._records = records
         self._select = select
@@ -65,7 +65,7 @@ class PodIdentities:
         self._changed = asyncio.Event()
 
     async def of(self, program: Program, *, ignore_unknown: bool = False) -> PodIdentifier:
-        return PodIdentifier(self, self._select(program))
+        return PodIdentifier(self, lambda: self._select(program))
 
     async def changed(self) -> Collection[str] | None:
         """See the protocol. Streams of pods that are gone, or no longer selected, end by it."""
@@ -143,14 +143,15 @@ class PodIdentities:
 class PodIdentifier:
     """`admc.serve.environment.Identifier`, for one program. It looks at the present pods."""
 
-    def __init__(self, source: PodIdentities, selection: Selection) -> None:
+    def __init__(self, source: PodIdentities, selection: Callable[[], Selection]) -> None:
+        """`selection`: another one may be kept up to date later."""
         self._source = source
         self._selection = selection
 
     def identify(self, caller: Caller) -> Admission:
         pod, claims = self._source.pod_of(caller)
         shown = f"{pod.key.namespace}/{pod.key.name}"
-        services = self._selection.services_of(pod.key)
+        services = self._selection().services_of(pod.key)
         if not services and not self._source.complete:
             raise NotYetError("not_yet", f"the Services that select the pod `{shown}` are not known yet")
         if not services:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.cluster.program.spec import Mode
 from admc.render.report import place
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
@@ -67,8 +66,12 @@ class Progress(NamedTuple):
     """Pods that lack what the plan needs: the captures, or an ADM."""
     out_of_sync: Names = Names()
     """Services of which some proxy has not acknowledged the newest configuration."""
+    unclosed: Names = Names()
+    """Destinations that the plan needs closed, and that are not known to be."""
     findings: tuple[Diagnostic, ...] = ()
-    """What stands against it: destinations that are not closed, redirection that is not loaded."""
+    """What stands against it: destinations that cannot be closed, addresses that cannot be used."""
+    problem: str = ""
+    """Why what is known of the cluster may be old; empty if it is not."""
 
 
 _REASONS: Final = {
@@ -109,9 +112,13 @@ def not_programmed(message: str) -> Verdict:
     return Verdict(False, "NotProgrammed", message)
 
 
-def programmed(mode: Mode, progress: Progress, folder: str = "") -> Verdict:
-    if mode is Mode.AUDIT:
-        return Verdict(False, "Audit", "in mode `Audit` admc plans and reports, and changes nothing")
+def audited(*, has_plan: bool) -> Verdict:
+    """`has_plan`: proxies have the plan of an earlier program."""
+    stays = "; an earlier plan stays in force" if has_plan else ""
+    return Verdict(False, "Audit", f"in mode `Audit` admc plans and reports, and changes nothing{stays}")
+
+
+def programmed(progress: Progress, folder: str = "") -> Verdict:
     errors = _errors(progress.findings)
     said = []
     if progress.rollout:
@@ -120,6 +127,10 @@ def programmed(mode: Mode, progress: Progress, folder: str = "") -> Verdict:
         said.append(("PodsNotReady", f"pods that lack what the plan needs: {progress.lacking.text}"))
     if progress.out_of_sync.number:
         said.append(("NotInSync", f"services with a proxy that is not in sync: {progress.out_of_sync.text}"))
+    if progress.unclosed.number:
+        said.append(("Closing", f"destinations that are not known to be closed: {progress.unclosed.text}"))
+    if progress.problem:
+        said.append(("NotFollowed", f"the cluster cannot be followed at present: {progress.problem}"))
     if not errors and not said:
         return Verdict(True, "Programmed", "every pod has what the plan needs, and every proxy is in sync")
     reason = _reason(errors, "NotProgrammed") if errors else said[0][0]

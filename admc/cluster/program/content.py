@@ -63,10 +63,11 @@ def assemble(spec: ProgramSpec, config_maps: Mapping[str, Mapping[str, Any] | No
             _lacks_main(spec.main, files, findings)
     if findings.has_errors:
         return Reading(None, tuple(findings.items))
-    return Reading(Content(_served(spec.main, files), files, _digest(spec.main, files)))
+    return Reading(Content(served_file(spec.main, files), files, _digest(spec.main, files)))
 
 
-def _served(main: str, files: Iterable[str]) -> str:
+def served_file(main: str, files: Iterable[str]) -> str:
+    """The reviewed plan beside the main file if there is one, else the main file."""
     plan = str(PurePosixPath(main).with_name(f"{PurePosixPath(main).stem}{PLAN_ENDING}"))
     return plan if plan in files else main
 

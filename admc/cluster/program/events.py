@@ -51,7 +51,7 @@ def transitions(former: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Happ
     )
 
 
-_EXPECTED: Final = ("Audit", "RollingOut", "PodsNotReady", "NotInSync")
+_EXPECTED: Final = ("Audit", "RollingOut", "PodsNotReady", "NotInSync", "Closing")
 """Reasons of a condition that is not yet true."""
 
 

@@ -54,6 +54,9 @@ class Source(NamedTuple):
     """All files by name, that of `path` among them; None: they are on disk."""
     facts: bytes | None = None
     """What a cluster shows of services (`admc.compile.facts`)."""
+    notes: tuple[tuple[str, bytes], ...] = ()
+    """What else is stored with the files, by names that no file has, so that a restarted server has this source again.
+    A compile does not read it."""
 
     @property
     def is_plan(self) -> bool:
@@ -65,7 +68,7 @@ class Source(NamedTuple):
 
     @property
     def without_content(self) -> Source:
-        return self._replace(files=None, facts=None)
+        return self._replace(files=None, facts=None, notes=())
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,9 @@ def read(source: Source, endpoints: Sequence[bytes], *, with_recipe: bool = Fals
     if with_recipe:
         used = next((content for content in endpoints if digest(content) == state.endpoints_digest), None)
         contents = inputs.contents if source.facts is None else {**inputs.contents, FACTS: source.facts}
-        read_ = {item.path: contents[item.path] for item in program.inputs}
+        read_ = {**dict(source.notes), **{item.path: contents[item.path] for item in program.inputs}}
+        if source.is_plan and source.files is not None:
+            read_[source.path.name] = source.files[source.path.name]
         plan = to_json(build(program, placement, overhead_of(program, placement, folder_of(source.path))))
         recipe = Recipe(program.inputs[0].path, source.mode.value, read_, plan, used)
     return ReadResult(state, (*findings, *program.warnings), folder_of(source.path), inputs.stats, recipe)
@@ -190,8 +195,8 @@ def _app(source: Source) -> str | None:
 @no_collection()
 def with_endpoints(state: State, endpoints: bytes) -> State:
     """The same placement at other addresses. Raises `CommandError` if the endpoints file has errors."""
-    redirected = state.source.mode.redirected
-    found = addresses_of(state.program, endpoints, redirected=redirected)
+    mode = state.source.mode  # in a cluster there is one document for all programs of which proxies have something
+    found = addresses_of(state.program, endpoints, redirected=mode.redirected, of_several=mode is Mode.POD)
     return replace(state, addresses=found, endpoints_digest=digest(endpoints))
 
 

@@ -187,6 +187,10 @@ class Redirection:
         needed = step.needs_redirection.items()
         return tuple(name for name, names in sorted(needed) if not names <= known.get(name, frozenset()))
 
+    def proxies(self, app: str, service: str) -> frozenset[str] | None:
+        """Files do not say."""
+        return None
+
     def _store(self, known: Known, written: Mapping[str, Rules] = MappingProxyType({})) -> None:
         """Store the record, and new rules, before they are used: a restarted server reads them. The record is first, so
         that it has all that the operator may load. `keep` writes what cannot be written now."""

@@ -2,8 +2,9 @@
 
     State (old), State (new) -> Addresses
 
-Pods come and go during a rollout, so the earlier plan is published at the new addresses, too. A party that the new
-program does not declare keeps its old addresses as long as policies of the old plan are about it.
+Pods come and go during a rollout, so the earlier plan is published at the new addresses, too. Of a service that the new
+program does not declare, a cluster gives the addresses of now (`Addresses.others`). With an endpoints file such a party
+keeps its old addresses as long as policies of the old plan are about it.
 
 The worker that compiled the new plan does not have the earlier one. So the snapshots that new addresses change in the
 earlier plan are built here.
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 from admc.serve.build.address_deps import AddressIndex
 from admc.serve.build.snapshots import SnapshotSet, snapshots
 from emitters.addresses import Addresses, ServiceAddresses
+from emitters.envoy import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -62,21 +64,31 @@ def listed(state: State) -> bytes:
 def _both(old: State, new: State) -> Addresses:
     """The new addresses, and the old ones of parties that only the old program declares. An address that another party
     has now is left out."""
-    gone = old.addresses.services.keys() - new.program.services.keys()
+    gone = _gone(old, new)
     outside = old.addresses.externals.keys() - new.program.externals.keys()
     pairs = old.addresses.egress.keys() - new.addresses.egress.keys()
     now = new.addresses
     if not gone and not outside and not pairs:
         return now
     taken = _texts(now)
-    services = {name: _without(old.addresses.services[name], taken) for name in sorted(gone)}
+    services = {name: _without(located, taken) for name, located in gone.items()}
     if not new.source.mode.redirected:
         services = _listening(services, (*_dialled(old.addresses), *_dialled(now)))
     return Addresses(
         services | dict(now.services),
         {name: _other(old.addresses.externals[name], taken) for name in sorted(outside)} | dict(now.externals),
         _egress(old.addresses.egress, now.egress, sorted(pairs)) | dict(now.egress),
+        now.others,
     )
+
+
+def _gone(old: State, new: State) -> Mapping[str, ServiceAddresses]:
+    """Where the services are that only the old program declares."""
+    if new.source.mode is Mode.POD:
+        found, names = new.addresses.others, new.addresses.others.keys() & old.program.services.keys()
+    else:
+        found, names = old.addresses.services, old.addresses.services.keys() - new.program.services.keys()
+    return {name: found[name] for name in sorted(names)}
 
 
 def _egress(old: _Egress, now: _Egress, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:

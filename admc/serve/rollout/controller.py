@@ -76,7 +76,7 @@ class Rollout:
         self._failed = failed
         self._turn = asyncio.Lock()
         self.plans = Plans() if plans is None else plans
-        self.publisher = Publisher(server)
+        self.publisher = Publisher(server, redirection.proxies)
         self.state: RolloutState | None = None
         self._stored: RolloutState | None = None
         """A state that is stored, and perhaps published in part, before it becomes `state`."""
@@ -107,6 +107,11 @@ class Rollout:
             return ()
         names = [*sorted(plans_of(state) - {state.newest}), state.newest]
         return tuple(self.plans[name].placed for name in names)
+
+    @property
+    def published(self) -> tuple[Placed, ...]:
+        """The plans of which something is published now: two in the middle of a rollout."""
+        return () if self.state is None else tuple(self.plans[name].placed for name in self.state.now.plans)
 
     @property
     def _present(self) -> RolloutState:

@@ -253,10 +253,7 @@ def hosts(label: Label, plans: Plans) -> frozenset[str]:
 def replicas(state: State, name: str) -> int:
     """How many proxies a service has to have: those that are known to run, or else those that are declared."""
     known = len(state.addresses.replicas(name))
-    service = state.program.services.get(name)
-    if service is None:
-        return 0  # the newer program dropped it: its proxies are not let in any more
-    return known or (service.replicas if state.source.mode.redirected else 1)
+    return known or (state.program.services[name].replicas if state.source.mode.redirected else 1)
 
 
 def refused(state: State, error: EmitError) -> CommandError:

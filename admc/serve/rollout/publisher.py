@@ -19,11 +19,12 @@ from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import EXTENSION, ROUTES, TRIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from admc.rollout.retention import Guard
     from admc.rollout.rollout_state import RolloutState
     from admc.serve.build.snapshots import SnapshotSet
+    from admc.serve.build.source import State
     from admc.serve.rollout.plans import Plans
     from xds_server.transport.client_registry import ClientView
     from xds_server.transport.server import XdsServer
@@ -54,8 +55,12 @@ class Publisher:
     """What is published, and which proxies have it. All calls belong on the event loop, except `prepared`, which
     changes nothing."""
 
-    def __init__(self, server: XdsServer) -> None:
+    def __init__(
+        self, server: XdsServer, proxies: Callable[[str, str], frozenset[str] | None] = lambda app, service: None
+    ) -> None:
+        """`proxies`: as in `admc.serve.environment.Redirection`."""
         self._server = server
+        self._proxies = proxies
         self._content: dict[str, Snapshot] = {}
         """Service -> its snapshot in `now`, without the resources that only older connections use."""
         self._versions: dict[str, set[str]] = {}
@@ -191,12 +196,21 @@ class Publisher:
         earlier = (holding.services for holding in state.may_have if holding.label != state.now)
         kept = {chain.service for chain in state.kept}
         for name in hosts(state.now, plans).union(kept, *earlier):
-            away = replicas(plans[state.newest].state, name) - len(there.get(name, ()))
+            away = self._away(plans[state.newest].state, name, there.get(name, set()))
             served = self._served is None or name in self._served
-            clients += [Client(name, served, has_now=False, refuses=False, is_away=True)] * max(0, away)
+            clients += [Client(name, served, has_now=False, refuses=False, is_away=True, node=node) for node in away]
         current = {name: item for name in self._versions if (item := self._server.store.current(name))}
         chains = {name: self._chains_of(item) for name, item in current.items()}
         return Observation(tuple(clients), missing, plans.moves, plans.changes, involved, chains, plans.has_steps)
+
+    def _away(self, newest: State, service: str, connected: set[str]) -> Sequence[str]:
+        """The nodes of proxies that are not connected; without names where none are known."""
+        if service not in newest.program.services:
+            return ()  # the newest program dropped it: its proxies are not let in any more
+        expected = self._proxies(newest.program.app, service)
+        if expected is None:
+            return [""] * (replicas(newest, service) - len(connected))
+        return sorted(expected - connected)
 
     def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float], *, waits: bool) -> Client:
         store, proxy = self._server.store, (view.group, view.node.id)

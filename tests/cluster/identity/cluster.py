@@ -47,7 +47,7 @@ class Cluster:
         self.keys = ClusterKeys(AUDIENCE, self.fetch, lambda: self.now)
         admins = ("system:serviceaccount:ops:admin",)
         self.source = PodIdentities(self.keys, self, lambda _: self.selection, admins)
-        self.identifier = PodIdentifier(self.source, self.selection)
+        self.identifier = PodIdentifier(self.source, lambda: self.selection)
 
     async def fetch(self) -> bytes:
         self.requests += 1

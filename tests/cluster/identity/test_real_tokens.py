@@ -77,7 +77,7 @@ class Real(Cluster):
 async def real(cluster_api: ApiServer) -> Real:
     made = Real(cluster_api)
     made.selection = Selection(dsl.load_text(PROGRAM.replace("shop }", f"{made.namespace} }}")))
-    made.identifier = PodIdentifier(made.source, made.selection)
+    made.identifier = PodIdentifier(made.source, lambda: made.selection)
     await made.with_keys()
     made.make_service("rate")
     made.make_service("search")

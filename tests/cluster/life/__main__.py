@@ -6,13 +6,12 @@ import argparse
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster.life.life import Life
-from tests.cluster.life.mesh import Mesh
 from tests.cluster.node.cluster import cluster
+from tests.cluster.traffic.mesh import Mesh
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         finally:
             life.print()
+            life.mesh.end()
     print(f"{time.monotonic() - began:.0f} s in all")
-    errors = Counter(each.error for each in life.failed)
-    for error, count in errors.most_common(10):
-        print(f"  {count} failed: {error}")
+    for error, number in life.failed.most_common(10):
+        print(f"  {number} failed: {error}")
     return 1 if life.wrong or life.failed else 0
 
 

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from admc.rollout.model import StepName
+from tests.cluster.traffic.counted import Count, count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cluster.life.mesh import Mesh, Sent
+    from tests.cluster.traffic.mesh import Mesh
 
 RATE = "20"
 """Requests a second of each of the two connections of a caller."""
 QUIET_SECONDS = 3.0
+LONGEST_SECONDS = 240.0
+"""Of a move in which all pods are replaced; it waits for the earlier move's connections to be closed first."""
+ONE, TWO = ("1",), ("2",)
 
 
 class Stage(NamedTuple):
     what: str
+    took: float
     began: float
     ended: float
     allowed: tuple[tuple[str, ...], ...]
     """What a request may have met; none: anything."""
-    took: str
 
 
 @dataclass
@@ -34,24 +40,12 @@ class Life:
     def stage(self, what: str, done: Callable[[], object], *allowed: tuple[str, ...]) -> None:
         """Do something under traffic, and a little longer."""
         began = time.monotonic()
-        over = threading.Event()
-        reading = threading.Thread(target=self._read_until, args=(over,))
-        reading.start()
-        try:
-            done()
-            took = time.monotonic() - began
-            time.sleep(QUIET_SECONDS)
-        finally:
-            over.set()
-            reading.join()
-        self.stages.append(Stage(what, began, time.monotonic(), allowed, f"{took:.1f} s"))
-        print(f"{what}: {took:.1f} s", flush=True)
-
-    def _read_until(self, over: threading.Event) -> None:
-        """Read logs all the time: those of a pod are gone with it."""
-        while not over.wait(0.5):
-            self.mesh.read()
-        self.mesh.read()
+        done()
+        took = time.monotonic() - began
+        time.sleep(QUIET_SECONDS)
+        stage = Stage(what, took, began, time.monotonic(), allowed)
+        self.stages.append(stage)
+        print(f"{what}: {took:.1f} s, failed so far: {dict(self.count(stage).failed)}", flush=True)
 
     def run(self) -> None:
         mesh = self.mesh
@@ -59,82 +53,98 @@ class Life:
         mesh.workload("cart", "callee.py", "8081", port=8081)
         mesh.workload("web", "caller.py", "cart", "8081", RATE, port=8080)
         mesh.serve()
+        self.stage("two services without a mesh", self.without, ())
+        self.stage("the program is applied", self.applied, ())
+        self.stage("pods are injected and replaced", self.injected, (), ONE)
+        self.stage("the policy goes to the sender", lambda: self.moved("egress"), ONE)
+        self.stage("the policy comes back to the receiver", lambda: self.moved("ingress"), ONE)
+        self.stage("to the sender, and all pods are replaced", lambda: self.replaced("egress"), ONE)
+        self.stage("to the receiver, and both scale from 2 to 4", lambda: self.scaled_up("ingress"), ONE)
+        self.stage("its argument changes", self.changed, ONE, TWO)
+        self.stage("both services scale to 2, 1 and 3", self.scaled, TWO)
+        self.stage("the program is deleted", self.deleted, TWO)
 
-        def without() -> None:
-            mesh.deploy("cart", "web")
-            mesh.rolled_out("cart", "web")
+    # ---- the stages ----
 
-        def applied() -> None:
-            mesh.program("ingress", "1")
-            mesh.until(lambda: mesh.condition("Accepted")[0] == "True", "the program accepted")
+    def without(self) -> None:
+        for name in ("cart", "web"):  # the application needs its receivers first
+            self.mesh.deploy(name)
+            self.mesh.rolled_out(name)
 
-        def injected() -> None:
-            mesh.inject("cart", "web")
-            mesh.rolled_out("cart", "web")
-            mesh.until_programmed()
+    def applied(self) -> None:
+        self.mesh.program("ingress", "1")
+        self.mesh.until(lambda: self.mesh.condition("Accepted")[0] == "True", "the program accepted")
 
-        def moved(side: str) -> Callable[[], None]:
-            def move() -> None:
-                mesh.program(side, "1")
-                mesh.until(lambda: mesh.condition("Programmed")[1] != "NotAccepted", "the new plan")
-                mesh.inject("cart", "web")
-                mesh.rolled_out("cart", "web")
-                mesh.until_programmed(180.0)
+    def injected(self) -> None:
+        self.mesh.inject("cart", "web")
+        self.mesh.rolled_out("cart", "web")
+        self.mesh.until_programmed()
 
-            return move
+    def moved(self, side: str) -> None:
+        """As a user does it: with a plan whose redirection pods lack, they are injected anew."""
+        self.mesh.program(side, "1")
+        self.mesh.until(lambda: self.mesh.condition("Programmed")[1] != "NotAccepted", "the new plan")
+        self.mesh.inject("cart", "web")
+        self.mesh.rolled_out("cart", "web")
+        self.mesh.until_programmed(LONGEST_SECONDS)
 
-        def changed() -> None:
-            mesh.program("ingress", "2")
-            mesh.until_programmed()
+    def replaced(self, side: str) -> None:
+        self._until_moving(side, StepName.SENDERS)
+        self.mesh.restart("cart", "web")
+        self.mesh.rolled_out("cart", "web")
+        self.mesh.until_programmed(LONGEST_SECONDS)
 
-        def scaled() -> None:
-            for count in (4, 1, 3):
-                mesh.scale("cart", count)
-                mesh.scale("web", count)
-                mesh.read()
-                mesh.rolled_out("cart", "web")
+    def scaled_up(self, side: str) -> None:
+        self._until_moving(side, StepName.SENDERS)
+        for name in ("cart", "web"):
+            self.mesh.scale(name, 4)
+        self.mesh.rolled_out("cart", "web")
+        self.mesh.until_programmed(LONGEST_SECONDS)
 
-        def deleted() -> None:
-            mesh.node.server.request("DELETE", "/apis/admc.dev/v1alpha1/programs/life")
+    def changed(self) -> None:
+        self.mesh.program("ingress", "2")
+        self.mesh.until_programmed()
 
-        self.stage("two services without a mesh", without, ())
-        self.stage("the program is applied", applied, ())
-        self.stage("pods are injected and replaced", injected, (), ("1",))
-        one, two = ("1",), ("2",)
-        self.stage("the policy goes to the sender", moved("egress"), one)
-        self.stage("the policy comes back to the receiver", moved("ingress"), one)
-        self.stage("its argument changes", changed, one, two)
-        self.stage("both services scale to 4, 1 and 3", scaled, two)
-        self.stage("the program is deleted", deleted, two)
-        mesh.read()
+    def scaled(self) -> None:
+        for number in (2, 1, 3):
+            self.mesh.scale("cart", number)
+            self.mesh.scale("web", number)
+            self.mesh.rolled_out("cart", "web")
+
+    def deleted(self) -> None:
+        self.mesh.node.server.request("DELETE", "/apis/admc.dev/v1alpha1/programs/life")
+
+    def _until_moving(self, side: str, step: StepName) -> None:
+        """The policy is on its way to a side: the server has announced a step."""
+        mesh = self.mesh
+        assert mesh.server is not None
+        before = len(mesh.events(mesh.server, "rollout_step"))
+        mesh.program(side, "1")
+
+        def is_announced() -> bool:
+            assert mesh.server is not None
+            return step in [each["step"] for each in mesh.events(mesh.server, "rollout_step")[before:]]
+
+        mesh.until(is_announced, f"step `{step}`", LONGEST_SECONDS)
 
     # ---- what came of it ----
 
+    def count(self, stage: Stage) -> Count:
+        """A request that is under way is not counted yet."""
+        return count(self.mesh.sent(stage.began, stage.ended), stage.allowed)
+
     @property
-    def wrong(self) -> list[Sent]:
+    def wrong(self) -> int:
         """Requests that met the policy not once, or with another argument."""
-        return [each for stage in self.stages for each in self._of(stage) if self._is_wrong(stage, each)]
+        return sum(self.count(stage).wrong for stage in self.stages)
 
     @property
-    def failed(self) -> list[Sent]:
-        return [each for stage in self.stages for each in self._of(stage) if each.met is None]
-
-    def _of(self, stage: Stage) -> list[Sent]:
-        return self.mesh.sent(stage.began, stage.ended)
-
-    @staticmethod
-    def _is_wrong(stage: Stage, sent: Sent) -> bool:
-        return sent.met is not None and bool(stage.allowed) and sent.met not in stage.allowed
+    def failed(self) -> Counter[str]:
+        return sum((self.count(stage).failed for stage in self.stages), Counter())
 
     def print(self) -> None:
-        print(f"{'stage':<42} {'took':>8} {'requests':>9} {'failed':>7} {'unenforced':>11} {'twice':>6} {'other':>6}")
+        print(f"{'stage':<45} {'took':>8} {'requests':>9} {'failed':>7} {'unenforced':>11} {'twice':>6} {'other':>6}")
         for stage in self.stages:
-            found = self._of(stage)
-            wrong = [each.met for each in found if self._is_wrong(stage, each)]
-            unenforced = sum(not met for met in wrong)
-            twice = sum(len(met or ()) > 1 for met in wrong)
-            failed = sum(each.met is None for each in found)
-            other = len(wrong) - unenforced - twice
-            print(
-                f"{stage.what:<42} {stage.took:>8} {len(found):>9} {failed:>7} {unenforced:>11} {twice:>6} {other:>6}"
-            )
+            found = self.count(stage)
+            failed, wrong = found.failed.total(), f"{found.unenforced:>11} {found.twice:>6} {found.other:>6}"
+            print(f"{stage.what:<45} {stage.took:>6.1f} s {found.requests:>9} {failed:>7} {wrong}")

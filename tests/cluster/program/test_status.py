@@ -14,6 +14,7 @@ from admc.cluster.program.conditions import (
     Progress,
     Verdict,
     accepted,
+    audited,
     not_programmed,
     programmed,
     resolved,
@@ -22,7 +23,6 @@ from admc.cluster.program.conditions import (
 from admc.cluster.program.events import BURST, SECONDS_EACH, Happening, Limiter, event, rollout_step, transitions
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.plan_objects import PlanReference
-from admc.cluster.program.spec import Mode
 from admc.cluster.program.status import Report, status
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.text import SourceText, Span
@@ -81,8 +81,9 @@ def test_what_is_not_resolved() -> None:
 
 
 def test_a_plan_is_programmed_when_nothing_is_missing() -> None:
-    assert programmed(Mode.ENFORCE, Progress())[:2] == (True, "Programmed")
-    assert programmed(Mode.AUDIT, Progress(rollout="x", findings=(finding(),)))[:2] == (False, "Audit")
+    assert programmed(Progress())[:2] == (True, "Programmed")
+    assert audited(has_plan=False)[:2] == (False, "Audit")
+    assert audited(has_plan=True).message.endswith("; an earlier plan stays in force")
 
 
 def test_an_earlier_plan_in_force_is_not_this_one() -> None:
@@ -94,13 +95,16 @@ def test_an_earlier_plan_in_force_is_not_this_one() -> None:
 def test_what_is_missing_is_all_in_the_message_and_the_first_is_the_reason() -> None:
     pods = Names.of(f"shop/pod-{number:02}" for number in range(12))
     waits = Progress("step `prepare` waits for `a`", pods, Names.of(["front"]))
-    found = programmed(Mode.ENFORCE, waits)
+    found = programmed(waits)
     assert found[:2] == (False, "RollingOut")
     assert "pods that lack what the plan needs: `shop/pod-00`" in found.message
     assert "`shop/pod-09` and 2 more; services with a proxy that is not in sync: `front`" in found.message
-    assert programmed(Mode.ENFORCE, waits._replace(rollout=""))[1] == "PodsNotReady"
-    assert programmed(Mode.ENFORCE, Progress(out_of_sync=Names.of(["a"])))[1] == "NotInSync"
-    assert programmed(Mode.ENFORCE, waits._replace(findings=(finding("ADM937"),)))[1] == "NotClosed"
+    assert programmed(waits._replace(rollout=""))[1] == "PodsNotReady"
+    assert programmed(Progress(out_of_sync=Names.of(["a"])))[1] == "NotInSync"
+    assert programmed(waits._replace(findings=(finding("ADM937"),)))[1] == "NotClosed"
+    assert programmed(Progress(unclosed=Names.of(["db"])))[:2] == (False, "Closing")
+    assert programmed(Progress(findings=(finding("ADM724"),)))[:2] == (False, "NotProgrammed")
+    assert programmed(Progress(problem="pods: forbidden"))[:2] == (False, "NotFollowed")
 
 
 def report(generation: int = 1, said: bool | None = True, message: str = "fine", **more: Any) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import subprocess
 import sys
@@ -9,13 +10,14 @@ import time
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from tests.cluster.api_server import ApiError
 from tests.cluster.node import images
 from tests.cluster.node.machine import ADDRESS
+from tests.cluster.traffic.requests import Requests
 from tests.serve.pki import Authority
 
 if TYPE_CHECKING:
@@ -23,11 +25,14 @@ if TYPE_CHECKING:
 
     from tests.cluster.node.cluster import Node, Object
     from tests.cluster.process import Running
+    from tests.cluster.traffic.requests import Sent
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 XDS, OPS = 18000, 18001
 SYSTEM = "admc-system"
+UNREACHABLE = (ApiError, OSError, http.client.HTTPException)
+"""What a request of the test raises while the API server is away."""
 SECONDS = 90.0
 PROGRAM = """\
 app life
@@ -39,17 +44,6 @@ pin met at SIDE
 """
 
 
-class Sent(NamedTuple):
-    """One request."""
-
-    began: float
-    pod: str
-    kind: str
-    met: tuple[str, ...] | None
-    """The values of the header where it arrived; None: it failed."""
-    error: str
-
-
 @dataclass
 class Mesh:
     node: Node
@@ -57,30 +51,54 @@ class Mesh:
     name: str = "life"
     server: Running | None = None
     manifests: dict[str, Object] = field(default_factory=dict)
-    seen: dict[str, list[Sent]] = field(default_factory=dict)
-    """By pod: what was read of its log before it was gone."""
+    command: tuple[str, ...] = ("admc",)
+    """The module that is run as `admc`, and its first words."""
+    callers: str = "web"
+    """The service whose requests count."""
 
     def begin(self) -> None:
-        """Namespaces, the definition of `Program`, images."""
+        """Namespaces, the definition of `Program`, images, the Service of the server."""
         node = self.node
-        node.load([images.python(folders=("tests/cluster/life",)), images.envoy()])
+        node.load([images.python(folders=("tests/cluster/traffic",)), images.envoy()])
         text = resources.files("admc.cluster.program").joinpath("crd.yaml").read_text()
         node.apply(yaml.safe_load(text))
         node.namespace(SYSTEM)
         node.namespace(self.name, {"admc.dev/controller": self.name})
-        authority = Authority()
-        self.certificate, self.key = authority.issue(addresses=(ADDRESS,), seconds=86400.0).write(self.folder, "server")
+        authority = Authority("life", 86400.0)
+        pair = authority.issue(dns=(self.host,), seconds=86400.0)
+        self.certificate, self.key = pair.write(self.folder, "server")
         self.authority = self.folder / "ca.crt"
         self.authority.write_bytes(authority.certificate)
+        metadata = {"name": f"admc-{self.name}", "namespace": SYSTEM}
+        ports = [{"name": "xds", "port": XDS}]
+        node.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": ports}})
+        self.requests = Requests(node.machine.folder / "log", self.name, self.callers)
+
+    def end(self) -> None:
+        self.requests.close()
+
+    @property
+    def host(self) -> str:
+        """The name by which pods find the active server."""
+        return f"admc-{self.name}.{SYSTEM}.svc"
 
     # ---- the server ----
 
-    def serve(self, name: str = "admc", *, xds: int = XDS, ops: int = OPS, before: tuple[str, ...] = ()) -> Running:
-        command = [*before, sys.executable, "-m", "admc", "serve", "--cluster", self.name, "--namespace", SYSTEM]
-        command += ["--kubeconfig", str(self.node.inside), "--xds", f"{ADDRESS}:{xds}", "--ops", f"{ADDRESS}:{ops}"]
+    def serve(
+        self,
+        name: str = "admc",
+        *,
+        xds: int = XDS,
+        ops: int = OPS,
+        kubeconfig: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Running:
+        command = [sys.executable, "-m", *self.command, "serve", "--cluster", self.name, "--namespace", SYSTEM]
+        command += ["--kubeconfig", str(kubeconfig or self.node.inside)]
+        command += ["--xds", f"{ADDRESS}:{xds}", "--ops", f"{ADDRESS}:{ops}"]
         command += ["--tls-cert", str(self.certificate), "--tls-key", str(self.key), "--tls-ca", str(self.authority)]
-        command += ["--reached-at", f"{ADDRESS}:{XDS}", "--image", "admc:test", "--envoy-image", "envoy:test"]
-        started = self.node.start(name, [*command, "--log", "json"], {"POD_IP": ADDRESS})
+        command += ["--reached-at", f"{self.host}:{XDS}", "--image", "admc:test", "--envoy-image", "envoy:test"]
+        started = self.node.start(name, [*command, "--log", "json"], {"POD_IP": ADDRESS, **(environment or {})})
         self.server = self.server or started
         return started
 
@@ -113,20 +131,28 @@ class Mesh:
         return "", "", ""
 
     def until(self, condition: Callable[[], object], what: str, seconds: float = SECONDS) -> None:
+        """What needs the API server is not true while that is away."""
+
+        def is_true() -> object:
+            try:
+                return condition()
+            except UNREACHABLE:
+                return False
+
         try:
-            self.node.wait_for(condition, what, seconds)
+            self.node.wait_for(is_true, what, seconds)
         except TimeoutError as error:
             raise AssertionError(f"{error}\n{json.dumps(self.status(), indent=1)}") from error
 
     def until_programmed(self, seconds: float = SECONDS) -> float:
         """Until the plan of the newest program is in force everywhere; returns how long that took."""
         began = time.monotonic()
-        generation = self.node.server.request("GET", "/apis/admc.dev/v1alpha1/programs/life")["metadata"]["generation"]
 
         def is_programmed() -> bool:
-            status = self.status()
-            found = {each["type"]: each for each in status.get("conditions") or ()}
-            return status.get("observedGeneration") == generation and found["Programmed"]["status"] == "True"
+            found = self.node.server.request("GET", "/apis/admc.dev/v1alpha1/programs/life")
+            generation, status = found["metadata"]["generation"], found.get("status") or {}
+            conditions = {each["type"]: each for each in status.get("conditions") or ()}
+            return status.get("observedGeneration") == generation and conditions["Programmed"]["status"] == "True"
 
         self.until(is_programmed, "the program in force", seconds)
         return time.monotonic() - began
@@ -142,10 +168,10 @@ class Mesh:
         container = {
             "name": name,
             "image": "admc:test",
-            "command": ["python", f"/admc/own/tests/cluster/life/{script}", *arguments],
+            "command": ["python", f"/admc/own/tests/cluster/traffic/{script}", *arguments],
             "securityContext": context,
-            # Callers learn within a second or two that a pod goes; until then it answers.
-            "lifecycle": {"preStop": {"exec": {"command": ["/bin/sleep", "5"]}}},
+            # Callers learn within a second or two that a pod goes; until then it answers, and closes connections.
+            "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "touch /tmp/going; sleep 5"]}}},
         }
         template = {
             "metadata": {"labels": {"app": name}},
@@ -186,6 +212,13 @@ class Mesh:
         path = f"/apis/apps/v1/namespaces/{self.name}/deployments/{name}"
         self.node.server.request("PATCH", path, {"spec": {"replicas": replicas}}, "application/merge-patch+json")
 
+    def restart(self, *names: str) -> None:
+        """Replace all pods, one after the other, as `kubectl rollout restart` does."""
+        for name in names:
+            path = f"/apis/apps/v1/namespaces/{self.name}/deployments/{name}"
+            changed = {"metadata": {"annotations": {"restarted": f"{time.monotonic()}"}}}
+            self.node.server.request("PATCH", path, {"spec": {"template": changed}}, "application/merge-patch+json")
+
     def is_rolled_out(self, name: str) -> bool:
         found = self.node.get("Deployment", name, self.name, "apps/v1")
         status, wanted = found["status"], found["spec"]["replicas"]
@@ -203,31 +236,5 @@ class Mesh:
 
     # ---- traffic ----
 
-    def read(self, service: str = "web") -> None:
-        """Read the logs of the callers, also of those that terminate."""
-        for pod in self.node.pods(self.name, f"app={service}"):
-            name = pod["metadata"]["name"]
-            states = pod["status"].get("containerStatuses") or ()
-            if any("waiting" in each["state"] for each in states) or not states:
-                continue
-            try:
-                text = self.node.log(name, service, self.name)
-            except ApiError:
-                continue  # the pod ended meanwhile: what was read before counts
-            lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
-            found = [
-                Sent(
-                    line["began"],
-                    name,
-                    line["kind"],
-                    tuple(line["met"]) if "met" in line else None,
-                    line.get("error", ""),
-                )
-                for line in lines
-            ]
-            if len(found) >= len(self.seen.get(name, ())):
-                self.seen[name] = found
-
     def sent(self, since: float = 0.0, until: float = float("inf")) -> list[Sent]:
-        found = [each for pod in self.seen.values() for each in pod if since <= each.began < until]
-        return sorted(found)
+        return self.requests.between(since, until)

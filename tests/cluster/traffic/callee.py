@@ -6,7 +6,11 @@ python callee.py PORT
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+GOING = Path("/tmp/going")  # noqa: S108 - of the pod
+"""The pod terminates: clients are to send their next requests elsewhere."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -16,6 +20,9 @@ class Handler(BaseHTTPRequestHandler):
         body = json.dumps({"met": self.headers.get_all("x-met") or []}).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
+        if GOING.exists():
+            self.send_header("connection", "close")
+            self.close_connection = True
         self.end_headers()
         self.wfile.write(body)
 

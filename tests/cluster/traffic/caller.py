@@ -39,7 +39,7 @@ def request(connection: http.client.HTTPConnection, kind: str) -> None:
         if answer.status == 200:
             say(began, kind=kind, met=json.loads(body)["met"])
         else:
-            say(began, kind=kind, error=f"status {answer.status}")
+            say(began, kind=kind, error=f"status {answer.status}: {body[:150].decode(errors='replace')}")
         return
 
 

@@ -1,0 +1,224 @@
+"""The conditions of a `Program`: each is true only where it is so."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from admc.cluster.audit import Audit
+from admc.cluster.program.conditions import Condition
+from admc.cluster.redirection import PodRedirection
+from admc.cluster.reporting import Reporter
+from admc.rollout.model import Placed
+from admc.serve.observe.problems import Problems
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
+from emitters.interception.pod import PodCaptures
+from tests.cluster.objects import pod
+from tests.cluster.serve.shown import WITH_POLICY, Shown, compiled, shop, wanted_of
+from tests.cluster.serve.test_wanted import next_source, running, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from admc.cluster.wanted import Wanted
+
+AT_EGRESS = WITH_POLICY + "pin p at egress\n"
+SEARCH = pod(
+    "search-1",
+    "search",
+    "10.1.0.1",
+    adm="shop/search",
+    captures=PodCaptures(frozenset(), frozenset({9000})),
+    is_redirected=True,
+)
+
+
+class Registry(dict[str, list[Any]]):
+    def of(self, group: str) -> list[Any]:
+        return self.get(group, [])
+
+
+def stream(node: str, *, in_sync: bool = True) -> Any:
+    return SimpleNamespace(node=SimpleNamespace(id=node), in_sync=in_sync)
+
+
+class Reported:
+    """A server at rest, with one ADM in sync."""
+
+    def __init__(self, shown: Shown, wanted: Wanted) -> None:
+        self.shown, self.wanted = shown, wanted
+        self.registry = Registry(search=[stream("search-1")])
+        self.closing = SimpleNamespace(findings=(), open=())
+        self.serving: Any = SimpleNamespace(
+            server=SimpleNamespace(registry=self.registry),
+            state=None,
+            recipe=None,
+            placed=(),
+            problems=Problems(),
+            rollout_text="",
+        )
+        self.redirection = PodRedirection(self.pods, self.pods)
+
+    def pods(self, service: str) -> Any:
+        found = self.wanted.followed
+        return found[0].selection.pods(service).values() if found and service in found[0].selection.keys else ()
+
+    async def serve(self) -> None:
+        source = await source_of(self.wanted)
+        self.wanted.compiled({})
+        state, recipe = compiled(self.wanted, source)
+        placed = Placed(state.program, state.placement)
+        self.serving.state, self.serving.recipe, self.serving.placed = state, recipe, (placed,)
+        self.wanted.in_force([state.program], [state.program])
+        self.redirection.begin(placed)
+
+    @property
+    def verdicts(self) -> dict[str, tuple[bool | None, str]]:
+        audit = Audit(self.shown, self.wanted)
+        reporter = Reporter(
+            self.shown,
+            self.wanted,
+            self.serving,
+            self.redirection,
+            self.closing,  # type: ignore[arg-type]
+            audit,
+            None,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            lambda: True,
+        )
+        assert self.wanted.candidate is not None
+        found = reporter._report(self.wanted.candidate).verdicts
+        return {name.value: (each.status, each.reason) for name, each in found.items()}
+
+    @property
+    def programmed(self) -> tuple[bool | None, str]:
+        return self.verdicts[Condition.PROGRAMMED.value]
+
+    @property
+    def accepted(self) -> tuple[bool | None, str]:
+        return self.verdicts[Condition.ACCEPTED.value]
+
+
+@contextlib.asynccontextmanager
+async def reported() -> AsyncIterator[Reported]:
+    shown = shop()
+    shown.pod_is(SEARCH)
+    shown.program_is(AT_EGRESS)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        found = Reported(shown, wanted)
+        assert found.accepted == (None, "Compiling")
+        assert found.programmed[0] is False
+        await found.serve()
+        assert found.verdicts == {
+            "Accepted": (True, "Accepted"),
+            "Resolved": (True, "Resolved"),
+            "Programmed": (True, "Programmed"),
+        }
+        yield found
+
+
+def error(code: str) -> Diagnostic:
+    return Diagnostic(code, Severity.ERROR, "wrong", None)
+
+
+async def test_addresses_that_cannot_be_used_are_said() -> None:
+    async with reported() as it:
+        it.serving.problems.current["endpoints"] = (error("ADM724"),)
+        assert it.programmed == (False, "NotProgrammed")
+
+
+async def test_a_destination_that_is_open_is_said_at_rest_too() -> None:
+    """Its NetworkPolicy cannot be written, say."""
+    async with reported() as it:
+        it.closing.open = ("rate",)
+        assert it.programmed == (False, "Closing")
+
+
+async def test_a_cluster_that_cannot_be_followed_is_said() -> None:
+    async with reported() as it:
+        it.shown.pods.problem = "403 Forbidden"
+        assert it.programmed == (False, "NotFollowed")
+
+
+async def test_each_pod_has_a_proxy_of_its_own_in_sync() -> None:
+    async with reported() as it:
+        it.registry["search"] = [stream("search-0")]  # of a pod that is gone
+        assert it.programmed == (False, "NotInSync")
+        it.registry["search"] = [stream("search-1", in_sync=False)]
+        assert it.programmed == (False, "NotInSync")
+
+
+async def test_a_pod_without_the_redirection_of_the_first_plan_is_said() -> None:
+    async with reported() as it:
+        it.shown.pod_is(pod("search-1", "search", "10.1.0.1", adm="shop/search", is_redirected=True))
+        assert it.programmed == (False, "PodsNotReady")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": AT_EGRESS + "// another line\n"},
+        {"text": {"policies.adm": AT_EGRESS, "other.adm": AT_EGRESS.replace("gold", "tin")}, "main": "other.adm"},
+        {"text": AT_EGRESS, "services": {"rate": "rate-v2"}},
+    ],
+)
+async def test_a_change_is_not_in_force_before_it_is_compiled_and_applied(change: dict[str, Any]) -> None:
+    async with reported() as it:
+        it.shown.service_is("rate-v2", "10.96.0.9", selector={"app": "rate"})
+        it.shown.program_is(**change)
+        await next_source(it.wanted)
+        assert it.accepted[0] is None
+        assert it.programmed[0] is False
+        it.wanted.compiled({})
+        assert it.programmed[0] is False  # it is not applied yet
+
+
+async def test_a_plan_that_is_given_for_review_is_not_in_force_before_it_is_applied() -> None:
+    async with reported() as it:
+        plan = it.serving.recipe.plan.decode()
+        it.shown.program_is({"policies.adm": AT_EGRESS, "policies.plan.json": plan})  # type: ignore[arg-type]
+        await next_source(it.wanted)
+        it.wanted.compiled({})
+        assert it.programmed[0] is False
+        await it.serve()
+        assert it.programmed == (True, "Programmed")
+        it.shown.program_is(AT_EGRESS)
+        await next_source(it.wanted)
+        it.wanted.compiled({})
+        assert it.programmed[0] is False
+
+
+async def test_a_program_that_does_not_fit_is_not_said_to_compile() -> None:
+    async with reported() as it:
+        it.shown.program_is(AT_EGRESS.replace("rate   { http 9000", "rate   { http 9001"))
+        await asyncio.sleep(0.3)
+        assert it.accepted == (None, "NotResolved")
+        assert it.verdicts["Resolved"] == (False, "NotResolved")
+        assert it.programmed == (False, "NotAccepted")
+
+
+async def test_a_namespace_that_loses_its_label_changes_neither_plan_nor_what_is_said_of_it() -> None:
+    async with reported() as it:
+        it.shown.namespace_is("shop", None)
+        found = it.verdicts
+        assert (found["Accepted"], found["Resolved"][0], found["Programmed"][0]) == ((True, "Accepted"), False, False)
+        # The next server says the same.
+        again = wanted_of(it.shown)
+        async with running(again, [it.serving.recipe]):
+            other = Reported(it.shown, again)
+            other.registry = it.registry
+            await other.serve()
+            assert other.verdicts == found
+
+
+async def test_audit_says_that_an_earlier_plan_stays() -> None:
+    async with reported() as it:
+        it.shown.program_is(AT_EGRESS, mode="Audit")
+        await asyncio.sleep(0.3)
+        assert it.programmed == (False, "Audit")
+        assert it.accepted == (None, "Compiling")

@@ -1,0 +1,263 @@
+"""Which program is wanted, what the addresses are about, and that a restart changes neither."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import dsl
+from admc.cluster.address_source import ClusterAddresses
+from admc.cluster.facts import FactState
+from admc.cluster.program.owner import Owner
+from admc.compile.facts import FACTS, ServiceFacts, to_json, with_facts
+from tests.cluster.objects import pod
+from tests.cluster.serve.shown import PROGRAM, WITH_POLICY, Shown, compiled, listed, shop, wanted_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from admc.cluster.wanted import Wanted
+    from admc.serve.build.source import Source
+    from admc.serve.storage.position import Recipe
+
+NO_FACTS = FactState({})
+IMPOSSIBLE = WITH_POLICY + "pin p at ingress on search -> rate\npin p at egress on search -> rate\n"
+SECONDS = 20.0
+
+
+@contextlib.asynccontextmanager
+async def running(wanted: Wanted, stored: Sequence[Recipe] = (), facts: FactState = NO_FACTS) -> AsyncIterator[None]:
+    task = asyncio.create_task(wanted.run())
+    try:
+        await asyncio.wait_for(wanted.recall(facts, stored), SECONDS)
+        yield
+    finally:
+        assert not task.done(), task.exception()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def source_of(wanted: Wanted) -> Source:
+    found = await wanted.current()
+    assert found is not None
+    return found
+
+
+async def next_source(wanted: Wanted) -> Source:
+    await asyncio.wait_for(wanted.changed(), SECONDS)
+    return await source_of(wanted)
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_addresses_are_about_a_program_as_soon_as_it_is_wanted() -> None:
+    shown = shop()
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        addresses = ClusterAddresses(shown, wanted)
+        assert await addresses.current() == b'{"services":{}}'
+        changed = asyncio.create_task(addresses.changed())
+        await asyncio.sleep(0)
+        shown.program_is(PROGRAM)  # nothing else of the cluster changes
+        await asyncio.wait_for(changed, SECONDS)
+        assert b"10.96.0.2" in await addresses.current()
+
+
+async def test_a_service_that_the_next_program_drops_stays_located_until_no_proxy_has_it() -> None:
+    shown = shop()
+    shown.program_is(WITH_POLICY)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        first, _ = compiled(wanted, await source_of(wanted))
+        wanted.in_force([first.program], [first.program])
+        shown.program_is("app shop\nservice rate { http 9000  namespace shop }\n")
+        second, _ = compiled(wanted, await next_source(wanted))  # it ignores the addresses of another's service
+        wanted.in_force([second.program, first.program], [second.program, first.program])
+        shown.pod_is(pod("search-1", "search", "10.1.0.1"))
+        assert listed(wanted)["search"]["pods"] == ["10.1.0.1"]
+        wanted.in_force([second.program], [second.program])
+        assert list(listed(wanted)) == ["rate"]
+
+
+@pytest.mark.parametrize("then", [IMPOSSIBLE, "half of"])
+async def test_clients_are_known_by_the_program_in_force_while_its_successor_is_refused(then: str) -> None:
+    shown = shop()
+    shown.program_is(WITH_POLICY)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        state, _ = compiled(wanted, await source_of(wanted))
+        wanted.in_force([state.program], [state.program])
+        shown.program_is(then)
+        await until(lambda: wanted.candidate is not None and wanted.candidate.object.generation == 2)
+        wanted.in_force([state.program], [state.program])
+        wanted.in_force([state.program], [state.program])
+        new = pod("search-1", "search", "10.1.0.1")
+        shown.pod_is(new)
+        assert wanted.about(state.program).selection.services_of(new.key) == ("search",)
+        assert listed(wanted)["search"]["pods"] == ["10.1.0.1"]
+
+
+async def test_clients_are_known_after_the_same_program_was_applied_again() -> None:
+    shown = shop()
+    shown.program_is(PROGRAM)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        state, _ = compiled(wanted, await source_of(wanted))
+        wanted.in_force([state.program], [state.program])
+        shown.program_is_gone()
+        await until(lambda: wanted.candidate is None)
+        shown.program_is(PROGRAM, uid="uid-2")
+        await until(lambda: wanted.owner == Owner("shop", "uid-2"))
+        wanted.in_force([state.program], [state.program])
+        new = pod("search-1", "search", "10.1.0.1")
+        shown.pod_is(new)
+        assert wanted.about(state.program).selection.services_of(new.key) == ("search",)
+
+
+async def test_what_a_program_that_is_gone_would_own_is_not_written() -> None:
+    shown = shop()
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        assert wanted.owner is None
+        shown.program_is(PROGRAM)
+        await until(lambda: wanted.owner == Owner("shop", "uid-1"))
+        shown.program_is_gone()
+        assert wanted.owner is None
+        assert wanted.adopted is not None
+        # A younger one takes its place, also before it can be served; in mode `Audit` it owns nothing.
+        shown.program_is("half of", "other", "uid-2")
+        await until(lambda: wanted.owner == Owner("other", "uid-2"))
+        shown.program_is(PROGRAM, "other", "uid-2", mode="Audit")
+        await until(lambda: wanted.owner is None)
+
+
+async def test_a_program_that_cannot_be_served_decides_no_address() -> None:
+    """Also after a restart, when it is the only one that the cluster has."""
+    shown = shop()
+    shown.program_is(PROGRAM)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        _, recipe = compiled(wanted, await source_of(wanted))
+    elsewhere = {"services": {"rate": "search"}}
+    shown.program_is(PROGRAM, mode="Audit", **elsewhere)
+    again = wanted_of(shown)
+    async with running(again, [recipe]):
+        assert again.is_audit
+        assert listed(again)["rate"]["addresses"] == ["10.96.0.2"]
+
+
+REVIEWED = "policies.plan.json"
+
+
+@pytest.mark.parametrize("reviewed", [False, True])
+@pytest.mark.parametrize("then", ["half of", None])
+async def test_a_restarted_server_has_the_source_of_the_one_before(then: str | None, reviewed: bool) -> None:
+    shown = Shown()
+    shown.service_is("search", port=8080)
+    shown.service_is("rate-v2", "10.96.0.9", selector={"app": "rate"})
+    shown.pod_is(pod("rate-1", "rate", "10.1.0.1", untrusted="container `x` has NET_ADMIN"))
+    names = {"services": {"rate": "rate-v2"}}
+    shown.program_is(WITH_POLICY, **names)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        state, recipe = compiled(wanted, await source_of(wanted))
+        if reviewed:
+            files = {"policies.adm": WITH_POLICY, REVIEWED: recipe.plan.decode()}
+            shown.program_is(files, **names)  # type: ignore[arg-type]
+            state, recipe = compiled(wanted, await next_source(wanted))
+        before, addresses = await source_of(wanted), listed(wanted)
+    assert before.is_plan is reviewed
+    assert addresses["rate"] == {"addresses": ["10.96.0.9"], "pods": ["10.1.0.1"]}
+    if then is None:
+        shown.program_is_gone()
+    else:
+        shown.program_is(then)
+    facts = FactState.restored(recipe.inputs[FACTS], 0.0)
+    again = wanted_of(shown)
+    async with running(again, [recipe], facts):
+        assert await source_of(again) == before
+        assert listed(again) == addresses
+        assert compiled(again, before)[0].version == state.version
+        # A fact that becomes worse counts, as it does without a restart.
+        shown.pod_is(pod("search-1", "search", "10.1.0.2", untrusted="container `x` has NET_ADMIN"))
+        assert b'"search"' in ((await next_source(again)).facts or b"")
+
+
+async def test_addresses_of_all_stored_plans_are_followed() -> None:
+    shown = shop()
+    shown.program_is(WITH_POLICY)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        _, first = compiled(wanted, await source_of(wanted))
+        shown.program_is("app shop\nservice rate { http 9000  namespace shop }\n")
+        _, second = compiled(wanted, await next_source(wanted))
+    again = wanted_of(shown)
+    async with running(again, [second, first]):
+        assert sorted(listed(again)) == ["rate", "search"]
+        assert again.adopted is not None
+        assert again.adopted.object is not None  # the Program says the same
+
+
+async def test_one_that_stands_by_begins_anew_with_each_stored_state() -> None:
+    shown = shop()
+    shown.program_is(WITH_POLICY)
+    first_facts, second_facts = (
+        FactState.restored(to_json({"rate": ServiceFacts(**each)}), 0.0)
+        for each in ({"untrusted": "NET_ADMIN"}, {"no_adm": "Windows"})
+    )
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        first = await source_of(wanted)
+        _, recipe = compiled(wanted, first)
+        shown.program_is("app shop\nservice rate { http 9000  namespace shop }\n")
+        second = await next_source(wanted)
+        _, other = compiled(wanted, second)
+        await wanted.recall(first_facts, [other, recipe])
+        assert sorted(listed(wanted)) == ["rate", "search"]
+        assert b"NET_ADMIN" in ((await source_of(wanted)).facts or b"")
+        await wanted.recall(second_facts, [other])
+        assert sorted(listed(wanted)) == ["rate"]
+        facts = (await source_of(wanted)).facts or b""
+        assert b"Windows" in facts
+        assert b"NET_ADMIN" not in facts
+        assert len(shown._followed) == 1
+
+
+async def test_an_address_of_a_node_is_no_services_while_a_plan_is_published_that_knows_nothing_of_it() -> None:
+    shown = shop()
+    shown.program_is(PROGRAM)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        old, _ = compiled(wanted, await source_of(wanted))
+        wanted.in_force([old.program], [old.program])
+        shown.pod_is(pod("rate-1", "rate", "10.0.0.1", host_network=True))
+        assert "rate" not in listed(wanted)
+        new = with_facts(dsl.load_text(PROGRAM), to_json({"rate": ServiceFacts(host_network=True)}))
+        wanted.in_force([new, old.program], [new, old.program])
+        assert "rate" not in listed(wanted)
+        wanted.in_force([new, old.program], [new])  # a proxy that is away may have the old one
+        assert listed(wanted)["rate"]["pods"] == ["10.0.0.1"]
+
+
+async def test_what_is_compiled() -> None:
+    shown = shop()
+    shown.program_is(PROGRAM)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        await source_of(wanted)
+        assert wanted.candidate is not None
+        assert not wanted.is_compiled(wanted.candidate)
+        wanted.compiled({})
+        assert wanted.is_compiled(wanted.candidate)
+        shown.program_is(WITH_POLICY)
+        await next_source(wanted)
+        assert not wanted.is_compiled(wanted.candidate)
+        wanted.compiled({})
+        assert wanted.is_compiled(wanted.candidate)
