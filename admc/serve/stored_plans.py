@@ -76,8 +76,8 @@ class StoredPlans:
     async def build(
         self, found: StoredState, source: Source | None, addresses: AddressSource | None
     ) -> Restored | None:
-        """The plans of a stored state; None if it has none. `source`: what is to be served now; `addresses`: those of
-        now. Raises `CommandError`."""
+        """The plans of a stored state; None if it has none. `source`: what is to be served now; `addresses`: the
+        present ones. Raises `CommandError`."""
         if found.position is None and found.first is None:
             return None
         try:

@@ -46,7 +46,7 @@ class KeptState:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def newest(self) -> StoredState | None:
-        """The stored state as it is now; as it was read last, where that cannot be told."""
+        """The stored state as it is now; as it was read last, where that is not known."""
         with contextlib.suppress(CommandError):
             await self._read()
         return self._state
