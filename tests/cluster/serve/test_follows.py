@@ -46,5 +46,5 @@ def test_the_active_replica_says_who_it_is_and_what_it_asks_of_the_api_server(sh
         assert row["holder"] == shop.api.request("GET", lease)["spec"]["holderIdentity"]
         assert server.metric("admc_lease_held") == 1
         assert server.metric('admc_kubernetes_requests_total{code="200",resource="pods",verb="list"}') >= 1
-        assert server.metric('admc_kubernetes_requests_total{code="200",resource="leases",verb="get"}') >= 1
+        assert server.metric('admc_kubernetes_requests_total{code="201",resource="leases",verb="create"}') >= 1
         assert server.metric('admc_kubernetes_relists_total{resource="pods"}') == 0
