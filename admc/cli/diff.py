@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from admc.cli.options import EffortOption, IncludeOption
+from admc.cli.options import EffortOption, FactsOption, IncludeOption
 from admc.exits import Exit, wrong_usage
 from admc.terminal import visible
 
@@ -43,6 +43,7 @@ def diff(
     ],
     head: Annotated[str | None, typer.Argument(metavar="HEAD", help="What is proposed, in the same forms.")] = None,
     include: IncludeOption = None,
+    facts: FactsOption = None,
     merge_base: Annotated[
         bool, typer.Option("--merge-base", help="Compare with the commit in which BASE and HEAD began to differ.")
     ] = False,
@@ -86,11 +87,11 @@ def diff(
     from admc.diff.compare import fails
 
     if head is None:
-        found = _saved(base, merge_base or bool(include or accepted) or effort is not None)
+        found = _saved(base, merge_base or bool(include or accepted or facts) or effort is not None)
         inputs: tuple[Path, ...] = (Path(base),)
     else:
         found, inputs = _compared(
-            base, head, tuple(include or ()), effort, accepted, merge_base=merge_base, causes=causes
+            base, head, tuple(include or ()), facts, effort, accepted, merge_base=merge_base, causes=causes
         )
     if output is None:
         write_out(_rendered(found, shown, terminal=True))
@@ -105,6 +106,7 @@ def _compared(
     base: str,
     head: str,
     include: tuple[Path, ...],
+    facts: Path | None,
     effort: float | None,
     accepted: dict[str, str],
     *,
@@ -113,15 +115,17 @@ def _compared(
 ) -> tuple[Diff, tuple[Path, ...]]:
     """The difference, and the files on disk that were read for it."""
     from admc.cli.output import Progress
+    from admc.compile.facts import read_facts
     from admc.diff.compare import compared
     from admc.diff.sides.take import Options, sides
 
     progress = Progress()
+    known = None if facts is None else read_facts(facts)
     try:
-        before, after = sides(base, head, Options(include, effort, progress), merge_base=merge_base)
+        before, after = sides(base, head, Options(include, effort, progress, known), merge_base=merge_base)
         progress("comparing")
-        found = compared(before, after, accepted, causes=causes, effort=effort)
-        return found, (*before.on_disk(), *after.on_disk())
+        found = compared(before, after, accepted, causes=causes, effort=effort, facts=known)
+        return found, (*before.on_disk(), *after.on_disk(), *(() if facts is None else (facts,)))
     finally:
         progress.clear()
 

@@ -29,6 +29,14 @@ class PlanFormat(StrEnum):
 def plan(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The Program.")],
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the plan here.")] = None,
+    facts: Annotated[
+        Path | None,
+        typer.Option(
+            "--facts",
+            metavar="FILE",
+            help="Write the facts of the cluster that the plan rests on here, for `--facts` of compile and diff.",
+        ),
+    ] = None,
     namespace: Annotated[
         str | None,
         typer.Option(
@@ -53,14 +61,11 @@ def plan(
     from admc.plan.read import named_plan
 
     _check_names(name, namespace)
-    content = asyncio.run(_read(name, namespace, kubeconfig))
+    content, shown = asyncio.run(_read(name, namespace, kubeconfig))
     found = named_plan(content, f"admc-{name}-plan")
-    notes = []
-    if output is not None:
-        from admc.files import write_whole
-
-        changed = write_whole(output, content)
-        notes.append(f"wrote `{visible(str(output))}`" if changed else f"`{visible(str(output))}` is up to date")
+    if facts is not None and shown is None:
+        raise _no_facts(name)
+    notes = [_written(path, text) for path, text in ((output, content), (facts, shown)) if path and text is not None]
     if format_ is PlanFormat.JSON:
         write_out(content.decode("utf-8"))
         return Exit.DONE
@@ -75,6 +80,21 @@ def plan(
     return Exit.DONE
 
 
+def _written(path: Path, content: bytes) -> str:
+    from admc.files import write_whole
+
+    return f"wrote `{visible(str(path))}`" if write_whole(path, content) else f"`{visible(str(path))}` is up to date"
+
+
+def _no_facts(name: str) -> CommandError:
+    return wrong_usage(
+        "ADM938",
+        f"the facts of the cluster are not kept beside the plan of `{name}`",
+        cause="an earlier release of admc wrote it",
+        hint="start a server of this release; it writes them",
+    )
+
+
 def _check_names(name: str, namespace: str | None) -> None:
     from admc.cluster.program.spec import LABEL
 
@@ -84,8 +104,8 @@ def _check_names(name: str, namespace: str | None) -> None:
             raise wrong_usage("ADM801", f"`{visible(given[:200])}` is no name of a {what}", hint=hint)
 
 
-async def _read(name: str, namespace: str | None, kubeconfig: Path | None) -> bytes:
-    """Raises `CommandError`."""
+async def _read(name: str, namespace: str | None, kubeconfig: Path | None) -> tuple[bytes, bytes | None]:
+    """The plan, and the facts that it rests on. Raises `CommandError`."""
     from admc.cluster.api.connection import connect
     from admc.cluster.program.plan_objects import PlanReference, index_name
 
@@ -137,23 +157,24 @@ async def _no_program(api: Api, name: str) -> CommandError:
         return unreadable(error, "the Programs")
     names = [item["metadata"]["name"] for item in page.get("items") or ()]
     listed = ", ".join(f"`{each}`" for each in sorted(names)[:10])
-    hint = did_you_mean(name, names) or (f"there are {listed}" if names else "there is none at all")
+    there = f"there are {listed}" if names else "the cluster has none: `kubectl apply` one"
+    hint = did_you_mean(name, names) or there
     return wrong_usage("ADM939", f"there is no Program `{name}`", hint=hint)
 
 
-async def _plan(api: Api, name: str, reference: PlanReference) -> bytes:
+async def _plan(api: Api, name: str, reference: PlanReference) -> tuple[bytes, bytes | None]:
     """Raises `CommandError`."""
     import asyncio
 
     from admc.cluster.api.errors import ApiError
     from admc.cluster.program.plan_objects import PlanObjectError
-    from admc.cluster.program.plan_store import stored_plan
+    from admc.cluster.program.plan_store import stored_plan_and_facts
 
     cause = ""
     for attempt in range(ATTEMPTS):
         await asyncio.sleep(PAUSE_SECONDS if attempt else 0)
         try:
-            return await stored_plan(api, reference.namespace, reference.name)
+            return await stored_plan_and_facts(api, reference.namespace, reference.name)
         except PlanObjectError as error:
             cause = str(error)
         except ApiError as error:

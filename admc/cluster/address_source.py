@@ -6,8 +6,10 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Final
 
+from admc.cluster.known import canonical
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from admc.cluster.follow import Cluster, Followed
     from admc.cluster.wanted import Wanted
@@ -23,12 +25,20 @@ class ClusterAddresses:
         self._cluster = cluster
         self._wanted = wanted
         self._given = b""
+        self._entries: Mapping[str, bytes] = {}
+        """Of the same document, by service."""
 
     async def current(self) -> bytes:
         await self._cluster.synced()
         await self._wanted.looked.wait()
         self._given = document(self._wanted.followed)
+        self._entries = entries(self._wanted.followed)
         return self._given
+
+    def taken(self, service: str) -> frozenset[str]:
+        """The addresses of the pods of a service in the document that `current` returned last."""
+        entry = self._entries.get(service)
+        return frozenset() if entry is None else frozenset(map(canonical, json.loads(entry)["pods"]))
 
     async def changed(self) -> None:
         while True:
@@ -48,3 +58,11 @@ def document(followed: Sequence[Followed]) -> bytes:
         found = json.loads(each.endpoints.document())["services"]
         services = {name: entry for name, entry in services.items() if name not in each.selection.keys} | found
     return json.dumps({"services": dict(sorted(services.items()))}, separators=(",", ":")).encode()
+
+
+def entries(followed: Sequence[Followed]) -> Mapping[str, bytes]:
+    """The same by service."""
+    found: dict[str, bytes] = {}
+    for each in reversed(followed):
+        found |= each.endpoints.entries()
+    return found

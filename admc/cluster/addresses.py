@@ -20,6 +20,8 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
+from emitters.addresses import network
+from emitters.addresses.model import order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,6 +75,11 @@ class Endpoints:
             self._document = b'{"services":{%b}}' % b",".join(listed)
         return self._document
 
+    def entries(self) -> dict[str, bytes]:
+        """What the document has of each service that is listed."""
+        self._render()
+        return {name: entry for name, entry in self._entries.items() if entry}
+
     def unlisted(self) -> tuple[str, ...]:
         """The services whose addresses are not known."""
         self._render()
@@ -83,8 +90,10 @@ class Endpoints:
         self._render()
         pairs: dict[tuple[str, ...], str] = {}
         for address, claims in self._claims.items():
+            if address in self._owners:
+                continue
             shared = {other for name in claims for other in self._selection.shared_with(name)}
-            if address not in self._owners and not shared.intersection(claims):
+            if not shared.intersection(claims):
                 pair = tuple(sorted(claims)[:2])
                 pairs[pair] = min(address, pairs.get(pair, address))
         return tuple(self._contested(pair, address) for pair, address in sorted(pairs.items()))
@@ -127,8 +136,8 @@ class Endpoints:
         if any(address not in self._owners for address in self._claimed.get(name, ())):
             return UNLISTED
         ready = _ready(selection, name)
-        pods = sorted(address for address in ready if self._owners.get(address, name) == name)
-        entry: dict[str, list[str]] = {"addresses": sorted(service.addresses), "pods": pods}
+        pods = _ordered(address for address in ready if self._owners.get(address, name) == name)
+        entry: dict[str, list[str]] = {"addresses": _ordered(service.addresses), "pods": pods}
         if unready := [address for address in pods if not ready[address]]:
             entry["unready"] = unready
         return json.dumps(entry, separators=(",", ":")).encode()
@@ -173,6 +182,11 @@ class Endpoints:
         if any(_slices(self._selection, name) for name in services):
             return False
         return any(stays and not self._selection.services_of(pod) for pod, stays in self._at(address).items())
+
+
+def _ordered(texts: Iterable[str]) -> list[str]:
+    """In canonical order: an entry that is as before is then read at once."""
+    return sorted(texts, key=lambda text: order(network(text)))
 
 
 def _present(selection: Selection, name: str) -> dict[str, bool]:

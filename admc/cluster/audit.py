@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Audited(NamedTuple):
     plan: bytes
     adms: frozenset[str]
+    facts: bytes | None
 
 
 class Audit:
@@ -73,4 +74,5 @@ class Audit:
         if read.state is None or read.recipe is None:
             self.result = None
         else:
-            self.result = Audited(read.recipe.plan, frozenset(adm.service for adm in read.state.placement.adms))
+            adms = frozenset(adm.service for adm in read.state.placement.adms)
+            self.result = Audited(read.recipe.plan, adms, source.facts)

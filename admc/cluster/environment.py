@@ -235,6 +235,7 @@ class _Waiting:
     def __init__(self, environment: ClusterEnvironment) -> None:
         self.pod_of = environment.waiting_pod
         self.adms = environment.adms
+        self.taken = environment.addresses.taken
 
 
 class _Records:

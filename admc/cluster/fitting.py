@@ -30,6 +30,10 @@ class Findings:
         self._controller = controller
         self._found: dict[str, tuple[Diagnostic, ...]] = {}
         self._stale = set(selection.keys)
+        self._first: dict[str, str] = {}
+        """Namespace -> the first of its services."""
+        for name in sorted(selection.keys):
+            self._first.setdefault(selection.keys[name].namespace, name)
 
     def update(self, names: Iterable[str]) -> None:
         self._stale.update(names)
@@ -43,7 +47,7 @@ class Findings:
             else:
                 self._found.pop(name, None)
         self._stale.clear()
-        outside = dict(reversed(list(self._outside())))
+        outside = {namespace: name for namespace, name in self._first.items() if not self._takes_part(name)}
         of_services = (
             item
             for name in sorted(self._found)
@@ -52,12 +56,10 @@ class Findings:
         )
         return (*(self._not_taking_part(each, name) for each, name in sorted(outside.items())), *of_services)
 
-    def _outside(self) -> Iterator[tuple[str, str]]:
-        """The namespaces that take no part, each with its services."""
-        for name in sorted(self._selection.keys):
-            namespace = self._selection.namespace(name)
-            if namespace is None or namespace.labels.get(CONTROLLER) != self._controller:
-                yield self._selection.keys[name].namespace, name
+    def _takes_part(self, name: str) -> bool:
+        """Whether the namespace of a service does."""
+        namespace = self._selection.namespace(name)
+        return namespace is not None and namespace.labels.get(CONTROLLER) == self._controller
 
     def _not_taking_part(self, namespace: str, name: str) -> Diagnostic:
         found = self._selection.namespace(name)

@@ -6,6 +6,7 @@ API server --Watched--> records --> Followed (Selection, Endpoints, Findings, Fa
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
 
+LOG: Final = logging.getLogger("admc.cluster")
 _POLICIES: Final = "/apis/networking.k8s.io/v1/networkpolicies"
 _SLICES: Final = "/apis/discovery.k8s.io/v1/endpointslices"
 
@@ -169,9 +171,13 @@ class Cluster:
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
+        began = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for each in self._watches:
                 group.create_task(each.run())
+            await self.synced()
+            numbers = {"pods": len(self.pods.items), "services": len(self.services.items)}
+            LOG.info("cluster_read", extra={**numbers, "seconds": round(time.monotonic() - began, 3)})
 
     async def synced(self) -> None:
         """Wait until everything has been listed once: before that, what is not there may only not be read yet."""

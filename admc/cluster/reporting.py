@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.cluster.api.errors import ApiError
 from admc.cluster.program import choice, conditions
 from admc.cluster.program.conditions import Condition, Names, Progress, Verdict
+from admc.cluster.program.lasting import Lasting
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.status import Report
 from admc.compile.facts import FACTS
@@ -42,6 +44,8 @@ class InForce(NamedTuple):
 
     plan: bytes
     adms: frozenset[str]
+    facts: bytes | None
+    """The document that the plan rests on."""
 
 
 class Reporter:
@@ -66,6 +70,9 @@ class Reporter:
         """The plan that was put last, and the uid of its Program."""
         self._reference: PlanReference | None = None
         self._problem = ""
+        self._lacking, self._out_of_sync = Lasting(), Lasting()
+        self._about = b""
+        """The plan that these two are about."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -95,27 +102,35 @@ class Reporter:
         found = self._in_force
         if found is None or self._put == (found.plan, candidate.object.uid):
             return
-        self._reference = await self._plans.put(found.plan, Owner(candidate.object.name, candidate.object.uid))
+        owner = Owner(candidate.object.name, candidate.object.uid)
+        self._reference = await self._plans.put(found.plan, owner, found.facts)
         self._put = found.plan, candidate.object.uid
 
     @property
     def _in_force(self) -> InForce | None:
         """The plan that the status is about: in mode `Audit` the one that would be served."""
         if self._wanted.is_audit:
-            return None if self._audit.result is None else InForce(self._audit.result.plan, self._audit.result.adms)
+            audited = self._audit.result
+            return None if audited is None else InForce(audited.plan, audited.adms, audited.facts)
         state, recipe = self._serving.state, self._serving.recipe
         if state is None or recipe is None:
             return None
-        return InForce(recipe.plan, frozenset(adm.service for adm in state.placement.adms))
+        return InForce(recipe.plan, frozenset(adm.service for adm in state.placement.adms), recipe.inputs.get(FACTS))
 
     # ---- the report ----
 
     def _report(self, candidate: Candidate) -> Report:
         found, followed = self._in_force, candidate.followed
-        lacking = Names.of(self._lacking())
+        now = time.monotonic()
+        if found is not None and found.plan != self._about:
+            self._about = found.plan
+            self._lacking.begin(now)
+            self._out_of_sync.begin(now)
+        lacking = Names.of(self._lacking.of(self._pods_lacking(), now))
+        out_of_sync = Names.of(self._out_of_sync.of(self._services_out_of_sync(), now))
         return Report(
             candidate.object.generation,
-            self._verdicts(candidate, lacking),
+            self._verdicts(candidate, lacking, out_of_sync),
             adms=None if found is None else len(found.adms),
             services=None if followed is None else len(followed.program.services),
             pods=None if followed is None else _pods(followed),
@@ -124,7 +139,7 @@ class Reporter:
             namespaces={each.namespace for placed in self._serving.placed for each in placed.program.services.values()},
         )
 
-    def _verdicts(self, candidate: Candidate, lacking: Names) -> Mapping[Condition, Verdict]:
+    def _verdicts(self, candidate: Candidate, lacking: Names, out_of_sync: Names) -> Mapping[Condition, Verdict]:
         fitting = self._wanted.fitting
         compiled = self._compiled(candidate)
         found = {Condition.ACCEPTED: self._accepted(candidate, compiled, fitting)}
@@ -138,7 +153,7 @@ class Reporter:
             what = "an earlier plan is in force" if self._has_plan else "no plan is in force"
             found[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
         else:
-            found[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking))
+            found[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking, out_of_sync))
         return found
 
     @property
@@ -182,21 +197,21 @@ class Reporter:
             files.get(path) == content for path, content in recipe.inputs.items()
         )
 
-    def _progress(self, lacking: Names) -> Progress:
+    def _progress(self, lacking: Names, out_of_sync: Names) -> Progress:
         return Progress(
             self._serving.rollout_text,
             lacking,
-            Names.of(self._out_of_sync()),
+            out_of_sync,
             Names.of(self._closing.open),
             (*self._closing.findings, *self._problems("endpoints")),
             self._cluster.problem,
         )
 
-    def _lacking(self) -> list[str]:
+    def _pods_lacking(self) -> list[str]:
         """The pods without redirection that the plan in force needs."""
         return [pod for each in self._redirection.lacking.values() for pod in each.pods]
 
-    def _out_of_sync(self) -> list[str]:
+    def _services_out_of_sync(self) -> list[str]:
         """Services with an ADM of which a pod has no proxy in sync."""
         state, registry, adopted = self._serving.state, self._serving.server.registry, self._wanted.adopted
         if state is None or adopted is None:

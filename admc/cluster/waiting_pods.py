@@ -44,6 +44,10 @@ class Pods(Protocol):
     def adms(self, service: str) -> int:
         """How many pods of a service have an ADM that should be connected."""
 
+    def taken(self, service: str) -> Collection[str]:
+        """The addresses of the pods of a service, in canonical form, in the newest document that the server has taken.
+        It may not be published yet."""
+
 
 class _Waiter:
     def __init__(self, caller: Caller) -> None:
@@ -175,7 +179,11 @@ class WaitingPods:
             return None
         wanted = {name for service in services for name in self._needed.get(service, ())}
         adms = {name: adm(self._server, name, self._pods.adms(name)) for name in wanted}
-        return Seen(listed(state.addresses, services), self._needed, adms)
+        # An address that a pod of the service had before is published, and may be missing in what is published next:
+        # then the record of the new pod came after that document was made. All later documents have it.
+        published = listed(state.addresses, services)
+        both = {name: found.intersection(self._pods.taken(name)) for name, found in published.items()}
+        return Seen(both, self._needed, adms)
 
 
 def _same(some: tuple[Placed, ...], others: tuple[Placed, ...]) -> bool:

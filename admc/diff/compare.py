@@ -20,14 +20,23 @@ if TYPE_CHECKING:
     from admc.gates.model import Gate
 
 
-def compared(base: Side, head: Side, accepted: Mapping[str, str], *, causes: bool, effort: float | None) -> Diff:
-    """`accepted`: gate -> the reason for which its breach is accepted. Raises `CommandError`."""
+def compared(
+    base: Side,
+    head: Side,
+    accepted: Mapping[str, str],
+    *,
+    causes: bool,
+    effort: float | None,
+    facts: bytes | None = None,
+) -> Diff:
+    """`accepted`: gate -> the reason for which its breach is accepted; `facts`: those with which both sides were taken.
+    Raises `CommandError`."""
     # HEAD's gates are read first: errors in them would leave the next change without any gate.
     later = _gates(head)
     diff = difference(base.plan, head.known, base.taken, head.taken)
     diff = _with_steps(diff, base, head)
     if causes:
-        diff = _with_causes(diff, base, head, effort)
+        diff = _with_causes(diff, base, head, effort, facts)
     notes = list(diff.notes)
     if base.plan is not None and base.plan.app != diff.app:
         notes.append(f"the app was renamed: `{base.plan.app}` -> `{diff.app}`")
@@ -57,14 +66,14 @@ def _with_steps(diff: Diff, base: Side, head: Side) -> Diff:
     return replace(diff, rollout=diff.rollout._replace(steps=found))
 
 
-def _with_causes(diff: Diff, base: Side, head: Side, effort: float | None) -> Diff:
+def _with_causes(diff: Diff, base: Side, head: Side, effort: float | None, facts: bytes | None) -> Diff:
     if base.plan is None or not diff.moves:
         return diff
     from admc.diff.causes.explain import Sources, with_causes
 
     sources = None
     if base.program is not None and head.program is not None:
-        sources = Sources(base.files.statements(), head.files.statements(), head.files.folder)
+        sources = Sources(base.files.statements(), head.files.statements(), head.files.folder, facts)
     if effort is None:
         return with_causes(diff, base.plan, head.known, sources)
     return with_causes(diff, base.plan, head.known, sources, effort)

@@ -42,6 +42,14 @@ def check(program: Program, addresses: Addresses, *, redirected: bool) -> tuple[
     """Conflicts between addresses that are well-formed each by itself. `redirected`: connections are redirected, so
     that loopback, which each pod has for itself, is the address of no service."""
     findings = Diagnostics()
+    if not _are_distinct(program, addresses):
+        _find(findings, program, addresses)
+    if redirected:
+        _loopback(findings, addresses)
+    return tuple(findings.items)
+
+
+def _find(findings: Diagnostics, program: Program, addresses: Addresses) -> None:
     seen: dict[str, tuple[_Claim, ...]] = {}
     reported: set[tuple[str, str]] = set()
     for claim, texts in _claims(program, addresses):
@@ -57,9 +65,14 @@ def check(program: Program, addresses: Addresses, *, redirected: bool) -> tuple[
                 if pair not in reported and _clash(other, claim):
                     reported.add(pair)
                     _report(findings, text, other, claim)
-    if redirected:
-        _loopback(findings, addresses)
-    return tuple(findings.items)
+
+
+def _are_distinct(program: Program, addresses: Addresses) -> bool:
+    """Whether no address is listed twice, as in most files. To see that takes a tenth of the time of the search."""
+    texts = [text for located in addresses.services.values() for part in located[:2] for text in part]
+    for name, external in program.externals.items():
+        texts += _single((*external.cidrs, *literal(external.hosts), *addresses.service_addresses(name)))
+    return len(set(texts)) == len(texts)
 
 
 def _claims(program: Program, addresses: Addresses) -> Iterator[tuple[_Claim, Iterable[str]]]:

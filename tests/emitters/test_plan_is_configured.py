@@ -298,6 +298,7 @@ def made(seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.long
 def test_programs_made_at_random() -> None:
     hops = refused = 0
     tried: dict[str, int] = defaultdict(int)

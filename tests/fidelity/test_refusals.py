@@ -44,6 +44,7 @@ def test_odd_arguments_are_taken_or_refused_alike_at_either_side(kind: str, argu
     assert not code or (code in registry() and code[3] in "27"), code
 
 
+@pytest.mark.long
 def test_random_programs_are_refused_with_documented_codes() -> None:
     cases = wild(NUMBER, COUNT)
     _, refused = accepted(cases)
@@ -52,7 +53,9 @@ def test_random_programs_are_refused_with_documented_codes() -> None:
     assert accepted(cases)[1] == refused
 
 
-@pytest.mark.parametrize("mapped", [False, True], ids=["as it is", "mapped to IPv6"])
+@pytest.mark.parametrize(
+    "mapped", [False, pytest.param(True, marks=pytest.mark.long)], ids=["as it is", "mapped to IPv6"]
+)
 def test_two_services_at_one_address_are_refused(tmp_path: Path, mapped: bool) -> None:
     """Of the parties of every random program that compiles, the first two share a pod."""
     tried = 0

@@ -29,6 +29,7 @@ from tests.solver.test_optimal import RANDOM, check_model, check_solver
 NODE = profile()
 
 
+@pytest.mark.long
 @examples(125, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**63 - 1))
 def test_without_capacities_the_solver_finds_the_optimum_by_a_profile(seed: int) -> None:

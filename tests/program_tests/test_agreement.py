@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final, NamedTuple
 
+import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
@@ -207,6 +208,7 @@ def test_the_answers_are_those_of_the_judge(drawn: Drawn) -> None:
     agree(*drawn)
 
 
+@pytest.mark.long
 @examples(150)
 @given(trials(dense_programs()))
 def test_the_answers_where_policies_matter_to_each_other(drawn: Drawn) -> None:

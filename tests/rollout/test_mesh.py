@@ -95,6 +95,7 @@ class Rollout:
         self._server.publish(retained(before, new, {}), len(self.names))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sides", [("ingress", "egress"), pytest.param(("egress", "ingress"), marks=pytest.mark.long)])
 def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_path: Path) -> None:
     if missing():

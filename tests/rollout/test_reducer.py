@@ -257,7 +257,7 @@ def test_each_move_has_a_marker_of_its_own() -> None:
     assert len(again.key) == 32
 
 
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, 5))])
 def test_simulation(part: int) -> None:
     """A short search; `python -m tests.rollout.simulate` makes long ones."""
     for seed in range(part * 60, part * 60 + 60):

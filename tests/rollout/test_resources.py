@@ -176,6 +176,7 @@ def is_route_mark(name: str, hops: tuple[Hop, ...]) -> bool:
     return name.partition(":")[2] in kinds
 
 
+@pytest.mark.long
 @settings(max_examples=TABLES, deadline=None, suppress_health_check=SLOW, phases=(Phase.generate, Phase.shrink))
 @given(written=chains(1, 1))
 def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) -> None:
@@ -219,7 +220,13 @@ def variants(path: Path) -> list[Placed]:
     return found
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=() if path.parent.name == "bookinfo" else pytest.mark.long, id=path.parent.name)
+        for path in EXAMPLES
+    ],
+)
 def test_each_example_moves_its_policies(path: Path) -> None:
     """From the example to each variant, and back. Each step can be published for every ADM."""
     base, *others = variants(path)

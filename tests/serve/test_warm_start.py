@@ -20,6 +20,7 @@ from admc.serve.rollout.plans import Planned
 from admc.serve.storage.position import Position
 from admc.serve.stored_plans import StoredPlans
 from admc.serve.warm_start import WarmStart
+from emitters.addresses import Addresses as EmittedAddresses
 from tests.cluster.memory_api import MemoryApi
 from tests.cluster.storage.secrets_of import replica
 from tests.cluster.storage.test_restored import FromSecrets, current_versions, until
@@ -65,6 +66,9 @@ class Addresses:
         await asyncio.get_running_loop().create_future()
 
 
+NO_ADDRESSES = EmittedAddresses()
+
+
 class _Connection:
     """In the place of a worker's process, whose start takes a second: the same builder, in this process."""
 
@@ -87,6 +91,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def begin(self: Worker) -> None:
         self._connection = _Connection(found)  # type: ignore[assignment]
         self._reader, self._lock = ThreadPoolExecutor(max_workers=1), asyncio.Lock()
+        self._addresses = NO_ADDRESSES
 
     async def end(self: Worker) -> None:
         self._reader.shutdown(wait=False)

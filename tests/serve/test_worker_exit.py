@@ -114,6 +114,7 @@ async def _until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.long
 async def test_a_compile_whose_worker_ends_is_repeated_after_a_pause(tmp_path: Path) -> None:
     path = tmp_path / "policies.adm"
     path.write_text(PROGRAM)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from admc.cluster.api.body import Document
 
 LOG: Final = logging.getLogger("admc.cluster")
-PAGE: Final = 500
-"""Objects of a page; fewer where such a page is too large."""
+PAGE: Final = 100
+"""Objects of a page; fewer where such a page is too large. A page is parsed in one go: 100 pods in some 10 ms."""
 LIST_SECONDS: Final = 300.0
 """For all pages of a list; the API server forgets the version that they have in common after five minutes."""
 STEADY_SECONDS: Final = 5.0

@@ -307,14 +307,17 @@ class ClusterClosing:
         return self._others.get(destination, ())
 
     def _found_more(self) -> dict[str, tuple[Key, ...]]:
-        own = {each.key for each in self._wanted.values()}
+        # One of ours that was altered is like any other until it is written again.
+        own = {each.key for each in self._wanted.values() if self._is_there(each)}
         others: dict[str, list[NetworkPolicy]] = {}
         for key, policy in sorted(self.found.items()):
             if key not in own:
                 others.setdefault(key.namespace, []).append(policy)
         return {
             name: tuple(
-                policy.key for policy in others.get(wanted.key.namespace, ()) if self._admits_more(name, wanted, policy)
+                policy.key
+                for policy in others.get(wanted.key.namespace, ())
+                if policy.key != wanted.key and self._admits_more(name, wanted, policy)
             )
             for name, wanted in self._wanted.items()
         }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 10
 """Findings in one message."""
-MAX_FINDING: Final = 400
+MAX_FINDING: Final = 600
 MAX_MESSAGE: Final = 8_000
 """Characters."""
 
@@ -99,7 +99,8 @@ def resolved(findings: Sequence[Diagnostic], folder: str = "") -> Verdict:
     errors = _errors(findings)
     if not errors:
         return Verdict(True, "Resolved", _joined("every Service, port and pod fits", findings, folder))
-    return Verdict(False, _reason(errors, "NotResolved"), _joined("the last good plan stays in force", errors, folder))
+    said = "a program with this is not put into force; a plan that is in force stays"
+    return Verdict(False, _reason(errors, "NotResolved"), _joined(said, errors, folder))
 
 
 def unknown(reason: str, message: str) -> Verdict:
@@ -138,13 +139,14 @@ def programmed(progress: Progress, folder: str = "") -> Verdict:
 
 
 def finding_text(item: Diagnostic, folder: str = "") -> str:
-    """`policies.adm:12:8: ADM601: message (cause)`, in one line."""
+    """`policies.adm:12:8: ADM601: message (cause); hint`, in one line."""
     where = ""
     if item.span is not None:
         there = place(item.span, folder)
         where = f"{there.path}:{there.line}:{there.column}: "
     cause = f" ({item.cause})" if item.cause else ""
-    return _shortened(f"{where}{item.code}: {item.message}{cause}".replace("\n", " "), MAX_FINDING)
+    hint = f"; {item.hint}" if item.hint else ""
+    return _shortened(f"{where}{item.code}: {item.message}{cause}{hint}".replace("\n", " "), MAX_FINDING)
 
 
 def _errors(findings: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -51,8 +51,8 @@ def transitions(former: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Happ
     )
 
 
-_EXPECTED: Final = ("Audit", "RollingOut", "PodsNotReady", "NotInSync", "Closing")
-"""Reasons of a condition that is not yet true."""
+_EXPECTED: Final = ("Audit", "RollingOut", "PodsNotReady", "NotInSync", "Closing", "NotAccepted")
+"""Reasons of a condition that is not yet true, or that another condition stands before, which says what is wrong."""
 
 
 def rollout_step(text: str) -> Happening:

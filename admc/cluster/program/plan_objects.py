@@ -4,6 +4,7 @@ plan --plan_objects--> parts and an index --missing--> applied, or removed
 
     admc-NAME-plan              the index: the digest of the plan, its size, and the names and digests of its parts
     admc-NAME-plan-DIGEST-N     a part, immutable, named by the digest of the packed plan
+    admc-NAME-plan-facts-...    the same of the facts that the plan rests on
 
 The parts are there before the index names them, and the ones that it named before go after that. So a reader who sees
 an index finds its parts, unless the plan was replaced in between.
@@ -35,6 +36,8 @@ MAX_PARTS: Final = 500
 MAX_PLAN: Final = 512_000_000
 """Bytes of a plan, unpacked."""
 INDEX: Final = "index.json"
+FACTS: Final = "facts"
+"""In the index: the document of facts that is an input of the plan, in parts of its own."""
 PART: Final = "part"
 CONFIG_MAP_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 DIGITS: Final = 16
@@ -75,15 +78,32 @@ def index_name(program: str) -> str:
     return f"admc-{program}-plan"
 
 
-def plan_objects(plan: bytes, program: Owner, namespace: str, controller: str) -> PlanObjects:
-    content = packed(plan)
-    name = f"{index_name(program.name)}-{hashlib.sha256(content).hexdigest()[:DIGITS]}"
-    pieces = [content[at : at + MAX_PART] for at in range(0, len(content), MAX_PART)]
+def plan_objects(
+    plan: bytes, program: Owner, namespace: str, controller: str, facts: bytes | None = None
+) -> PlanObjects:
+    """`facts`: the document that is an input of the plan."""
     common = {
         "namespace": namespace,
         "labels": {CONTROLLER: controller, PLAN_OF: program.name},
         "ownerReferences": [program.reference],
     }
+    name = index_name(program.name)
+    entry, parts = _packed_parts(plan, name, common)
+    if facts is not None:
+        entry[FACTS], of_facts = _packed_parts(facts, f"{name}-facts", common)
+        parts |= of_facts
+    text = json.dumps({"schema_version": 1, **entry}, indent=1)
+    index = _config_map({**common, "name": name}, data={INDEX: f"{text}\n"})
+    return PlanObjects(PlanReference(namespace, name, entry["sha256"]), index, parts)
+
+
+def _packed_parts(
+    content: bytes, prefix: str, common: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """What the index says of a document, and the ConfigMaps that it is in."""
+    small = packed(content)
+    name = f"{prefix}-{hashlib.sha256(small).hexdigest()[:DIGITS]}"
+    pieces = [small[at : at + MAX_PART] for at in range(0, len(small), MAX_PART)]
     parts = {
         f"{name}-{number}": _config_map(
             {**common, "name": f"{name}-{number}"},
@@ -95,10 +115,7 @@ def plan_objects(plan: bytes, program: Owner, namespace: str, controller: str) -
     listed = [
         {"name": part, "sha256": hashlib.sha256(piece).hexdigest()} for part, piece in zip(parts, pieces, strict=True)
     ]
-    digest = hashlib.sha256(plan).hexdigest()
-    text = json.dumps({"schema_version": 1, "sha256": digest, "size": len(plan), "parts": listed}, indent=1)
-    index = _config_map({**common, "name": index_name(program.name)}, data={INDEX: f"{text}\n"})
-    return PlanObjects(PlanReference(namespace, index["metadata"]["name"], digest), index, parts)
+    return {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "parts": listed}, parts
 
 
 def _config_map(metadata: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -159,10 +176,17 @@ class Part(NamedTuple):
     sha256: str
 
 
-class Index(NamedTuple):
+class Stored(NamedTuple):
+    """A document in parts."""
+
     sha256: str
     size: int
     parts: tuple[Part, ...]
+
+
+class Index(NamedTuple):
+    plan: Stored
+    facts: Stored | None
 
 
 def read_index(document: Mapping[str, Any]) -> Index:
@@ -172,16 +196,20 @@ def read_index(document: Mapping[str, Any]) -> Index:
         content = json.loads((document.get("data") or {})[INDEX])
         if content["schema_version"] != 1:
             raise PlanObjectError("it was written by a newer admc")
-        parts = tuple(Part(each["name"], each["sha256"]) for each in content["parts"])
-        index = Index(content["sha256"], content["size"], parts)
+        return Index(_stored(content, name), _stored(content[FACTS], name) if FACTS in content else None)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise PlanObjectError(f"the ConfigMap `{name}` is not what admc wrote") from error
-    fine = all(isinstance(each, str) for part in parts for each in part) and isinstance(index.sha256, str)
-    if not fine or type(index.size) is not int or len(parts) > MAX_PARTS or not 0 <= index.size <= MAX_PLAN:
-        raise PlanObjectError(f"the ConfigMap `{name}` is not what admc wrote")
+
+
+def _stored(content: Mapping[str, Any], name: str) -> Stored:
+    parts = tuple(Part(each["name"], each["sha256"]) for each in content["parts"])
+    found = Stored(content["sha256"], content["size"], parts)
+    fine = all(isinstance(each, str) for part in parts for each in part) and isinstance(found.sha256, str)
+    if not fine or type(found.size) is not int or len(parts) > MAX_PARTS or not 0 <= found.size <= MAX_PLAN:
+        raise ValueError
     if not all(part.name.startswith(f"{name}-") and CONFIG_MAP_NAME.fullmatch(part.name) for part in parts):
         raise PlanObjectError(f"the ConfigMap `{name}` names parts of another plan")
-    return index
+    return found
 
 
 def read_part(part: Part, document: Mapping[str, Any]) -> bytes:
@@ -195,12 +223,12 @@ def read_part(part: Part, document: Mapping[str, Any]) -> bytes:
     return content
 
 
-def put_together(index: Index, pieces: list[bytes]) -> bytes:
-    """The plan. Raises `PlanObjectError`."""
+def put_together(stored: Stored, pieces: list[bytes]) -> bytes:
+    """The plan, or its facts. Raises `PlanObjectError`."""
     try:
-        plan = unpacked(b"".join(pieces), index.size)
+        content = unpacked(b"".join(pieces), stored.size)
     except PackedError as error:
         raise PlanObjectError(str(error)) from error
-    if len(plan) != index.size or hashlib.sha256(plan).hexdigest() != index.sha256:
+    if len(content) != stored.size or hashlib.sha256(content).hexdigest() != stored.sha256:
         raise PlanObjectError("the plan does not have the digest that its index names")
-    return plan
+    return content

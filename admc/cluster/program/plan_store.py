@@ -15,6 +15,7 @@ from admc.cluster.program.plan_objects import (
     Found,
     PlanObjects,
     PlanReference,
+    Stored,
     changes,
     plan_objects,
     put_together,
@@ -58,10 +59,10 @@ class PlanStore:
     _sent: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What was applied, and is not yet seen."""
 
-    async def put(self, plan: bytes, program: Owner) -> PlanReference:
-        """From now on the cluster is to have this plan."""
+    async def put(self, plan: bytes, program: Owner, facts: bytes | None = None) -> PlanReference:
+        """From now on the cluster is to have this plan, and the facts that it rests on."""
         # 12 MB are packed in 0.2 s.
-        wanted = await asyncio.to_thread(plan_objects, plan, program, self.namespace, self.controller)
+        wanted = await asyncio.to_thread(plan_objects, plan, program, self.namespace, self.controller, facts)
         self._wanted = wanted
         self.pending.set()
         return wanted.reference
@@ -112,6 +113,16 @@ class PlanStore:
 
 async def stored_plan(api: Reader, namespace: str, name: str) -> bytes:
     """The plan that an index names, verified. Raises `ApiError`, and `PlanObjectError` where it is not whole."""
+    return (await stored_plan_and_facts(api, namespace, name))[0]
+
+
+async def stored_plan_and_facts(api: Reader, namespace: str, name: str) -> tuple[bytes, bytes | None]:
+    """The same with the facts that the plan rests on; None: the server that wrote it kept none."""
     index = read_index(await api.get(f"{CONFIG_MAPS.format(namespace)}/{name}"))
-    pieces = [read_part(part, await api.get(f"{CONFIG_MAPS.format(namespace)}/{part.name}")) for part in index.parts]
-    return await asyncio.to_thread(put_together, index, pieces)
+    plan = await _stored(api, namespace, index.plan)
+    return plan, None if index.facts is None else await _stored(api, namespace, index.facts)
+
+
+async def _stored(api: Reader, namespace: str, stored: Stored) -> bytes:
+    pieces = [read_part(part, await api.get(f"{CONFIG_MAPS.format(namespace)}/{part.name}")) for part in stored.parts]
+    return await asyncio.to_thread(put_together, stored, pieces)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from admc.compile.facts import with_facts
 from admc.compile.pipeline import solve
 from admc.diff.causes.elements import ORDER, Change, Element, Elements, Key, changes, elements_of
 from admc.diff.causes.hybrid import hybrid
@@ -38,6 +39,8 @@ class Sources(NamedTuple):
     base: Statements
     head: Statements
     folder: str = ""
+    facts: bytes | None = None
+    """What a cluster shows of the services of both."""
 
 
 def with_causes(diff: Diff, base: Plan, head: Plan, sources: Sources | None, effort: float = 1.0) -> Diff:
@@ -146,6 +149,8 @@ class _Search:
         self._work += cost
         try:
             program = hybrid(self._before, self._after, {change.key for change in self.changes}, applied)
+            if self.sources.facts is not None:
+                program = with_facts(program, self.sources.facts)
             placement, _costs = solve(program, self.sources.folder, previous=self._previous)
         except (ProgramError, PlacementError, CommandError):
             # Some changes belong together: a call needs its service. Such a program shows no move.

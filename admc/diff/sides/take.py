@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.codes.differences import CODES
+from admc.compile.facts import with_facts
 from admc.compile.pipeline import folder_of, overhead_of, place_program
 from admc.compile.reviewed_plan import checked, same_contents
 from admc.diff.identity import renames
@@ -73,6 +74,8 @@ class Options(NamedTuple):
     include: Sequence[Path] = ()
     effort: float | None = None
     progress: Progress | None = None
+    facts: bytes | None = None
+    """What a cluster shows of the services, for programs: a plan has what it was made with."""
 
 
 @no_collection()
@@ -135,12 +138,16 @@ class _Taker:
         if self._is_plan:
             plan = self._files.plan(self.path)
             return Side(self._taken(How.PLAN, None, plan), plan, None, None, self._files)
-        program = self._files.program()
+        program = self._program()
         try:
             plan, placement = self._beside(program)
         except CommandError as error:
             return self.compiled(program, previous, _why_compiled(error))
         return Side(self._taken(How.BESIDE, None, plan), plan, program, placement, self._files)
+
+    def _program(self) -> Program:
+        program, facts = self._files.program(), self._options.facts
+        return program if facts is None else with_facts(program, facts)
 
     @property
     def path(self) -> Path:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.serve")
 NO_PROXY: Final = "no proxy gets configuration until this is mended; the server follows the files"
 UNLISTED: Final = (
-    "their addresses are missing; connections that may be theirs are refused until the endpoints file lists them"
+    "their addresses are missing; connections that may be theirs are refused until their addresses are known"
 )
 NAMED: Final = 20
 """How many unlisted names the log has; the status has all of them."""

@@ -164,6 +164,24 @@ async def test_another_policy_that_admits_more_keeps_it_open_and_is_named(store:
     assert store.closing.findings == ()
 
 
+async def test_one_of_our_own_that_is_altered_is_like_any_other_until_it_is_written_again(store: Store) -> None:
+    store.closing.ask({"db": PROGRAM, "cache": PROGRAM})
+    await store.closing.refresh()
+    assert store.passed(CLOSED_SECONDS)
+    cache = store.found[Key("default", "admc-close-cache")]
+    altered = {
+        **other(),
+        "metadata": {"namespace": "default", "name": "admc-close-cache", "labels": {CONTROLLER: "main"}},
+    }
+    store.put(altered)
+    assert not store.closing.is_closed("db")
+    assert [(each.code, "admc-close-cache" in each.message) for each in store.closing.findings] == [("ADM937", True)]
+    await store.closing.refresh()
+    assert store.found[cache.key].spec == cache.spec
+    assert store.closing.is_closed("db")
+    assert store.closing.findings == ()
+
+
 async def test_selectors_of_the_cluster_say_which_pods_are_admitted(store: Store) -> None:
     def admitted() -> list[Any]:
         return [peer["podSelector"]["matchLabels"] for peer in store.found[KEY].spec["ingress"][0]["from"]]

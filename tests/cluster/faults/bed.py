@@ -30,7 +30,7 @@ RATE: Final = "20"
 REPLICAS: Final = 2
 HELD_SECONDS: Final = 3.0
 """How long a proxy is held back after a fault."""
-LONGEST_SECONDS: Final = 240.0
+LONGEST_SECONDS: Final = 600.0
 SENDER, RECEIVER = "web", "cart"
 CAPTURED: Final = {SENDER: PodCaptures(frozenset(), frozenset((8081,))), RECEIVER: PodCaptures(frozenset((8081,)))}
 """What the plans of both sides need: so policies move without new pods."""
@@ -183,6 +183,15 @@ class Bed:
     def kill_container(self, container: str) -> None:
         self.node.containers.ctr("task", "kill", "--signal", "SIGKILL", container)
 
+    def until_all_call(self, since: float) -> None:
+        """Each caller has sent requests since a time that met something."""
+
+        def is_so() -> bool:
+            calling = {each.pod for each in self.mesh.sent(since) if each.met is not None}
+            return calling >= {name for name, _ in self.pods(SENDER)}
+
+        self.mesh.until(is_so, "requests of all callers", LONGEST_SECONDS)
+
     # ---- a move, and the step in which the fault comes ----
 
     def move_until(self, step: StepName) -> float:
@@ -228,10 +237,10 @@ class Bed:
         rule = ["-s", ADDRESS, "-d", self._address, "-p", "tcp", "-m", "multiport", "--sports", ports, "-j", "DROP"]
         self.node.machine.run(["iptables", "--wait", "10", change, "OUTPUT", *rule])
 
-    @property
-    def behind(self) -> list[str]:
-        """The proxies that have not acknowledged the present step."""
-        return behind(self.servers.status(self.active.slot))
+    def until_others_follow(self) -> None:
+        """All proxies have acknowledged the present step, except the one that is held back."""
+        slot = self.active.slot
+        self.node.wait_for(lambda: behind(self.servers.status(slot)) == [self.held], f"all but {self.held} follow")
 
     # ---- the fault ----
 

@@ -24,7 +24,7 @@ AWAY_SECONDS: Final = 20.0
 """How long the API server, etcd or a server is away."""
 STOPPED_SECONDS: Final = 60.0
 HOUR: Final = 3600
-LONGEST_SECONDS: Final = 180.0
+LONGEST_SECONDS: Final = 300.0
 _PROXY: Final = "admc-proxy"
 _PROXY_PORT: Final = 16443
 

@@ -151,11 +151,9 @@ def _wanted(server: str, status: Mapping[str, Any]) -> list[Wanted]:
 
 
 def behind(status: Mapping[str, Any] | None) -> list[str]:
-    """The proxies that have not acknowledged what they are to have."""
-    if status is None:
-        return []
-    nodes = [node for row in status["adms"] for node in row["nodes"]]
-    return sorted(node["id"] for node in nodes if node["acknowledged"] != node["wanted"])
+    """The proxies that have not acknowledged what is published for their service."""
+    rows = () if status is None else status["adms"]
+    return sorted(node["id"] for row in rows for node in row["nodes"] if node["acknowledged"] != row["wanted"])
 
 
 def xds(slot: int) -> int:

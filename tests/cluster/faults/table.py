@@ -22,7 +22,7 @@ QUIET_SECONDS: Final = 3.0
 """Of traffic before the move and after it."""
 ONCE: Final = ("1",)
 _HEAD: Final = (
-    f"{'fault':<46} {'step':<10} {'behind':>6} {'requests':>8} {'unenforced':>10} {'twice':>5} {'failed':>6}"
+    f"{'fault':<46} {'step':<10} {'requests':>8} {'since':>6} {'unenforced':>10} {'twice':>5} {'failed':>6}"
     f" {'steps twice':>11} {'in sync':>8}"
 )
 
@@ -30,9 +30,9 @@ _HEAD: Final = (
 class Row(NamedTuple):
     fault: Fault
     step: StepName
-    behind: int
-    """How many proxies had not acknowledged the step when the fault came."""
     count: Count
+    since: int
+    """Requests that began after the fault."""
     away: int
     """Of the failed requests: those at a proxy that was killed, until it ran again."""
     problems: tuple[str, ...]
@@ -48,7 +48,7 @@ class Row(NamedTuple):
     def __str__(self) -> str:
         found = self.count
         return (
-            f"{self.fault.what:<46} {self.step:<10} {self.behind:>6} {found.requests:>8} {found.unenforced:>10}"
+            f"{self.fault.what:<46} {self.step:<10} {found.requests:>8} {self.since:>6} {found.unenforced:>10}"
             f" {found.twice:>5} {found.failed.total():>6} {len(self.problems):>11} {self.seconds:>6.1f} s"
         )
 
@@ -72,15 +72,20 @@ def row(bed: Bed, fault: Fault, step: StepName) -> Row:
     bed.until_at_rest()
     began, stored = time.monotonic(), len(bed.stored.found) - 1
     time.sleep(QUIET_SECONDS)
+    bed.until_all_call(began)
     announced = bed.move_until(step)
-    behind = bed.behind
-    assert bed.held in behind, f"{bed.held} is to be held back, and these are behind: {behind}"
+    bed.until_others_follow()
     fault.give(bed)
     bed.release()
     bed.mesh.until_programmed(LONGEST_SECONDS)
     seconds = time.monotonic() - bed.given
-    notes = [f"{bed.given - announced:.1f} s after `{step}` was announced", *bed.notes, *_servers(bed)]
+    notes = [
+        f"{bed.given - announced:.1f} s after `{step}` was announced; {bed.held} had not acknowledged it",
+        *bed.notes,
+        *_servers(bed),
+    ]
     bed.until_in_sync()
+    bed.until_all_call(bed.given)
     time.sleep(QUIET_SECONDS)
     ended = time.monotonic()
     fault.mend(bed)
@@ -89,8 +94,8 @@ def row(bed: Bed, fault: Fault, step: StepName) -> Row:
     return Row(
         fault,
         step,
-        len(behind),
         count(sent, [ONCE]),
+        sum(each.began >= bed.given for each in sent),
         _away(bed, sent),
         tuple(_problems(bed, stored, began)),
         seconds,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from admc.inject.containers import DRAIN_SECONDS
 from tests.cluster.life.life import Life
 from tests.cluster.node.cluster import cluster
 from tests.cluster.traffic.mesh import Mesh
@@ -19,10 +21,12 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.life", description=__doc__)
-    parser.parse_args(arguments)
+    parser.add_argument("--drain", type=int, default=DRAIN_SECONDS, help="drain time of the ADMs (%(default)s s)")
+    given = parser.parse_args(arguments)
     began = time.monotonic()
+    print(f"drain time {given.drain} s, load {os.getloadavg()[0]:.1f}", flush=True)
     with tempfile.TemporaryDirectory(prefix="admc-life-") as folder, cluster() as node:
-        life = Life(Mesh(node, Path(folder)))
+        life = Life(Mesh(node, Path(folder), command=("tests.cluster.traffic.drained", str(given.drain))))
         try:
             life.run()
         except BaseException:
@@ -33,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             life.print()
             life.mesh.end()
-    print(f"{time.monotonic() - began:.0f} s in all")
+    print(f"{time.monotonic() - began:.0f} s in all, load {os.getloadavg()[0]:.1f}")
     for error, number in life.failed.most_common(10):
         print(f"  {number} failed: {error}")
     return 1 if life.wrong or life.failed else 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 RATE = "20"
 """Requests a second of each of the two connections of a caller."""
 QUIET_SECONDS = 3.0
-LONGEST_SECONDS = 240.0
+LONGEST_SECONDS = 600.0
 """Of a move in which all pods are replaced; it waits for the earlier move's connections to be closed first."""
 ONE, TWO = ("1",), ("2",)
 

@@ -60,13 +60,13 @@ def path_of(found: Mapping[str, Any]) -> str:
 class Node:
     """A running cluster. Everything in it ends with the thread that started it."""
 
-    def __init__(self, own: Path, stack: ExitStack) -> None:
+    def __init__(self, own: Path, stack: ExitStack, pod_addresses: int | None = None) -> None:
         self.folder = own
         self.machine = Machine(own)
         stack.callback(self.machine.end)
         addresses = ("127.0.0.1", ADDRESS, KUBERNETES_SERVICE)
         made = credentials.make(own / "credentials", addresses)
-        self.containers = Containers(self.machine)
+        self.containers = Containers(self.machine, pod_addresses)
         stack.callback(self.containers.process.kill)
         listening = socket.create_server(("127.0.0.1", 0))
         stack.callback(listening.close)
@@ -251,9 +251,9 @@ def require() -> None:
 
 
 @contextmanager
-def cluster() -> Iterator[Node]:
-    """A cluster of one's own. Raises `tools.MissingError`."""
+def cluster(pod_addresses: int | None = None) -> Iterator[Node]:
+    """A cluster of one's own; `pod_addresses` is how many there are for its pods. Raises `tools.MissingError`."""
     require()
     with ExitStack() as stack:
         own = stack.enter_context(folder())
-        yield Node(own, stack)
+        yield Node(own, stack, pod_addresses)

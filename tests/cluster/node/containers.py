@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import shutil
@@ -58,7 +59,8 @@ echo '{"cniVersion": "0.4.0", "interfaces": [], "ips": []}'
 class Containers:
     """A running containerd."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, addresses: int | None = None) -> None:
+        """`addresses`: how many there are for pods in each family; those of pods that are gone soon come back."""
         root, folder = debian.find(), machine.folder
         self._machine = machine
         self.snapshotter = "overlayfs" if machine.can_overlay() else "native"
@@ -70,7 +72,7 @@ class Containers:
         shutil.copytree(root / "usr" / "lib" / "cni", plugins)
         (plugins / _AT_ONCE).write_text(_AT_ONCE_SCRIPT, encoding="utf-8")
         (plugins / _AT_ONCE).chmod(0o755)
-        (folder / "cni" / "10-pods.conflist").write_text(json.dumps(_network(folder)), encoding="utf-8")
+        (folder / "cni" / "10-pods.conflist").write_text(json.dumps(_network(folder, addresses)), encoding="utf-8")
         config = folder / "containerd.toml"
         settings = {"socket": SOCKET, "root": root, "folder": folder, "snapshotter": self.snapshotter}
         config.write_text(_CONFIG.format(pause=images.pause().full_name, **settings), encoding="utf-8")
@@ -100,12 +102,15 @@ class Containers:
         return True
 
 
-def _network(folder: Path) -> dict[str, object]:
+def _network(folder: Path, count: int | None) -> dict[str, object]:
     """Each pod has a link of its own to the node, which routes everything: so its packet filter sees all of it."""
+    subnets = [ipaddress.ip_network(each) for each in PODS]
+    # The first one is the gateway. The plugin gives the addresses in turn.
+    ends = [{} if count is None else {"rangeEnd": str(subnet[count + 1])} for subnet in subnets]
     addresses = {
         "type": "host-local",
         "dataDir": str(folder / "addresses"),
-        "ranges": [[{"subnet": each}] for each in PODS],
+        "ranges": [[{"subnet": str(subnet), **end}] for subnet, end in zip(subnets, ends, strict=True)],
         "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
     }
     plugins = [{"type": _AT_ONCE}, {"type": "ptp", "ipMasq": False, "ipam": addresses}]

@@ -15,6 +15,7 @@ from admc.cluster.names import PROGRAMS
 from admc.cluster.packing import packed
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.plan_objects import plan_objects
+from admc.compile.facts import ServiceFacts, to_json
 from tests.admc.command import Admc, Run
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ class Cluster:
             self.server.apply(f"{PROGRAMS}/{name}/status", {**body, "status": status})
         return Owner(name, made["metadata"]["uid"])
 
-    def store(self, name: str, plan: bytes = PLAN) -> Any:
+    def store(self, name: str, plan: bytes = PLAN, facts: bytes | None = None) -> Any:
         """The plan in ConfigMaps, and in the status. Returns the last part."""
-        objects = plan_objects(plan, self.program(name), "default", "main")
+        objects = plan_objects(plan, self.program(name), "default", "main", facts)
         for part in objects.parts.values():
             self.server.apply(f"{MAPS}/{part['metadata']['name']}", part)
         self.server.apply(f"{MAPS}/{objects.directory['metadata']['name']}", objects.directory)
@@ -67,6 +68,27 @@ def test_the_plan_itself_a_file_and_a_summary(cluster: Cluster, tmp_path: Path) 
     assert f"wrote `{target}`" in summary.out
     compiled = cluster._admc("compile", ROOT / "examples/hotel_reservation/policies.adm", "-o", tmp_path / "again.json")
     assert summary.out.splitlines()[:8] == compiled.out.splitlines()[:8], "the same summary as that of a compile"
+
+
+def test_the_facts_that_the_plan_rests_on(cluster: Cluster, tmp_path: Path) -> None:
+    """With them a compile gives the plan of the cluster, to be reviewed."""
+    program, facts, given = tmp_path / "policies.adm", tmp_path / "facts.json", tmp_path / "given.json"
+    text = "app shop\nservice web, db { http 80 }\ncall web -> db\npolicy p = allow(callers: [web]) on * -> db\n"
+    program.write_text(text)
+    given.write_bytes(to_json({"web": ServiceFacts(untrusted="container `app` has NET_ADMIN")}))
+    made = tmp_path / "policies.plan.json"
+    assert cluster._admc("compile", program, "--facts", given).code == 0
+    cluster.store("observed", made.read_bytes(), given.read_bytes())
+    made.unlink()
+    shown = cluster.admc("observed", "-o", made, "--facts", facts)
+    assert shown.code == 0, shown.err
+    assert f"wrote `{facts}`" in shown.out
+    assert facts.read_bytes() == given.read_bytes()
+    assert cluster._admc("compile", program, "--facts", facts, "--check").code == 0
+    cluster.store("unobserved")
+    lacking = cluster.admc("unobserved", "--facts", tmp_path / "none.json")
+    assert (lacking.code, (tmp_path / "none.json").exists()) == (1, False)
+    assert "error[ADM938]: the facts of the cluster are not kept beside the plan" in lacking.err
 
 
 def test_with_a_namespace_it_reads_no_program(cluster: Cluster) -> None:
@@ -185,4 +207,5 @@ async def test_a_plan_that_is_replaced_while_it_is_read_is_read_again(programs_a
 
     api: Any = Moving()
     async with asyncio.timeout(10):
-        assert await _plan(api, "moving", PlanReference("default", "admc-moving-plan", "")) == b"second"
+        found = await _plan(api, "moving", PlanReference("default", "admc-moving-plan", ""))
+        assert found == (b"second", None)

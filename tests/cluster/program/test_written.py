@@ -25,7 +25,7 @@ from admc.cluster.program.plan_store import PlanStore, stored_plan
 from admc.cluster.program.reader import read
 from admc.cluster.program.spec import ProgramObject, program_object
 from admc.cluster.program.status import Report
-from admc.cluster.program.status_writer import StatusWriter
+from admc.cluster.program.status_writer import SPACING_SECONDS, StatusWriter
 from tests.cluster import tools
 from tests.cluster.api_server import ApiError
 from tests.cluster.process import Running
@@ -113,6 +113,20 @@ async def test_a_status_shows_in_the_columns_and_is_written_only_if_it_differs(p
         assert not await StatusWriter(api, "main", "replica-2").write(now, full), "another replica finds the same"
         assert await writer.write(now, report(given.generation, adms=2))
         assert "pods" not in seen(programs_api, "columns").status, "what is not said any more is gone"
+
+
+async def test_counts_of_pods_alone_are_written_now_and_then(programs_api: ApiServer) -> None:
+    given = applied(programs_api, "counts")
+    now = 100.0
+    async with connected(programs_api) as api:
+        writer = StatusWriter(api, "main", "replica-1", clock=lambda: now)
+        assert await writer.write(given, report(1, adms=3, pods=12))
+        now += SPACING_SECONDS - 1
+        assert not await writer.write(given, report(1, adms=3, pods=13))
+        assert await writer.write(given, report(1, adms=4, pods=13)), "something else differs"
+        now += SPACING_SECONDS
+        assert await writer.write(given, report(1, adms=4, pods=14))
+        assert seen(programs_api, "counts").status["pods"]["total"] == 14
 
 
 async def test_a_status_that_a_hand_changes_is_written_again(programs_api: ApiServer) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.cluster.serve.installation import PROGRAM, Installation
+from tests.cluster.serve.installation import PROGRAM, Installation, installation
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
+
+    from tests.cluster.api_server import ApiServer
 
 AT_EGRESS = PROGRAM.replace("SIDE", "egress")
 AT_INGRESS = PROGRAM.replace("SIDE", "ingress")
@@ -22,6 +24,19 @@ def test_a_program_is_accepted_resolved_and_waits_for_its_proxy(shop: Installati
         status = shop.status()
         assert (status["adms"], status["services"], status["pods"]["total"]) == (1, 2, 2)
         assert server.status()["server"]["state"]
+
+
+def test_a_service_without_pods_holds_no_rollout(cluster_api: ApiServer, tmp_path: Path) -> None:
+    """Its Deployment is scaled to nothing: no proxy will acknowledge a step."""
+    shop = installation(cluster_api, tmp_path)
+    shop.service("web", 8080)
+    shop.service("cart", 8081)
+    with shop.server() as server:
+        for text in (AT_EGRESS, AT_INGRESS, AT_EGRESS):
+            before = server.status()["server"]["state"]
+            shop.program(text)
+            shop.until(lambda before=before: server.status()["server"]["state"] != before)
+            shop.until(lambda: shop.condition("Programmed")[0] == "True")
 
 
 def test_a_pod_on_the_hosts_network_is_refused_until_the_plan_rests_on_it(shop: Installation) -> None:

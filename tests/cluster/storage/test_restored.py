@@ -6,6 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 from admc.serve.reconciler import Reconciler
 from tests.cluster.memory_api import MemoryApi
 from tests.cluster.storage.secrets_of import replica
@@ -63,6 +65,7 @@ def current_versions(reconciler: Reconciler) -> dict[str, str]:
     return {name: snapshot.version for name in store.groups if (snapshot := store.current(name))}
 
 
+@pytest.mark.long
 async def test_a_snapshot_that_is_not_kept_is_made_again_and_counts_as_acknowledged() -> None:
     api = MemoryApi()
     async with server(api, "one", PROGRAM) as first:

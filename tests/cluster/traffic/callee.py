@@ -11,6 +11,8 @@ from typing import Any
 
 GOING = Path("/tmp/going")  # noqa: S108 - of the pod
 """The pod terminates: clients are to send their next requests elsewhere."""
+STARTED = Path("/tmp/started")  # noqa: S108 - of the pod
+"""It listens."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -36,4 +38,6 @@ class Server(ThreadingHTTPServer):
 
 
 if __name__ == "__main__":
-    Server(("", int(sys.argv[1])), Handler).serve_forever()
+    server = Server(("", int(sys.argv[1])), Handler)
+    STARTED.touch()
+    server.serve_forever()

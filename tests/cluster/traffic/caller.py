@@ -11,6 +11,7 @@ import json
 import sys
 import threading
 import time
+from pathlib import Path
 
 HOST, PORT, RATE = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 LOCK = threading.Lock()
@@ -59,6 +60,7 @@ def new() -> None:
 
 
 if __name__ == "__main__":
+    Path("/tmp/started").touch()  # noqa: S108 - of the pod
     # The first request is sent at once: a policy has to hold for it already.
     threads = [threading.Thread(target=each, daemon=True) for each in (new, kept)]
     for thread in threads:

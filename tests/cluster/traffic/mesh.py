@@ -33,7 +33,7 @@ XDS, OPS = 18000, 18001
 SYSTEM = "admc-system"
 UNREACHABLE = (ApiError, OSError, http.client.HTTPException)
 """What a request of the test raises while the API server is away."""
-SECONDS = 90.0
+SECONDS = 240.0
 PROGRAM = """\
 app life
 service web  { http 8080  namespace SPACE  replicas 2 }
@@ -59,6 +59,7 @@ class Mesh:
     def begin(self) -> None:
         """Namespaces, the definition of `Program`, images, the Service of the server."""
         node = self.node
+        node.machine.favour_pods()
         node.load([images.python(folders=("tests/cluster/traffic",)), images.envoy()])
         text = resources.files("admc.cluster.program").joinpath("crd.yaml").read_text()
         node.apply(yaml.safe_load(text))
@@ -111,6 +112,10 @@ class Mesh:
 
     def program(self, side: str, value: str, *, more: str = "", name: str = "life") -> None:
         text = PROGRAM.replace("SPACE", self.name).replace("SIDE", side).replace("VALUE", value) + more
+        self.write(text, name)
+
+    def write(self, text: str, name: str = "life") -> None:
+        """Apply the `Program` with this text."""
         body = {
             "apiVersion": "admc.dev/v1alpha1",
             "kind": "Program",
@@ -170,6 +175,14 @@ class Mesh:
             "image": "admc:test",
             "command": ["python", f"/admc/own/tests/cluster/traffic/{script}", *arguments],
             "securityContext": context,
+            # Without a request, a container has next to no share of a machine that does other work.
+            "resources": {"requests": {"cpu": "50m"}},
+            "startupProbe": {
+                "exec": {"command": ["/bin/sh", "-c", "test -f /tmp/started"]},
+                "periodSeconds": 1,
+                "timeoutSeconds": 10,
+                "failureThreshold": 600,
+            },
             # Callers learn within a second or two that a pod goes; until then it answers, and closes connections.
             "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "touch /tmp/going; sleep 5"]}}},
         }
@@ -194,14 +207,19 @@ class Mesh:
 
     def inject(self, *names: str, ops: int = OPS) -> str:
         """`admc inject` with what the server says, and the result applied; returns what it printed beside."""
-        text = yaml.safe_dump_all([self.manifests[name] for name in names])
-        command = [sys.executable, "-m", "admc", "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
+        found, printed = self.injected(*(self.manifests[name] for name in names), ops=ops)
+        self.node.apply(*found)
+        return printed
+
+    def injected(self, *manifests: Object, ops: int = OPS) -> tuple[list[Object], str]:
+        """The result of `admc inject` with what the server says, and what it printed beside."""
+        text = yaml.safe_dump_all(manifests)
+        command = [sys.executable, "-m", *self.command, "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
         command += ["--image", "admc:test", "--envoy-image", "envoy:test"]
         with self.node.machine.network():
             done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=60)
         assert done.returncode == 0, done.stderr + done.stdout
-        self.node.apply(*yaml.safe_load_all(done.stdout))
-        return done.stderr
+        return list(yaml.safe_load_all(done.stdout)), done.stderr
 
     def deploy(self, *names: str) -> None:
         """As they are, without injection."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from admc.cluster.known import WaitingPod
+from admc.cluster.known import WaitingPod, canonical
 from admc.cluster.waiting_pods import WaitingPods
 from admc.serve.app import ListenOptions, serve
 from admc.serve.auth.identity import Proof, Settings
@@ -30,6 +30,7 @@ AUDIENCE = "admc"
 class RecordedPods:
     def __init__(self, folder: Path) -> None:
         self._file = folder / "pods.json"
+        self._endpoints = folder / "endpoints.json"
         self._keys = load_keys(folder / "keys.json", AUDIENCE)
 
     def pod_of(self, caller: Caller) -> WaitingPod:
@@ -40,6 +41,10 @@ class RecordedPods:
 
     def adms(self, service: str) -> int:
         return 1
+
+    def taken(self, service: str) -> list[str]:
+        found = json.loads(self._endpoints.read_text())["services"].get(service, {})
+        return [canonical(each) for each in found.get("pods", ())]
 
 
 class Environment(FileEnvironment):

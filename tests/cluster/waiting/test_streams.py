@@ -41,6 +41,8 @@ class Bed:
     server: XdsServer
     pods: dict[str, WaitingPod] = field(default_factory=dict)
     listed: tuple[str, ...] = ()
+    newest: tuple[str, ...] | None = None
+    """What was taken and is not published yet; None: nothing."""
     placed: tuple[Placed, ...] = (PLACED,)
     ready: bool = True
     leads: bool = True
@@ -62,6 +64,9 @@ class Bed:
 
     def adms(self, service: str) -> int:
         return 0
+
+    def taken(self, service: str) -> tuple[str, ...]:
+        return self.listed if self.newest is None else self.newest
 
     def ask(self, uid: str) -> Any:
         return self.channel.unary_stream(METHOD)(b"", metadata=(("authorization", uid),))
@@ -111,6 +116,15 @@ async def test_lines_follow_what_a_pod_waits_for_and_nothing_else(bed: Bed) -> N
     bed.pods = pod("a", "cart", "10.0.0.1")
     assert await code(stream) is grpc.StatusCode.OK
     assert len(bed.waiting) == 0
+
+
+async def test_an_address_that_is_about_to_be_taken_away_is_not_known(bed: Bed) -> None:
+    """An earlier pod of the service had it, and the addresses that are published next were made after that was gone."""
+    bed.pods, bed.listed, bed.newest = pod("a", "web", "10.0.0.1"), ("10.0.0.1",), ()
+    stream = bed.ask("a")
+    assert await first(stream) == "waits: the address 10.0.0.1 is not published yet"
+    bed.newest = None
+    assert await first(stream) == "waits: `cart` has no configuration yet"
 
 
 async def test_the_pod_of_a_stream_goes(bed: Bed) -> None:

@@ -127,6 +127,7 @@ def test_admitted(owned: dict[Network, str], names: frozenset[str]) -> None:
         assert any(_admits(item, peer) for item in admitted) == _truth(owners, peer, names, otherwise=False)
 
 
+@pytest.mark.long
 @given(OWNED, st.frozensets(st.sampled_from((*PARTIES, "internet")), min_size=1), st.booleans())
 def test_filter_chains_of_connections(owned: dict[Network, str], names: frozenset[str], unknown: bool) -> None:
     names = names if unknown else names - {"internet"}
@@ -165,6 +166,7 @@ call out, in -> a
     ]
 
 
+@pytest.mark.long
 def test_addresses_are_looked_up_once_for_each_party(monkeypatch: pytest.MonkeyPatch) -> None:
     program = dsl.load_text(generate(200, 600, 60, 1))
     asked: list[str] = []

@@ -275,7 +275,14 @@ touch "$GOTMPDIR/x" {folder}/building
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        signal.SIGKILL,
+        *(pytest.param(each, marks=pytest.mark.long) for each in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_the_build_ends_with_the_command(tmp_path: Path, number: signal.Signals) -> None:
     go_, work, cache = tmp_path / "go", tmp_path / "work", tmp_path / "cache"
     work.mkdir()

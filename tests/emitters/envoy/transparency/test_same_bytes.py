@@ -312,6 +312,7 @@ def test_a_connection_that_changes_its_protocol_is_a_tunnel(tmp_path: Path, raw:
             assert client.recv(65536) == b"HELLO"
 
 
+@pytest.mark.long
 def test_no_breaker_trips_at_a_thousand_requests(ways: Ways) -> None:
     """Envoy by itself lets 1,024 requests through at a time."""
     count = 1_100

@@ -1,0 +1,1 @@
+"""The commands of docs/cluster/README.md, as a reader would run them."""
