@@ -83,7 +83,7 @@ class Life:
     def moved(self, side: str) -> None:
         """As a user does it: with a plan whose redirection pods lack, they are injected anew."""
         self.mesh.program(side, "1")
-        self.mesh.until(lambda: self.mesh.condition("Programmed")[1] != "NotAccepted", "the new plan")
+        self.mesh.until(self.mesh.has_new_plan, "the new plan")
         self.mesh.inject("cart", "web")
         self.mesh.rolled_out("cart", "web")
         self.mesh.until_programmed(LONGEST_SECONDS)
