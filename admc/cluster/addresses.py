@@ -20,6 +20,8 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
+from emitters.addresses import network
+from emitters.addresses.model import order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -53,6 +55,8 @@ class Endpoints:
         """Service -> the same by address."""
         self._owners: dict[str, str] = {}
         """Address -> the service that it belongs to; `STRANGER`: a pod of none has it."""
+        self._listed = dict.fromkeys(sorted(selection.keys), b"")
+        """The same as the document has it, in the order of names."""
         self._document: bytes | None = None
 
     def update(self, names: Iterable[str]) -> None:
@@ -68,9 +72,7 @@ class Endpoints:
     def document(self) -> bytes:
         self._render()
         if self._document is None:
-            # Names are words of the language: in JSON they stand as they are.
-            listed = (b'"%b":%b' % (name.encode(), entry) for name, entry in sorted(self._entries.items()) if entry)
-            self._document = b'{"services":{%b}}' % b",".join(listed)
+            self._document = b'{"services":{%b}}' % b",".join(filter(None, self._listed.values()))
         return self._document
 
     def entries(self) -> dict[str, bytes]:
@@ -88,8 +90,10 @@ class Endpoints:
         self._render()
         pairs: dict[tuple[str, ...], str] = {}
         for address, claims in self._claims.items():
+            if address in self._owners:
+                continue
             shared = {other for name in claims for other in self._selection.shared_with(name)}
-            if address not in self._owners and not shared.intersection(claims):
+            if not shared.intersection(claims):
                 pair = tuple(sorted(claims)[:2])
                 pairs[pair] = min(address, pairs.get(pair, address))
         return tuple(self._contested(pair, address) for pair, address in sorted(pairs.items()))
@@ -120,6 +124,8 @@ class Endpoints:
             entry = self._entry(name)
             if self._entries.get(name) != entry:
                 self._entries[name] = entry
+                # Names are words of the language: in JSON they stand as they are.
+                self._listed[name] = b'"%b":%b' % (name.encode(), entry) if entry else b""
                 self._document = None
 
     def _entry(self, name: str) -> bytes:
@@ -132,8 +138,8 @@ class Endpoints:
         if any(address not in self._owners for address in self._claimed.get(name, ())):
             return UNLISTED
         ready = _ready(selection, name)
-        pods = sorted(address for address in ready if self._owners.get(address, name) == name)
-        entry: dict[str, list[str]] = {"addresses": sorted(service.addresses), "pods": pods}
+        pods = _ordered(address for address in ready if self._owners.get(address, name) == name)
+        entry: dict[str, list[str]] = {"addresses": _ordered(service.addresses), "pods": pods}
         if unready := [address for address in pods if not ready[address]]:
             entry["unready"] = unready
         return json.dumps(entry, separators=(",", ":")).encode()
@@ -178,6 +184,11 @@ class Endpoints:
         if any(_slices(self._selection, name) for name in services):
             return False
         return any(stays and not self._selection.services_of(pod) for pod, stays in self._at(address).items())
+
+
+def _ordered(texts: Iterable[str]) -> list[str]:
+    """In canonical order: an entry that is as before is then read at once."""
+    return sorted(texts, key=lambda text: order(network(text)))
 
 
 def _present(selection: Selection, name: str) -> dict[str, bool]:

@@ -6,6 +6,7 @@ captures of a plan, pods of a service -> pods that lack some
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.rollout.captures import captures
@@ -31,8 +32,9 @@ class Lacking(NamedTuple):
     """How many pods the service has."""
 
 
-def ports_of(names: Iterable[str]) -> PodCaptures:
-    """What a pod has to capture for captures of a plan (`admc.rollout.captures`)."""
+@lru_cache(maxsize=1 << 14)
+def ports_of(names: frozenset[str]) -> PodCaptures:
+    """What a pod has to capture for captures of a plan (`admc.rollout.captures`). The status asks every second."""
     ingress: set[int] = set()
     egress: set[int] = set()
     for name in names:
@@ -46,7 +48,7 @@ def ports_of(names: Iterable[str]) -> PodCaptures:
     return PodCaptures(frozenset(ingress), frozenset(egress))
 
 
-def lacking(names: Iterable[str], service: str, pods: Iterable[Pod]) -> Lacking:
+def lacking(names: frozenset[str], service: str, pods: Iterable[Pod]) -> Lacking:
     """The pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures.
 
     A pod without an address has not started anything: its spec alone says what it will have.
@@ -67,10 +69,11 @@ class PodRedirection:
 
     def __init__(self, pods_of: Callable[[str], Iterable[Pod]], hosting: Callable[[str], Iterable[Pod]]) -> None:
         """`pods_of`: the pods of a service of the program, while they exist and are not over; `hosting`: those of them,
-        or where no Service says which they are, of all pods, that may have the ADM of `APP/SERVICE`."""
+        or where no Service says which they are, of all pods, that may have the ADM of a service."""
         self._pods_of = pods_of
         self._hosting = hosting
         self._app = ""
+        self._asked: Placed | None = None
         self._needed: Mapping[str, frozenset[str]] = {}
 
     @property
@@ -104,10 +107,11 @@ class PodRedirection:
 
     def ask(self, placed: Placed, addresses: Addresses) -> None:
         """`addresses` do not matter: captures are by port."""
-        self._need(placed)
+        if self._asked is None or not _is_same(self._asked, placed):
+            self._need(placed)
 
     def _need(self, placed: Placed) -> None:
-        self._app, self._needed = placed.program.app, captures(placed)
+        self._asked, self._app, self._needed = placed, placed.program.app, captures(placed)
 
     def confirm(self) -> None:
         """Pods show what they have."""
@@ -120,11 +124,15 @@ class PodRedirection:
         needed = sorted(step.needs_redirection.items())
         return tuple(name for name, names in needed if self._of(app, name, names).pods)
 
-    def proxies(self, app: str, service: str) -> frozenset[str]:
+    def proxies(self, service: str) -> frozenset[str]:
         """The pods with an ADM of the service. Before its rules are loaded, a pod runs neither Envoy nor a container of
-        its own; and one that terminates may still send requests."""
-        owner = f"{app}/{service}"
-        return frozenset(pod.key.name for pod in self._hosting(owner) if pod.service == owner and pod.is_redirected)
+        its own; and one that terminates may still send requests. The app may have another name by now."""
+        return frozenset(pod.key.name for pod in self._hosting(service) if pod.hosts == service and pod.is_redirected)
 
-    def _of(self, app: str, service: str, names: Iterable[str]) -> Lacking:
+    def _of(self, app: str, service: str, names: frozenset[str]) -> Lacking:
         return lacking(names, f"{app}/{service}", self._pods_of(service))
+
+
+def _is_same(one: Placed, other: Placed) -> bool:
+    """Whether these are the same objects: to compare programs takes long."""
+    return one.program is other.program and one.placement is other.placement

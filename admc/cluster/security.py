@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from admc.inject.model import AUDIENCE_PREFIX
 from emitters.ports import ADM_USER
 
 if TYPE_CHECKING:
@@ -34,8 +35,14 @@ _DEFAULT: Final = frozenset(
     )
 )
 """What containerd gives a container that asks for nothing; other runtimes give less."""
-_PAST_RULES: Final = ("NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_MODULE")
-"""NET_ADMIN changes the rules, NET_RAW sends past them; the others may obtain any capability."""
+_PAST_RULES: Final = (
+    *("NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_MODULE"),
+    *("BPF", "DAC_READ_SEARCH", "PERFMON", "SYS_BOOT", "SYS_RAWIO"),
+)
+"""NET_ADMIN changes the rules, NET_RAW sends past them; the others lead to the kernel, or to secrets of other processes
+and of the node, and by that to any capability."""
+_GIVES_AWAY: Final = ("CHOWN", "FOWNER")
+"""With both, root gives a program to the ADM's user and sets its set-user-id bit."""
 _NAMED: Final = 63
 """Characters of a container's name in Kubernetes."""
 
@@ -65,12 +72,15 @@ def untrusted(spec: Json, *, injected: Collection[str] = (), keeps_net_raw: bool
         return "the pod has the process namespace of the host"
     pod = spec.get("securityContext") or {}
     shared = spec.get("shareProcessNamespace") is True
+    tokens = _token_volumes(spec)
     for container, ephemeral in containers(spec):
         name = container.get("name")
         if name in injected and not ephemeral:
             continue
         # Injection changes templates. An ephemeral container comes later, with what it asks for.
         why = _why(container, pod, keeps_net_raw or ephemeral, shared or "targetContainerName" in container)
+        if not why and tokens.intersection(each.get("name") for each in container.get("volumeMounts") or ()):
+            why = "has the token by which the server knows the ADM"
         if why:
             # The names of ephemeral containers are often random.
             return f"{'an ephemeral container' if ephemeral else f'container `{str(name)[:_NAMED]}`'} {why}"
@@ -82,6 +92,17 @@ def containers(spec: Json) -> Iterator[tuple[Json, bool]]:
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for container in spec.get(field) or ():
             yield container, field == "ephemeralContainers"
+
+
+def _token_volumes(spec: Json) -> frozenset[object]:
+    """The volumes with a token for a server of admc. A container that has one can answer the server in the place of the
+    ADM, and say that a policy is in force which is not."""
+    found = set()
+    for volume in spec.get("volumes") or ():
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if str((source.get("serviceAccountToken") or {}).get("audience") or "").startswith(AUDIENCE_PREFIX):
+                found.add(volume.get("name"))
+    return frozenset(found)
 
 
 def _why(container: Json, pod: Json, keeps_net_raw: bool, sees_processes: bool) -> str:
@@ -97,15 +118,25 @@ def _why(container: Json, pod: Json, keeps_net_raw: bool, sees_processes: bool) 
             return f"has {capability}"
     if sees_processes and _has("SYS_PTRACE", added, dropped):
         return "has SYS_PTRACE, and sees the processes of the ADM"
+    if own.get("procMount") == "Unmasked":
+        return "may write to the kernel's settings (`procMount: Unmasked`)"
+    return _why_by_user(own, pod, added, dropped)
+
+
+def _why_by_user(own: Json, pod: Json, added: Collection[str], dropped: Collection[str]) -> str:
     user = _setting("runAsUser", own, pod)
     if user == ADM_USER:
         return f"runs as the user of the ADM ({ADM_USER})"
-    if not _has("SETUID", added, dropped):
-        return ""
-    if user == 0 or "SETUID" in added:
+    unknown = user is None and _setting("runAsNonRoot", own, pod) is not True
+    if _has("SETUID", added, dropped) and (user == 0 or "SETUID" in added):
         return "may become any user (root with SETUID)"
-    if user is None and _setting("runAsNonRoot", own, pod) is not True:
+    if _has("SETUID", added, dropped) and unknown:
         return "may become any user (its user is not set: it may be root with SETUID)"
+    if user is None:
+        return f"may run as the user of the ADM (its user is not set: its image may say {ADM_USER})"
+    stays = own.get("allowPrivilegeEscalation") is False
+    if user == 0 and not stays and all(_has(each, added, dropped) for each in _GIVES_AWAY):
+        return "may become any user (root with CHOWN and FOWNER, and without `allowPrivilegeEscalation: false`)"
     return ""
 
 

@@ -49,14 +49,21 @@ def _addresses(program: Program, endpoints: Path | None, *, redirected: bool) ->
     return addresses_of(program, content, redirected=redirected)
 
 
-def addresses_of(program: Program, endpoints: bytes, *, redirected: bool, of_several: bool = False) -> Addresses:
-    """The addresses of an endpoints file. `of_several`: it may name services of other programs. Raises `CommandError`
-    (exit 1)."""
+def addresses_of(
+    program: Program,
+    endpoints: bytes,
+    *,
+    redirected: bool,
+    of_several: bool = False,
+    before: Addresses | None = None,
+) -> Addresses:
+    """The addresses of an endpoints file. `of_several`: it may name services of other programs; `before`: those of an
+    earlier one. Raises `CommandError` (exit 1)."""
     from emitters.addresses import conflicts, from_json
     from emitters.errors import EmitError
 
     try:
-        found = from_json(endpoints, program, of_several=of_several)
+        found = from_json(endpoints, program, of_several=of_several, before=before)
     except EmitError as error:  # the file has errors, not the program
         raise CommandError(Exit.INPUT, error.diagnostics) from error
     shared = conflicts.check(program, found, redirected=redirected)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from admc.exits import CommandError, Exit
+from admc.inject import scalars
 from admc.inject.model import Where
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.text import SourceText, Span
@@ -24,6 +25,8 @@ MAX_FILE: Final = 32_000_000
 MAX_DEPTH: Final = 60
 MAX_VALUES: Final = 2_000_000
 """In one file, with each alias counted as often as it is used."""
+MAX_TEXT: Final = 2 * MAX_FILE
+"""Characters of all of these values."""
 TEMPLATES: Final[dict[tuple[str, str], Where]] = {
     ("v1", "Pod"): (),
     ("apps/v1", "Deployment"): ("spec", "template"),
@@ -34,7 +37,7 @@ TEMPLATES: Final[dict[tuple[str, str], Where]] = {
     ("batch/v1", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
 }
 """Where the pod template of a kind is; a pod is its own."""
-_Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,9 @@ def read(path: str, content: bytes) -> tuple[Document, ...]:
     source = SourceText(path, text)
     try:
         _scan(source)
-        nodes = [node for node in yaml.compose_all(text, Loader=_Loader) if node is not None]
-        return tuple(Document(source, node, _Reader(source).data(node)) for node in nodes)
+        reader = _Reader(source)
+        nodes = [node for node in yaml.compose_all(text, Loader=LOADER) if node is not None]
+        return tuple(Document(source, node, reader.data(node)) for node in nodes)
     except yaml.YAMLError as error:
         raise _malformed(source, error) from error
 
@@ -102,10 +106,13 @@ def objects(documents: tuple[Document, ...]) -> Iterator[Object]:
 def _objects(document: Document, where: Where, data: Any) -> Iterator[Object]:
     if not isinstance(data, dict):
         return
-    items = data.get("items")
-    if data.get("apiVersion") == "v1" and str(data.get("kind", "")).endswith("List") and isinstance(items, list):
+    items, kind = data.get("items"), str(data.get("kind", ""))
+    if kind.endswith("List") and isinstance(items, list):
+        # The API server leaves out what the kind of a list says of its items, and `kubectl apply` adds it.
+        said = {"apiVersion": data.get("apiVersion"), "kind": kind.removesuffix("List")}
         for index, item in enumerate(items):
-            yield from _objects(document, (*where, "items", index), item)
+            named = not isinstance(item, dict) or "kind" in item or "apiVersion" in item
+            yield from _objects(document, (*where, "items", index), item if named else {**said, **item})
     else:
         yield Object(document, where, data)
 
@@ -161,7 +168,7 @@ def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | No
 def _scan(source: SourceText) -> None:
     """Bounds, before anything recursive looks at the stream."""
     depth = count = 0
-    for event in yaml.parse(source.text, Loader=_Loader):
+    for event in yaml.parse(source.text, Loader=LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -174,12 +181,13 @@ def _scan(source: SourceText) -> None:
 
 
 class _Reader:
-    """Turns the nodes of one document into plain data."""
+    """Turns the nodes of one file into plain data, as `kubectl` reads them."""
 
     def __init__(self, source: SourceText) -> None:
         self._source = source
         self._loader = yaml.SafeLoader("")
         self._left = MAX_VALUES
+        self._text = MAX_TEXT
 
     def data(self, node: yaml.Node, depth: int = 0) -> Any:
         self._left -= 1
@@ -194,13 +202,33 @@ class _Reader:
             return [self.data(item, depth + 1) for item in node.value]
         return self._mapping(node, depth)
 
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
-        if node.tag == "tag:yaml.org,2002:timestamp":
-            return node.value  # JSON has no dates
+    def _scalar(self, node: yaml.ScalarNode) -> scalars.Value:
+        self._count(node)
+        if self._is_untagged(node):
+            return node.value if node.style else scalars.plain(node.value)
         try:
-            return self._loader.construct_object(node)
+            found = self._loader.construct_object(node)
         except ValueError:
-            return node.value  # such as an impossible date
+            found = None  # such as an impossible date
+        if not isinstance(found, str | int | float):
+            raise _wrong("a value has a tag that JSON has no type for", _marked(self._source, node.start_mark))
+        return found
+
+    def _count(self, node: yaml.ScalarNode) -> None:
+        self._text -= len(node.value)
+        if self._text < 0:
+            raise _too_large(_marked(self._source, node.start_mark))
+
+    def _is_untagged(self, node: yaml.ScalarNode) -> bool:
+        implicit = (False, True) if node.style else (True, False)
+        found = self._loader.resolve(yaml.ScalarNode, node.value, implicit)  # type: ignore[no-untyped-call]
+        return bool(node.tag == found)
+
+    def _key(self, node: yaml.Node) -> str | None:
+        if not isinstance(node, yaml.ScalarNode):
+            return None
+        self._count(node)
+        return scalars.key(node.value) if not node.style and self._is_untagged(node) else str(node.value)
 
     def _mapping(self, node: yaml.Node, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -211,7 +239,7 @@ class _Reader:
                 for each in reversed(inner if isinstance(inner, list) else [inner]):
                     merged.update(each if isinstance(each, dict) else {})
                 continue
-            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            name = self._key(key)
             if name is None:
                 raise _wrong("a key is not a text", _marked(self._source, key.start_mark))
             if name in found:
@@ -234,7 +262,7 @@ def _malformed(source: SourceText, error: yaml.YAMLError) -> CommandError:
 
 
 def _too_large(span: Span) -> CommandError:
-    cause = f"with aliases written out, it has more than {MAX_VALUES:,} values"
+    cause = f"with aliases written out, it has more than {MAX_VALUES:,} values or {MAX_TEXT:,} characters"
     return _wrong("the manifests are too large", span, cause)
 
 

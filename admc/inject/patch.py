@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
 from admc.exits import CommandError
-from admc.inject.manifests import read
+from admc.inject.manifests import LOADER, read
 from emitters.yaml_writer import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from admc.inject.manifests import Document
+
+
+MAX_COMPARED: Final = 2_000
+"""Items of two lists that are compared. To compare them takes up to the square of that."""
 
 
 class Edit(NamedTuple):
@@ -35,8 +40,8 @@ class Edit(NamedTuple):
 
 class Patch(NamedTuple):
     edits: tuple[Edit, ...]
-    whole: bool
-    """The document was written anew, and has lost its comments."""
+    loses_comments: bool
+    """A part of the document was written anew, or all of it, and comments in it are gone."""
 
 
 class _UnknownError(Exception):
@@ -47,7 +52,7 @@ def patch(document: Document, new: Any) -> Patch:
     """The edits that give a document other data."""
     text, node = document.source.text, document.node
     if document.data == new:
-        return Patch((), whole=False)
+        return Patch((), loses_comments=False)
     first = node.start_mark.index
     begin = text.rfind("\n", 0, first) + 1
     if text[begin:first].strip(" "):  # behind `---`
@@ -56,12 +61,26 @@ def patch(document: Document, new: Any) -> Patch:
     own = text[begin : node.end_mark.index].rstrip()
     try:
         edits = tuple(_Editor(own, begin).edits(node, document.data, new))
-        if _reads_as(applied(own, edits), new):
-            return Patch(tuple(Edit(start + begin, end + begin, made) for start, end, made in edits), whole=False)
+        made = applied(own, edits)
+        if _reads_as(made, new):
+            moved = tuple(Edit(start + begin, end + begin, text) for start, end, text in edits)
+            return Patch(moved, loses_comments=_comments(made) < _comments(own))
     except _UnknownError:
         pass
     whole = Edit(first, begin + len(own), _anew(own[first - begin :], node, new, follows=begin == first))
-    return Patch((whole,), whole=re.search(r"(?:^|\s)#", own) is not None)
+    return Patch((whole,), loses_comments=_comments(own) > 0)
+
+
+def _comments(text: str) -> int:
+    tokens = yaml.scan(text, Loader=LOADER)
+    texts = [(each.start_mark.index, each.end_mark.index) for each in tokens if isinstance(each, yaml.ScalarToken)]
+    starts = [start for start, _ in texts]
+
+    def is_inside(at: int) -> bool:
+        before = bisect(starts, at) - 1
+        return before >= 0 and at < texts[before][1]
+
+    return sum(not is_inside(found.start()) for found in re.finditer(r"(?<!\S)#", text))
 
 
 def applied(text: str, edits: Iterable[Edit]) -> str:
@@ -143,12 +162,18 @@ class _Editor:
         return self._lines(start, self._end(value, key))
 
     def _sequence(self, node: yaml.SequenceNode, old: list[Any], new: list[Any]) -> Iterator[Edit]:
+        if len(old) == len(new) and not _named(old):
+            for item, one, other in zip(node.value, old, new, strict=True):
+                yield from self._item(node, item, one, other)
+            return
+        if max(len(old), len(new)) > MAX_COMPARED:
+            raise _UnknownError
         indent = " " * node.start_mark.column
         match = SequenceMatcher(None, _names(old), _names(new), autojunk=False)
         for way, first, last, begin, end in match.get_opcodes():
             if way == "equal":
                 for offset in range(last - first):
-                    yield from self.edits(node.value[first + offset], old[first + offset], new[begin + offset])
+                    yield from self._item(node, node.value[first + offset], old[first + offset], new[begin + offset])
                 continue
             if begin < end:
                 written = self._indented(dump(new[begin:end]), indent)
@@ -162,6 +187,14 @@ class _Editor:
                 if not self._is_first(dash):
                     raise _UnknownError
                 yield self._lines(dash, self._end(node.value[last - 1], node))
+
+    def _item(self, node: yaml.SequenceNode, item: yaml.Node, old: Any, new: Any) -> list[Edit]:
+        """An item that stays: its own text, or all of it anew."""
+        try:
+            return list(self.edits(item, old, new))
+        except _UnknownError:
+            written = self._indented(dump(new), " " * item.start_mark.column)
+            return [Edit(self._start(item), self._end(item, node), written)]
 
     def _before(self, dash: int, written: str, indent: str) -> Edit:
         """Items before another one, and before the comments above it."""
@@ -221,6 +254,10 @@ class _Editor:
 
     def _indented(self, text: str, indent: str) -> str:
         return text.rstrip("\n").replace("\n", self._break + indent)
+
+
+def _named(items: list[Any]) -> bool:
+    return not all(isinstance(it, dict) and "name" not in it for it in items)
 
 
 def _names(items: list[Any]) -> list[str]:

@@ -4,7 +4,8 @@ A name proves nothing: a container that is called as the ADM, with another comma
 ADM's user. So the containers are made anew from what the pod says of itself (the arguments of its rules container), and
 compared. They have to come first, since what runs before the rules is not redirected.
 
-The tag of an image may be another one: pods outlive a release.
+The tag of an image may be another one: pods outlive a release. What runs has to be of the same repository, too: the
+image in a pod's spec can be changed after the container that it was for has ended.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def recognised(pod: Mapping[str, Any], installation: Installation) -> frozenset[
     if len(names) != len(written) or len(listed) < len(written):
         return NOTHING
     if not all(is_as_written(_untagged(one), other) for one, other in zip(listed, written, strict=False)):
+        return NOTHING
+    if not _ran_as_listed(pod, written):
         return NOTHING
     mounted = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     if not all(is_stored_form(mounted.get(volume["name"]), volume) for volume in mounts):
@@ -82,10 +85,39 @@ def repository(image: str) -> str:
     return before if before and "/" not in tag else name
 
 
+def _ran_as_listed(pod: Mapping[str, Any], written: list[dict[str, Any]]) -> bool:
+    """Whether what runs in these containers, or has run, is of the images that they are to have."""
+    wanted = {container["name"]: familiar(container["image"]) for container in written}
+    for each in (pod.get("status") or {}).get("initContainerStatuses") or ():
+        if each.get("name") in wanted:
+            # One image may have several names, of which a runtime reports one, or its digest alone.
+            found = {familiar(repository(each.get(field) or "")) for field in ("image", "imageID")} - _NAMELESS
+            if found and wanted[each["name"]] not in found:
+                return False
+    return True
+
+
+_NAMELESS: Final = frozenset(("", "sha256"))
+
+
+def familiar(name: str) -> str:
+    """A repository as people write it. Runtimes report it with the registry that a short name stands for.
+
+    >>> familiar("docker.io/library/admc"), familiar("docker-pullable://docker.io/shop/admc")
+    ('admc', 'shop/admc')
+    """
+    name = name.rpartition("://")[2]
+    for prefix in ("docker.io/", "index.docker.io/", "library/"):
+        name = name.removeprefix(prefix)
+    return name
+
+
 # ---- what the API server makes of what was written ----
 
-_ANY: Final = frozenset(("imagePullPolicy", "resources", "terminationMessagePath", "terminationMessagePolicy"))
+_ANY: Final = frozenset(("imagePullPolicy", "resources", "terminationMessagePolicy"))
 """Fields of a container that change nothing of what it does: the API server fills them in, or an operator sets them."""
+_AMOUNTS: Final = frozenset(("limits", "requests"))
+"""What `resources` may have. A claim of a device may bring files and environment along."""
 _DEFAULTS: Final[Mapping[str, object]] = {
     "apiVersion": "v1",
     "defaultMode": 0o644,
@@ -96,9 +128,11 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "scheme": "HTTP",
     "service": "",
     "successThreshold": 1,
+    # The kubelet puts an empty file there, which would take the place of a program.
+    "terminationMessagePath": "/dev/termination-log",
     "timeoutSeconds": 1,
 }
-"""What the API server fills in below a container, and in volumes."""
+"""What the API server fills in, in a container and in volumes."""
 _ACCOUNT_MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where an admission plugin mounts the token of the service account, in every container."""
 
@@ -108,6 +142,8 @@ def is_as_written(stored: Mapping[str, Any], written: Mapping[str, Any]) -> bool
 
     A name proves nothing: a container that has the name of the ADM's and another command may do anything as its user.
     """
+    if not (stored.get("resources") or {}).keys() <= _AMOUNTS:
+        return False
     mounts = [each for each in stored.get("volumeMounts") or () if not _is_account(each)]
     own = {key: value for key, value in stored.items() if key not in _ANY} | {"volumeMounts": mounts}
     wanted = {"volumeMounts": [], **{key: value for key, value in written.items() if key not in _ANY}}

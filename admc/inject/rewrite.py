@@ -102,7 +102,7 @@ def _document(
             data = replaced(data, (*found.where, *found.template), made.template)
         outcomes.append(Outcome(_named(found), service or "", _parts(made.template), changed))
     made_patch = patch(document, data)
-    if made_patch.whole:
+    if made_patch.loses_comments:
         findings.append(_comments_lost(inside[0]))
     return _Changed(made_patch.edits, outcomes, findings)
 
@@ -126,7 +126,7 @@ def _comments_lost(found: Object) -> Diagnostic:
     lost = Finding(
         "ADM928",
         Severity.WARNING,
-        "the document was written anew, and has lost its comments",
+        "a part of the document was written anew, and has lost its comments",
         (),
         "it uses anchors, or a style that admc does not edit in place",
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
-from emitters.addresses.model import Addresses, Network, ServiceAddresses, network, order
+from emitters.addresses.model import Addresses, Network, ServiceAddresses, network, order, text_of
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:
@@ -19,13 +18,18 @@ JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "Jso
 
 MAX_ADDRESSES: Final = 1_000_000
 """In one endpoints file."""
+_KEYS: Final = dict.fromkeys(ServiceAddresses._fields).keys()
+"""Of an entry of a service."""
 
 
-def from_json(data: bytes, program: Program | None = None, *, of_several: bool = False) -> Addresses:
+def from_json(
+    data: bytes, program: Program | None = None, *, of_several: bool = False, before: Addresses | None = None
+) -> Addresses:
     """Read an endpoints file (docs/endpoints.md). With a program, every name must be one of its own. `of_several`: the
     addresses are those of several programs, and a service of another one comes into `others`.
 
-    Raises `EmitError` with all findings.
+    `before`: what was read earlier. Services that are still as they are there are not examined again: a server reads
+    the file of thousands of services whenever one pod comes or goes. Raises `EmitError` with all findings.
     """
     findings = Diagnostics()
     try:
@@ -39,6 +43,7 @@ def from_json(data: bytes, program: Program | None = None, *, of_several: bool =
     services: dict[str, ServiceAddresses] = {}
     externals: dict[str, tuple[str, ...]] = {}
     left = [MAX_ADDRESSES]
+    earlier = {} if before is None else {**before.others, **before.services}
     for section, entries in _entries(findings, content, "the file", ("services", "externals")):
         known = None if program is None else program.services if section == "services" else program.externals
         if of_several and section == "services":
@@ -48,6 +53,10 @@ def from_json(data: bytes, program: Program | None = None, *, of_several: bool =
             if section == "externals":
                 found = dict(_entries(findings, entry, where, ("addresses",)))
                 externals[name] = _addresses(findings, found.get("addresses", []), f"{where}", left, networks=True)
+                continue
+            same = earlier.get(name)
+            if same is not None and _is_as_before(entry, same, left):
+                services[name] = same
                 continue
             parts = {
                 key: _addresses(findings, value, f"`{section}.{name}.{key}`", left, networks=False)
@@ -65,6 +74,21 @@ def from_json(data: bytes, program: Program | None = None, *, of_several: bool =
     own = {name: located for name, located in services.items() if name in program.services}
     others = {name: located for name, located in services.items() if name not in own}
     return Addresses(own, externals, others=others)
+
+
+def _is_as_before(entry: JsonValue, before: ServiceAddresses, left: list[int]) -> bool:
+    """Whether an entry says what was read earlier, in canonical form and order."""
+    if not isinstance(entry, dict) or not entry.keys() <= _KEYS:
+        return False
+    lists = [entry.get(key, []) for key in _KEYS]
+    for value, known in zip(lists, before, strict=True):
+        if not isinstance(value, list) or tuple(value) != known:
+            return False
+    count = sum(map(len, before))
+    if count > left[0]:
+        return False
+    left[0] -= count
+    return True
 
 
 class _RepeatError(Exception):
@@ -137,14 +161,9 @@ def _addresses(
         except ValueError:
             kind = "an address or a network" if networks else "an address"
             _wrong(findings, f"{where} has `{str(item)[:80]}`, which is not {kind}", "write `10.0.0.1` or `fd00::1`")
-    return tuple(map(_text, sorted(found, key=order)))
+    return tuple(map(text_of, sorted(found, key=order)))
 
 
 def _of_no_host(one: Network) -> bool:
     """The unspecified address, the broadcast address, or a multicast group: no single service can be dialled there."""
     return one.is_unspecified or one.is_multicast or str(one.network_address) == "255.255.255.255"
-
-
-@lru_cache(maxsize=1 << 17)
-def _text(network: Network) -> str:
-    return str(network.network_address) if network.num_addresses == 1 else str(network)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ipaddress
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from emitters.addresses.model import Network, order, peers
+from emitters.addresses.model import Network, order, peers, text_of
 from emitters.addresses.model import network as network_of
 
 if TYPE_CHECKING:
@@ -123,7 +124,16 @@ class AddressIndex:
     @cached_property
     def unaddressed(self) -> frozenset[str]:
         """The parties without an address, except for the unlocated ones."""
-        return frozenset(name for name in self.parties if not self.peers(name)).difference(self.unlocated)
+        located, externals = self._addresses, self._program.externals
+        return frozenset(
+            name
+            for name in self.parties
+            if not (
+                located.pod_addresses(name)
+                if name not in externals
+                else (externals[name].cidrs or located.service_addresses(name))
+            )
+        ).difference(self.unlocated)
 
     @cached_property
     def ipv6(self) -> bool:
@@ -133,7 +143,7 @@ class AddressIndex:
             *(text for listed in self._addresses.externals.values() for text in listed),
             *(text for external in self._program.externals.values() for text in (*external.cidrs, *external.hosts)),
         ]
-        return any(":" in text for text in texts)
+        return ":" in "\n".join(texts)
 
     def callers_of(self, destination: str, number: int) -> frozenset[str]:
         """The parties that declare a call to a port."""
@@ -214,6 +224,18 @@ class AddressIndex:
         return Callers(_layers(dict.fromkeys(others, False) | dict.fromkeys(named, True), ()))
 
     # ---- the parties that callers dial ----
+
+    @cached_property
+    def shared(self) -> frozenset[Network]:
+        """The networks that are listed more than once, mostly none: only there can callers dial several parties."""
+        located = self._addresses
+        texts = [text for each in located.services.values() for part in each[:2] for text in part]
+        for name, external in self._program.externals.items():
+            listed = (*external.cidrs, *literal(external.hosts), *located.service_addresses(name))
+            texts += [text_of(network_of(text)) for text in listed]
+        if len(set(texts)) == len(texts):
+            return frozenset()
+        return frozenset(network_of(text) for text, times in Counter(texts).items() if times > 1)
 
     def dialled(self, port: int) -> Mapping[Network, frozenset[str]]:
         """The parties that a caller reaches at each network by dialling a port: services at their addresses and

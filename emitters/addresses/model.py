@@ -89,6 +89,12 @@ def network(text: str, *, strict: bool = False) -> Network:
     return found
 
 
+@lru_cache(maxsize=1 << 17)
+def text_of(network: Network) -> str:
+    """The canonical text of a network, or of an address."""
+    return str(network.network_address) if network.num_addresses == 1 else str(network)
+
+
 def peers(program: Program, addresses: Addresses, name: str) -> tuple[Network, ...]:
     """The networks that connections from a service or an external come from; sorted, without duplicates."""
     if name in program.services:

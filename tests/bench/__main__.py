@@ -1,6 +1,6 @@
 """`make bench`: how long admc takes, and how much memory, in one run and on one machine.
 
-    python -m tests.bench [--only SUITE ...] [--runs N] [--seed N] [--profile PROFILE]
+    python -m tests.bench [--only SUITE ...] [--runs N] [--seed N] [--profile PROFILE] [--minutes N]
 
 Whole commands are timed from start to exit by the operating system; stages are timed inside a fresh process of their
 own. Every figure is the median of several runs, with the lowest and the highest beside it.
@@ -46,8 +46,11 @@ RUNS = {
     "traces": 1,
     "overhead": 1,
     "diff": 3,
+    "cluster": 3,
 }
 SUITES = tuple(RUNS)
+BY_NAME = ("cluster",)
+"""Run only where `--only` names them."""
 WARMED = ("commands", "hotel")
 """So short that it matters whether the disk's cache is warm."""
 
@@ -81,6 +84,7 @@ class Bench:
         self.runs: int | None = options.runs
         self.seed: int | None = options.seed
         self.profile: str | None = options.profile
+        self.minutes: float = options.minutes
         self.named = named
 
     def repeats(self, suite: str) -> int:
@@ -284,6 +288,18 @@ def overhead_(bench: Bench) -> None:
         raise SystemExit(str(error)) from None
 
 
+def cluster_(bench: Bench) -> None:
+    """A server that follows a cluster of 10,000 pods, with 500 clients; needs Go, and programs of the cache."""
+    from tests.bench.cluster.suite import SkippedError, cluster
+
+    try:
+        found = cluster(bench.console, bench.folder, runs=bench.repeats("cluster"), minutes=bench.minutes)
+    except SkippedError as error:
+        raise SystemExit(str(error)) from None
+    if found.problem:
+        raise SystemExit(1)
+
+
 def diff_(bench: Bench) -> None:
     """Two saved plans of a large application: read, compared, and written as JSON."""
     base = bench.generated("diff-base", lambda: generate(*LARGE, SEED))
@@ -358,9 +374,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, help="runs of each measurement; by default fewer of the long ones")
     parser.add_argument("--seed", type=int, help="of suite `overhead`; a new one unless given")
     parser.add_argument("--profile", help="for suite `overhead`, which measures one unless it is given")
+    parser.add_argument("--minutes", type=float, default=5.0, help="of suite `cluster`: how long pods are replaced")
     options = parser.parse_args(arguments)
     if options.runs is not None and options.runs < 1:
         parser.error("--runs is at least 1")
+    if not 0 < options.minutes <= 60:
+        parser.error("--minutes is more than 0, and at most 60")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     console.print(
@@ -378,12 +397,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "traces": traces_,
         "overhead": overhead_,
         "diff": diff_,
+        "cluster": cluster_,
     }
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="admc-bench-") as folder:
         bench = Bench(console, Path(folder), options, named=options.only is not None)
         for name in SUITES:
-            if name in (options.only or SUITES):
+            if name in (options.only or set(SUITES).difference(BY_NAME)):
                 suites[name](bench)
     console.print(f"{time.monotonic() - started:.0f} s in all")
     return 0

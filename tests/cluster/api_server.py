@@ -128,7 +128,8 @@ class ApiServer:
         ]
 
     def request(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
-        """The decoded answer to a request of the administrator. Raises `ApiError`, and `OSError` without a server."""
+        """The decoded answer to a request of the administrator; bytes are sent as they are. Raises `ApiError`, and
+        `OSError` without a server."""
         connection = http.client.HTTPSConnection(
             self.place.address, self.place.port, timeout=SECONDS, context=self._tls
         )
@@ -140,7 +141,9 @@ class ApiServer:
         try:
             with self.place.network():
                 connection.connect()
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            connection.request(
+                method, path, body if body is None or isinstance(body, bytes) else json.dumps(body), headers
+            )
             response = connection.getresponse()
             content = response.read()
         finally:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +27,11 @@ def judged(own: dict[str, Any], *, keeps_net_raw: bool = False, **pod: Any) -> s
     "own",
     [
         {"runAsUser": 1000},
-        {"runAsNonRoot": True},
         {"runAsUser": 0, "capabilities": {"drop": ["ALL"]}},
-        {"runAsUser": 0, "capabilities": {"drop": ["SETUID"]}},
-        {"runAsUser": 0, "capabilities": {"drop": ["cap_setuid"]}},
-        {"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}},
+        {"runAsUser": 0, "capabilities": {"drop": ["SETUID", "CHOWN"]}},
+        {"runAsUser": 0, "capabilities": {"drop": ["cap_setuid", "fowner"]}},
+        {"runAsUser": 0, "capabilities": {"drop": ["SETUID"]}, "allowPrivilegeEscalation": False},
+        {"runAsUser": 0, "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}},
         {"runAsUser": 1000, "capabilities": {"add": ["NET_RAW"]}},  # injection takes it
         {"runAsUser": 1000, "capabilities": {"add": ["SYS_PTRACE"]}},  # it sees its own processes only
         {"runAsUser": 1000, "runAsNonRoot": False, "privileged": False},
@@ -50,6 +55,22 @@ def test_trusted(own: dict[str, Any]) -> None:
         ({"runAsUser": 0}, "container `app` may become any user (root with SETUID)"),
         ({"runAsUser": 0, "capabilities": {"drop": ["ALL"], "add": ["SETUID"]}}, "container `app` may become any user"),
         ({"runAsUser": 0, "allowPrivilegeEscalation": False}, "container `app` may become any user"),
+        (
+            {"runAsUser": 0, "capabilities": {"drop": ["SETUID"]}},
+            "container `app` may become any user (root with CHOWN and FOWNER",
+        ),
+        (
+            {"runAsUser": 0, "capabilities": {"drop": ["ALL"], "add": ["CHOWN", "FOWNER"]}},
+            "container `app` may become any",
+        ),
+        *(
+            ({"runAsUser": 1000, "capabilities": {"drop": ["ALL"], "add": [name]}}, f"container `app` has {name}")
+            for name in ("BPF", "DAC_READ_SEARCH", "PERFMON", "SYS_BOOT", "SYS_MODULE", "SYS_RAWIO")
+        ),
+        ({"runAsUser": 1000, "procMount": "Unmasked"}, "container `app` may write to the kernel's settings"),
+        ({"runAsNonRoot": True}, "container `app` may run as the user of the ADM (its user is not set"),
+        ({"runAsNonRoot": True, "capabilities": DROPPED}, "container `app` may run as the user of the ADM"),
+        ({"capabilities": DROPPED}, "container `app` may run as the user of the ADM"),
         ({}, "container `app` may become any user (its user is not set"),
         ({"runAsNonRoot": False}, "container `app` may become any user (its user is not set"),
         ({"runAsUser": ADM_USER, "capabilities": DROPPED}, f"container `app` runs as the user of the ADM ({ADM_USER})"),
@@ -72,8 +93,12 @@ def test_net_raw_is_in_the_default_set_and_kept_by_annotation() -> None:
         ({"runAsUser": 1000}, {"runAsUser": 0}, False),
         ({"runAsUser": 1000}, {}, True),
         ({"runAsUser": 1000}, {"runAsUser": None}, True),
-        ({"runAsNonRoot": True}, {}, True),
+        ({"runAsNonRoot": True, "runAsUser": 1000}, {}, True),
+        ({"runAsNonRoot": True}, {"runAsUser": 1000, "runAsNonRoot": False}, True),
+        ({"runAsNonRoot": True}, {}, False),
         ({"runAsNonRoot": True}, {"runAsNonRoot": False}, False),
+        # Groups are not what the packet filter looks at.
+        ({"runAsUser": 1000, "fsGroup": ADM_USER, "runAsGroup": ADM_USER, "supplementalGroups": [ADM_USER]}, {}, True),
         ({"runAsUser": ADM_USER}, {"runAsUser": 1000}, True),
         ({"runAsUser": ADM_USER, "runAsNonRoot": True}, {}, False),
     ],
@@ -82,11 +107,65 @@ def test_a_container_goes_before_its_pod(pod: dict[str, Any], own: dict[str, Any
     assert (judged(own, securityContext=pod) == "") is trusted
 
 
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
+_CHOWN, _FOWNER, _SETUID = 0, 3, 7
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize(
+    ("without", "no_new_privileges", "user"),
+    [
+        ((_SETUID,), False, ADM_USER),
+        ((_SETUID,), True, 0),
+        ((_SETUID, _CHOWN), False, 0),
+        ((_SETUID, _FOWNER), False, 0),
+    ],
+)
+def test_root_without_setuid_becomes_another_user_by_a_file(
+    tmp_path: Path, without: tuple[int, ...], no_new_privileges: bool, user: int
+) -> None:
+    """The kernel, and not only the specification: which of the three things are needed."""
+    program = shutil.which("id")
+    assert program is not None
+
+    def begin() -> None:
+        libc = ctypes.CDLL(None)
+        for each in without:
+            assert libc.prctl(_PR_CAPBSET_DROP, each, 0, 0, 0) == 0
+        if no_new_privileges:
+            assert libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+
+    tmp_path.chmod(0o755)
+    command = ["sh", "-c", f"cp $0 own; chown {ADM_USER} own; chmod 4755 own; ./own -u", program]
+    done = subprocess.run(command, cwd=tmp_path, preexec_fn=begin, capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == str(user), done.stderr
+
+
 def test_process_namespaces() -> None:
     ptrace = {"runAsUser": 1000, "capabilities": {"drop": ["ALL"], "add": ["SYS_PTRACE"]}}
     assert judged({"runAsUser": 1000}, hostPID=True) == "the pod has the process namespace of the host"
     assert "SYS_PTRACE" in judged(ptrace, shareProcessNamespace=True)
     assert judged({"runAsUser": 1000}, shareProcessNamespace=True) == ""
+
+
+def token(audience: str, name: str = "mine") -> dict[str, Any]:
+    return {"name": name, "projected": {"sources": [{"serviceAccountToken": {"audience": audience, "path": "token"}}]}}
+
+
+@pytest.mark.parametrize("field", ["initContainers", "containers", "ephemeralContainers"])
+def test_a_container_that_can_answer_in_the_place_of_the_adm(field: str) -> None:
+    mount = {"name": "mine", "mountPath": "/x"}
+    spec: dict[str, Any] = {"containers": [container()], "volumes": [token("admc.dev/main")]}
+    spec[field] = [*spec.get(field, ()), container("reader", volumeMounts=[mount])]
+    assert security.untrusted(spec, keeps_net_raw=True).endswith("has the token by which the server knows the ADM")
+    assert security.untrusted(spec, injected=("reader",), keeps_net_raw=True) == (
+        ""
+        if field != "ephemeralContainers"
+        else "an ephemeral container has the token by which the server knows the ADM"
+    )
+    for other in (token("vault"), {"name": "mine", "emptyDir": {}}, token("admc.dev/main", "other")):
+        assert security.untrusted({**spec, "volumes": [other]}, keeps_net_raw=True) == ""
 
 
 @pytest.mark.parametrize("field", ["initContainers", "containers"])

@@ -85,6 +85,8 @@ IMPOSTORS = {
     "another image of the ADM": changed(1, image="mine/envoy:1.40"),
     "a hook of the ADM": changed(1, lifecycle={"postStart": {"exec": {"command": ["sh"]}}}),
     "more environment": changed(1, envFrom=[{"configMapRef": {"name": "x"}}]),
+    "an empty file in place of a program": changed(0, terminationMessagePath="/admc/own/admc/pod/__main__.py"),
+    "a device with files of its own": changed(1, resources={"claims": [{"name": "mine"}]}),
     "more rights": changed(1, securityContext={"privileged": True}),
     "another ingress port": changed(0, args=["--service", "shop/rate", "--ingress", "1", "--egress", "x"]),
     "rules that load nothing": changed(0, command=["true"]),
@@ -106,6 +108,45 @@ def test_impostors(impostor: str) -> None:
     pod = template()
     IMPOSTORS[impostor](pod["spec"])
     assert of(pod) == set()
+
+
+def ran(image: str, identity: str = "", name: str = RULES_CONTAINER) -> dict[str, Any]:
+    pod = template()
+    state = {"terminated": {"exitCode": 0}}
+    pod["status"] = {"initContainerStatuses": [{"name": name, "image": image, "imageID": identity, "state": state}]}
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("image", "identity"),
+    [
+        ("registry:5000/admc:1", "registry:5000/admc@sha256:0a"),
+        ("registry:5000/admc:2", ""),
+        ("registry:5000/admc@sha256:0a", "sha256:0a"),
+        ("sha256:0a", "docker-pullable://registry:5000/admc@sha256:0a"),
+        ("mirror/admc:1", "registry:5000/admc@sha256:0a"),  # one image with two names
+        ("sha256:0a", "docker://sha256:0a"),
+        ("", ""),
+    ],
+)
+def test_what_ran_is_of_the_same_images(image: str, identity: str) -> None:
+    assert of(ran(image, identity)) == ALL
+
+
+@pytest.mark.parametrize("name", [RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER])
+def test_what_ran_before_the_image_was_changed_is_no_part_of_admc(name: str) -> None:
+    """A spec says what is to run. The image in it can be changed after the container has ended."""
+    for image, identity in (("mine/admc:1", "mine/admc@sha256:0a"), ("mine/admc@sha256:0a", "sha256:0a")):
+        assert of(ran(image, identity, name)) == set()
+    assert of(ran("mine:1", "sha256:0a", "own")) == ALL
+
+
+def test_names_that_stand_for_others() -> None:
+    short = INSTALLATION._replace(image="admc:1", envoy_image="envoyproxy/envoy:1")
+    pod = injected({"metadata": {}, "spec": {"containers": [container()]}}, WANTED, short).template
+    assert pod is not None
+    for name, image in ((RULES_CONTAINER, "docker.io/library/admc:1"), (ADM_CONTAINER, "docker.io/envoyproxy/envoy:1")):
+        assert recognised({**pod, "status": ran(image, "", name)["status"]}, short) == ALL
 
 
 def test_an_impostor_does_not_escape_the_check() -> None:
@@ -147,6 +188,28 @@ def test_what_the_api_server_stores(cluster_api: ApiServer) -> None:
         stored = cluster_api.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
         assert stored["spec"]["containers"][0]["terminationMessagePath"]  # it has filled in its defaults
         assert of(stored) == names
+
+
+def test_the_api_server_lets_an_image_be_changed(cluster_api: ApiServer) -> None:
+    """That is why what ran is looked at."""
+    namespace = f"recognised-{next(_NAMES)}"
+    cluster_api.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    body = template()
+    body["metadata"]["name"] = "rate"
+    body["spec"]["serviceAccountName"] = "default"
+    body["spec"]["initContainers"][0]["image"] = "mine/admc:1"
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    assert of(cluster_api.request("POST", path, body)) == set()
+    status = ran("mine/admc:1", "mine/admc@sha256:0a")["status"]
+    status["initContainerStatuses"][0] |= {"ready": True, "restartCount": 0}
+    kind = "application/strategic-merge-patch+json"
+    cluster_api.request("PATCH", f"{path}/rate/status", {"status": status}, kind)
+    own = {"initContainers": [{"name": RULES_CONTAINER, "image": INSTALLATION.image}]}
+    changed_pod = cluster_api.request("PATCH", f"{path}/rate", {"spec": own}, kind)
+    assert changed_pod["spec"]["initContainers"][0]["image"] == INSTALLATION.image
+    assert of(changed_pod) == set()
+    del changed_pod["status"]["initContainerStatuses"]
+    assert of(changed_pod) == ALL
 
 
 def test_the_cost_of_a_pod() -> None:

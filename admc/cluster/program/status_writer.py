@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from admc.cluster.names import GROUP, PROGRAMS, VERSION
 from admc.cluster.program.events import Happening, Limiter, event, transitions
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from admc.cluster.program.spec import ProgramObject
+
+SPACING_SECONDS: Final = 10.0
+"""Between two writes of one status in which only the counts of pods differ: pods come and go all the time."""
 
 
 class Api(Protocol):
@@ -28,6 +32,7 @@ class _Written(NamedTuple):
     seen: str
     """The version of the object that the watch had when this was written."""
     status: Mapping[str, Any]
+    at: float
 
 
 def _now() -> datetime:
@@ -43,17 +48,19 @@ class StatusWriter:
     instance: str
     """This replica, for events."""
     now: Callable[[], datetime] = _now
+    clock: Callable[[], float] = time.monotonic
     limiter: Limiter = field(default_factory=Limiter)
     _written: dict[str, _Written] = field(default_factory=dict)
 
     async def write(self, program: ProgramObject, report: Report) -> bool:
-        """Apply the status if it differs, with an event for each transition. Returns whether it did.
+        """Apply the status if it differs, with an event for each transition. Returns whether it did: other counts of
+        pods alone wait for a while.
 
         Raises `ApiError`; the caller tries again with a newer report.
         """
         former = self._former(program)
         wanted = status(report, former, self.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
-        if wanted == former:
+        if wanted == former or (self._is_recent(program) and _without_counts(wanted) == _without_counts(former)):
             return False
         body = {
             "apiVersion": f"{GROUP}/{VERSION}",
@@ -62,7 +69,7 @@ class StatusWriter:
             "status": wanted,
         }
         answer = await self.api.apply(f"{PROGRAMS}/{program.name}", body, subresource="status")
-        self._written[program.uid] = _Written(program.version, answer.get("status") or {})
+        self._written[program.uid] = _Written(program.version, answer.get("status") or {}, self.clock())
         for happening in transitions(former, wanted):
             await self.event(program, happening)
         return True
@@ -79,7 +86,15 @@ class StatusWriter:
         """The Program is gone."""
         self._written.pop(uid, None)
 
+    def _is_recent(self, program: ProgramObject) -> bool:
+        written = self._written.get(program.uid)
+        return written is not None and self.clock() < written.at + SPACING_SECONDS
+
     def _former(self, program: ProgramObject) -> Mapping[str, Any]:
         """The status that the cluster has. The watch may be behind what was written last."""
         written = self._written.get(program.uid)
         return written.status if written is not None and written.seen == program.version else program.status
+
+
+def _without_counts(status: Mapping[str, Any]) -> dict[str, Any]:
+    return {**status, "pods": None}

@@ -72,7 +72,7 @@ class AddressIndex:
         load_balancers = {service for name in ready_changed for service in self._load_balancers[name]}
         if not changed:
             return frozenset(load_balancers)
-        if old.egress != new.egress or _has_ipv6(old) != _has_ipv6(new):
+        if old.egress != new.egress or _ipv6_differs(old, new, changed):
             return None
         found = self._depend_on_all | load_balancers
         for name in changed | _sharing(changed, old) | _sharing(changed, new):
@@ -158,8 +158,12 @@ def _names_in_arguments(hop: Hop) -> Iterator[str]:
 def _sharing(changed: frozenset[str], addresses: Addresses) -> set[str]:
     """Other names that share an address with these: nothing distinguishes them."""
     owned = {text for name in changed for text in _addresses_of(addresses, name)}
-    others: Collection[str] = {*addresses.services, *addresses.externals}
-    return {name for name in others if not owned.isdisjoint(_addresses_of(addresses, name))}
+    found = {
+        name
+        for name, located in addresses.services.items()
+        if not owned.isdisjoint(located.pods) or not owned.isdisjoint(located.addresses)
+    }
+    return found.union(name for name, texts in addresses.externals.items() if not owned.isdisjoint(texts))
 
 
 def _same_addresses(old: Addresses, new: Addresses, name: str) -> bool:
@@ -175,6 +179,12 @@ def _addresses_of(addresses: Addresses, name: str) -> tuple[str, ...]:
 
 def _has_addresses(addresses: Addresses, name: str) -> bool:
     return bool(_addresses_of(addresses, name))
+
+
+def _ipv6_differs(old: Addresses, new: Addresses, names: Collection[str]) -> bool:
+    """Whether one of the two has an IPv6 address, and the other one none. `names` have other addresses."""
+    texts = (text for addresses in (old, new) for name in names for text in _addresses_of(addresses, name))
+    return any(":" in text for text in texts) and _has_ipv6(old) != _has_ipv6(new)
 
 
 def _has_ipv6(addresses: Addresses) -> bool:

@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from admc.exits import CommandError
 from admc.serve.build import snapshots, source
+from admc.serve.build.address_changes import AddressChanges, changed, changes
 from admc.serve.build.address_deps import AddressIndex
 from admc.serve.build.snapshots import SnapshotSet
 from admc.serve.build.source import ReadResult, Source, State
 from admc.unexpected import describe
 from dsl.collector import no_collection
+from emitters.addresses import Addresses
 from emitters.envoy.checks.missing_addresses import Unlisted
 from emitters.hops import hops
 
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
     from admc.serve.storage.position import Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
-    from emitters.addresses import Addresses
     from emitters.hops import Hop
     from xds_server.resources.snapshot import Snapshot
 
@@ -82,8 +83,18 @@ class AddressUpdate(NamedTuple):
     """Names that the endpoints file does not list."""
 
 
+class _Relocated(NamedTuple):
+    """The same as the worker sends it."""
+
+    changes: AddressChanges | None
+    digest: str
+    findings: tuple[Diagnostic, ...]
+    seconds: float = 0.0
+    unlisted: Unlisted = Unlisted()
+
+
 Request = BuildState | RestoreState | UpdateAddresses
-Reply = ReadResult | AddressUpdate
+Reply = ReadResult | _Relocated
 
 
 class _SnapshotPart(NamedTuple):
@@ -117,6 +128,8 @@ class Worker:
         lifeline.close()
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admc-worker")
         self._lock = asyncio.Lock()
+        self._addresses = Addresses()
+        """Those of the state that the process holds."""
 
     @property
     def pid(self) -> int:
@@ -131,13 +144,17 @@ class Worker:
     async def build(self, request: BuildState) -> tuple[ReadResult, SnapshotSet]:
         """Build a new state, which the worker holds afterwards. Raises `WorkerError`."""
         read, groups = await self._ask(request)
-        assert isinstance(read, ReadResult)  # noqa: S101 - the reply to this request
-        return read, groups
+        return self._held(read), groups
 
     async def restore(self, request: RestoreState) -> ReadResult:
         """Build the state of a recipe, which the worker holds afterwards. Raises `WorkerError`."""
         read, _ = await self._ask(request)
+        return self._held(read)
+
+    def _held(self, read: Reply) -> ReadResult:
         assert isinstance(read, ReadResult)  # noqa: S101 - the reply to this request
+        if read.state is not None:
+            self._addresses = read.state.addresses
         return read
 
     async def update_addresses(
@@ -145,9 +162,12 @@ class Worker:
     ) -> tuple[AddressUpdate, SnapshotSet]:
         """Change the addresses of the worker's state (None: they stay), and build the snapshots that they affect, or
         all snapshots. Raises `WorkerError`."""
-        update, groups = await self._ask(UpdateAddresses(endpoints, rebuild_all))
-        assert isinstance(update, AddressUpdate)  # noqa: S101 - the reply to this request
-        return update, groups
+        found, groups = await self._ask(UpdateAddresses(endpoints, rebuild_all))
+        assert isinstance(found, _Relocated)  # noqa: S101 - the reply to this request
+        if found.changes is None:
+            return AddressUpdate(None, found.digest, found.findings), groups
+        self._addresses = changed(self._addresses, found.changes)
+        return AddressUpdate(self._addresses, found.digest, (), found.seconds, found.unlisted), groups
 
     async def _ask(self, request: Request) -> tuple[Reply, SnapshotSet]:
         async with self._lock:
@@ -271,10 +291,11 @@ class _Builder:
             yield from _snapshots(updated, only, enforced)
             unlisted = source.unlisted_names(updated, enforced)
         except CommandError as error:
-            yield AddressUpdate(None, "", error.diagnostics)
+            yield _Relocated(None, "", error.diagnostics)
             return
+        different = changes(state.addresses, updated.addresses)
         self._state = updated
-        yield AddressUpdate(updated.addresses, updated.endpoints_digest, (), time.perf_counter() - started, unlisted)
+        yield _Relocated(different, updated.endpoints_digest, (), time.perf_counter() - started, unlisted)
 
 
 def _snapshots(

@@ -56,7 +56,7 @@ class Publisher:
     changes nothing."""
 
     def __init__(
-        self, server: XdsServer, proxies: Callable[[str, str], frozenset[str] | None] = lambda app, service: None
+        self, server: XdsServer, proxies: Callable[[str], frozenset[str] | None] = lambda service: None
     ) -> None:
         """`proxies`: as in `admc.serve.environment.Redirection`."""
         self._server = server
@@ -98,12 +98,12 @@ class Publisher:
         wanted = dict(content.by_service)
         if content.passthrough is not None:
             wanted |= {name: content.passthrough for name in store.groups if name not in wanted}
-        kept: dict[str, set[Reference]] = {name: set() for name in wanted}
+        kept: dict[str, set[Reference]] = {}
         for chain in state.kept:
             kept.setdefault(chain.service, set()).update(Reference(each, chain.name) for each in (ROUTES, EXTENSION))
-        before = {name: item for name in wanted if (item := self._held(name)) is not None}
-        new = {name: item for name, item in wanted.items() if self._differs(name, item, bool(kept[name]))}
-        subscribed = {name: frozenset(each) for name, each in kept.items()}
+        new = {name: item for name, item in wanted.items() if self._differs(name, item, name in kept)}
+        before = {name: item for name in new if (item := self._held(name)) is not None}
+        subscribed = {name: frozenset(kept.get(name, ())) for name in new}
         latest = {name: item for name in new if (item := self._published(name)) is not None}
         whole = retained(before, new, subscribed, guards, latest)
         for item in whole.values():
@@ -113,7 +113,8 @@ class Publisher:
 
     def _differs(self, name: str, item: Snapshot, keeps: bool) -> bool:
         own = self._content.get(name)
-        return own is None or own.version != item.version or keeps or name in self.frozen
+        same = own is item or (own is not None and own.version == item.version)
+        return not same or keeps or name in self.frozen
 
     def _plan(self, name: str, content: Snapshot, whole: Snapshot) -> None:
         own = self._content.get(name)
@@ -207,7 +208,7 @@ class Publisher:
         """The nodes of proxies that are not connected; without names where none are known."""
         if service not in newest.program.services:
             return ()  # the newest program dropped it: its proxies are not let in any more
-        expected = self._proxies(newest.program.app, service)
+        expected = self._proxies(service)
         if expected is None:
             return [""] * (replicas(newest, service) - len(connected))
         return sorted(expected - connected)

@@ -82,8 +82,9 @@ def _equal(context: Context, hops: Iterable[Hop]) -> None:
         if hop.side is Side.INGRESS:
             continue
         for port, networks in original_destinations(context.program, hop, context.addresses).items():
-            dialled = context.index.dialled(port)
-            for network in networks:
+            shared = context.index.shared.intersection(networks)
+            dialled = context.index.dialled(port) if shared else {}
+            for network in filter(shared.__contains__, networks):
                 others = sorted(dialled.get(network, frozenset()) - {hop.destination})
                 if others:
                     _same_address(context, hop, others[0], f"{network.network_address}:{port}")

@@ -25,7 +25,7 @@ from admc.cluster.program.plan_store import PlanStore, stored_plan
 from admc.cluster.program.reader import read
 from admc.cluster.program.spec import ProgramObject, program_object
 from admc.cluster.program.status import Report
-from admc.cluster.program.status_writer import StatusWriter
+from admc.cluster.program.status_writer import SPACING_SECONDS, StatusWriter
 from tests.cluster import tools
 from tests.cluster.api_server import ApiError
 from tests.cluster.process import Running
@@ -115,6 +115,20 @@ async def test_a_status_shows_in_the_columns_and_is_written_only_if_it_differs(p
         assert "pods" not in seen(programs_api, "columns").status, "what is not said any more is gone"
 
 
+async def test_counts_of_pods_alone_are_written_now_and_then(programs_api: ApiServer) -> None:
+    given = applied(programs_api, "counts")
+    now = 100.0
+    async with connected(programs_api) as api:
+        writer = StatusWriter(api, "main", "replica-1", clock=lambda: now)
+        assert await writer.write(given, report(1, adms=3, pods=12))
+        now += SPACING_SECONDS - 1
+        assert not await writer.write(given, report(1, adms=3, pods=13))
+        assert await writer.write(given, report(1, adms=4, pods=13)), "something else differs"
+        now += SPACING_SECONDS
+        assert await writer.write(given, report(1, adms=4, pods=14))
+        assert seen(programs_api, "counts").status["pods"]["total"] == 14
+
+
 async def test_a_status_that_a_hand_changes_is_written_again(programs_api: ApiServer) -> None:
     given = applied(programs_api, "by-hand")
     async with connected(programs_api) as api:
@@ -153,9 +167,10 @@ async def test_a_program_in_config_maps_waits_until_all_are_there(programs_api: 
         missing = await read(api, given, "default")
         assert missing.waits
         assert [item.code for item in missing.findings] == ["ADM932"]
+        assert await read(api, given, "default", missing) is missing, "nothing is unpacked again"
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "in-maps"}}
         programs_api.apply(f"{MAPS}/in-maps", {**body, "data": {"policies.adm": text}})
-        there = await read(api, given, "default")
+        there = await read(api, given, "default", missing)
         assert there.content is not None
         assert there.content.files == {"policies.adm": text.encode()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 
 import pytest
@@ -20,6 +21,7 @@ service search, geo { http 8000 }
 call office, geo -> search
 """
 )
+NETWORK = ipaddress.ip_network("10.1.0.4")
 
 
 def test_an_endpoints_file_is_read_in_canonical_order() -> None:
@@ -123,6 +125,50 @@ def test_all_that_is_wrong_is_said_at_once_and_names_are_suggested() -> None:
 def test_no_bytes_end_in_anything_but_findings(data: bytes) -> None:
     with contextlib.suppress(EmitError):
         from_json(data)
+
+
+LISTED = st.lists(
+    st.sampled_from(["10.0.0.1", "10.0.0.2", "fd00::1", "::ffff:10.0.0.1"]), max_size=3
+) | st.sampled_from([None, "10.0.0.1", [["10.0.0.1"]], ["10.0.0.1/32"], [7]])
+FILES = st.dictionaries(
+    st.sampled_from(["search", "geo"]),
+    st.dictionaries(st.sampled_from(["addresses", "pods", "unready", "other"]), LISTED),
+).map(lambda services: json.dumps({"services": services}).encode())
+
+
+def read(data: bytes, before: Addresses | None) -> Addresses | list[str]:
+    try:
+        return from_json(data, PROGRAM, before=before)
+    except EmitError as error:
+        return [found.message for found in error.diagnostics]
+
+
+@given(FILES, FILES)
+def test_what_was_read_earlier_changes_nothing_of_the_result(earlier: bytes, data: bytes) -> None:
+    before = read(earlier, None)
+    known = before if isinstance(before, Addresses) else None
+    assert read(data, known) == read(data, None)
+
+
+def test_a_service_that_is_as_before_is_not_examined_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = {"search": {"addresses": ["10.0.0.1"], "pods": ["10.1.0.1", "10.1.0.2"]}, "geo": {"pods": ["10.1.0.3"]}}
+    before = from_json(json.dumps({"services": services}).encode(), PROGRAM)
+    services["geo"] = {"pods": ["10.1.0.4"]}
+    examined = []
+    monkeypatch.setattr("emitters.addresses.endpoints_file.network", lambda text, **_: examined.append(text) or NETWORK)
+    found = from_json(json.dumps({"services": services}).encode(), PROGRAM, before=before)
+    assert examined == ["10.1.0.4"]
+    assert found.services["search"] is before.services["search"]
+
+
+def test_as_many_addresses_as_a_file_may_have_count_also_where_they_are_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = json.dumps({"services": {"search": {"pods": ["10.1.0.1", "10.1.0.2"]}, "geo": {"pods": ["10.1.0.3"]}}})
+    before = from_json(data.encode(), PROGRAM)
+    monkeypatch.setattr("emitters.addresses.endpoints_file.MAX_ADDRESSES", 2)
+    with pytest.raises(EmitError, match="more than 2 addresses"):
+        from_json(data.encode(), PROGRAM, before=before)
 
 
 def test_a_loopback_plan_gives_everything_an_address_of_its_own() -> None:
