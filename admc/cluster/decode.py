@@ -9,6 +9,7 @@ says which one: it is never read as one with fewer labels or addresses.
 from __future__ import annotations
 
 import ipaddress
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,7 @@ SERVICE_OF_SLICE: Final = "kubernetes.io/service-name"
 HEADLESS: Final = "None"
 MAX_ITEMS: Final = 10_000
 """Of one list or map of an object. etcd holds no object that is much larger."""
+_ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
 NO_CAPTURES: Final = PodCaptures()
 _WRONG: Final = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
@@ -120,7 +122,7 @@ def namespace(item: Json) -> Namespace | None:
     """Raises `MalformedError`."""
     try:
         metadata = item["metadata"]
-        return Namespace(_text(metadata["name"]), _texts(metadata.get("labels")))
+        return Namespace(_text(metadata["name"]), _texts(metadata.get("labels")), "deletionTimestamp" in metadata)
     except _WRONG as error:
         raise _malformed("Namespace", item, error) from error
 
@@ -182,7 +184,9 @@ def _text(value: object) -> str:
 def _texts(items: Mapping[str, str] | None) -> Mapping[str, str]:
     if not items:
         return {}
-    if len(items) > MAX_ITEMS or not all(isinstance(value, str) for value in items.values()):
+    if len(items) > MAX_ITEMS:
+        raise ValueError(f"it has more than {MAX_ITEMS:,} labels")
+    if not all(isinstance(value, str) for value in items.values()):
         raise ValueError("its labels are not texts")
     return items
 
@@ -202,7 +206,8 @@ def _addresses(texts: Iterable[str]) -> tuple[str, ...]:
 @lru_cache(maxsize=1 << 16)
 def _address(text: str) -> str:
     """In its canonical form. Raises `ValueError`."""
-    found = ipaddress.ip_address(text)
+    # The API server takes zeros before the numbers of an IPv4 address, and means none of them to be octal.
+    found = ipaddress.ip_address(_ZEROS.sub("", text) if ":" not in text else text)
     plain = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
     return str(plain or found)
 

@@ -22,10 +22,12 @@ from admc.cluster.program import choice, reader
 from admc.cluster.program.content import Content, served_file
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.spec import Mode as ProgramMode
+from admc.cluster.program.spec import check_services
 from admc.compile.facts import FACTS
 from admc.compile.pipeline import load_program
 from admc.exits import CommandError
 from admc.serve.build.source import Source
+from admc.unexpected import describe
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.envoy.context import Mode
 
@@ -165,9 +167,11 @@ class Wanted:
             self._cluster.changed.send()
 
     def is_compiled(self, candidate: Candidate) -> bool:
-        """Whether the last compile was of this candidate, as the cluster is now."""
-        adopted = self.adopted
-        return adopted is not None and adopted.followed is candidate.followed and self._compiled == self._source
+        """Whether the last compile was of this candidate, with whatever facts."""
+        adopted, last, source = self.adopted, self._compiled, self._source
+        if adopted is None or adopted.followed is not candidate.followed or last is None or source is None:
+            return False
+        return last._replace(facts=None) == source._replace(facts=None)
 
     @property
     def owner(self) -> Owner | None:
@@ -284,16 +288,21 @@ class Wanted:
         return min(RETRY_SECONDS, again or RETRY_SECONDS) if candidate.read.waits else again
 
     async def _read(self, object_: ProgramObject) -> Candidate:
-        read = await reader.read(self._cluster.api, object_, self._cluster.namespace)
+        before = self.candidate
+        earlier = None if before is None or before.object.uid != object_.uid else before.read
+        read = await reader.read(self._cluster.api, object_, self._cluster.namespace, earlier)
         if read.spec is None or read.content is None:
             return Candidate(object_, read, None, read.findings)
-        before = self.candidate
         if before is not None and before.read.spec == read.spec and before.read.content == read.content:
             return before._replace(object=object_, read=read)
         try:
             program = await asyncio.to_thread(_program, read.spec.main, read.content)
         except CommandError as error:
             return Candidate(object_, read, None, error.diagnostics)
+        except Exception as error:  # a bug that this program meets must not end the server: it would, again and again
+            return Candidate(object_, read, None, (_unexpected(error),))
+        if unknown := check_services(read.spec, program.services):
+            return Candidate(object_, read, None, unknown)
         adopted = self.adopted
         facts = self._facts if adopted is None else adopted.followed.facts
         return Candidate(object_, read, self._cluster.follow(program, read.spec.services, facts), ())
@@ -366,6 +375,10 @@ def _program(main: str, content: Content) -> Program:
         return content.files[path]
 
     return load_program(Path(main), read)
+
+
+def _unexpected(error: Exception) -> Diagnostic:
+    return Diagnostic("ADM901", Severity.ERROR, "admc met an unexpected error", None, describe(error))
 
 
 async def _any(events: tuple[asyncio.Event, ...], seconds: float | None) -> None:

@@ -40,7 +40,8 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "a figure of a profile cannot be used",
         "A figure is not negative, below 10^19, has at most 18 digits after the point, and lies in its own interval. "
         "Rates are more than zero and ascend, and all parts of a hop have at most 100 together. CPU is given as cores "
-        "at a rate, so its rate is never missing. An argument of a component has a value that its parameter can have. "
+        "at a rate, so its rate is never missing. Parts of a hop add up to its part `whole`, if it has one. An "
+        "argument of a component has a value that its parameter can have. "
         "For `admc overhead --traces`, what ADMs add to one call is at most 10,000 seconds.",
     ),
     "ADM863": (

@@ -6,6 +6,7 @@ from typing import overload
 
 from admc.overhead.model.overhead import AdmOverhead, ComponentShare, HopOverhead, Totals
 from admc.overhead.profiles.amounts import ZERO, Whole
+from admc.overhead.profiles.profile import WHOLE
 from admc.overhead.profiles.source import NamedProfile
 from admc.overhead.report import Report
 from admc.overhead.requests.estimate import RequestCost, RequestOverhead
@@ -107,6 +108,8 @@ def _parts(adm: AdmOverhead) -> tuple[PartRow, ...]:
         for part in hop.parts:
             before = found.get(part.name)
             found[part.name] = before if part.cpu is None else (before or 0) + part.cpu
+    if any(cpu is not None for cpu in found.values()) and found.get(WHOLE, 0) is None:
+        del found[WHOLE]  # the others add up to it
     return tuple(PartRow(name, cpu) for name, cpu in found.items())
 
 

@@ -11,7 +11,17 @@ from admc.decimals import significant
 from admc.overhead.profile_import.making import Made
 from admc.overhead.profiles.diff import Cell, Difference
 from admc.overhead.profiles.law import Amount, Function, amount, function, total
-from admc.overhead.profiles.profile import CPU, LATENCY, ComponentCost, Figure, HopCost, Profile, Sizes, law
+from admc.overhead.profiles.profile import (
+    CPU,
+    LATENCY,
+    WHOLE,
+    ComponentCost,
+    Figure,
+    HopCost,
+    Profile,
+    Sizes,
+    law,
+)
 from admc.overhead.profiles.source import NamedProfile
 from admc.render.columns import table
 from admc.terminal import counted, visible
@@ -75,15 +85,22 @@ _HEAD: Final = ("rate/s", "latency us", "CPU us", "cores")
 
 
 def _hop(hop: HopCost) -> list[str]:
-    found = [(part.name, _functions(part, hop.sizes)) for part in hop.parts]
+    whole = hop.whole
+    found = [(part.name, _functions(part, hop.sizes)) for part in hop.parts if part is not whole]
+    together = None if whole is None else _functions(whole, hop.sizes)
     rows = [("part", *_HEAD)]
-    for rate in _rates(functions for _, functions in found):
-        amounts = [[_cost(functions.get(quantity), rate) for quantity in (LATENCY, CPU)] for _, functions in found]
+    for rate in _rates([*(functions for _, functions in found), together or {}]):
+        amounts = [_costs(functions, rate) for _, functions in found]
         for (name, _), (latency, cpu) in zip(found, amounts, strict=True):
             rows.append((name, *_figures(rate, latency, cpu)))
         sums = [_sum(each) for each in zip(*amounts, strict=True)]
-        rows.append(("total", *_figures(rate, *sums)))
-    return [*table(rows, right=(1, 2, 3, 4), indent="  "), *_bytes(found)]
+        own = (None, None) if together is None else _costs(together, rate)
+        rows.append(("total", *_figures(rate, *(known or added for known, added in zip(own, sums, strict=True)))))
+    return [*table(rows, right=(1, 2, 3, 4), indent="  "), *_bytes([*found, (WHOLE, together or {})])]
+
+
+def _costs(functions: dict[str, Function], rate: Fraction | None) -> tuple[Amount | None, Amount | None]:
+    return _cost(functions.get(LATENCY), rate), _cost(functions.get(CPU), rate)
 
 
 def _bytes(found: Sequence[tuple[str, dict[str, Function]]]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,9 @@ from admc.inject.names import KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
 from emitters.interception.pod import PodCaptures
 from tests.cluster.objects import container, pod_json
 from tests.properties import examples
+
+if TYPE_CHECKING:
+    from tests.cluster.api_server import ApiServer
 
 OURS = frozenset((RULES_CONTAINER, WAIT_CONTAINER))
 RULES = {"name": RULES_CONTAINER, "args": ["--service", "shop/rate", "--ingress", "9000", "--egress", "27017,8082"]}
@@ -148,6 +151,7 @@ def service_json(**spec: Any) -> dict[str, Any]:
         ({"clusterIP": "10.96.0.1"}, ("10.96.0.1",)),
         ({"clusterIP": "None", "clusterIPs": ["None"]}, ()),
         ({"clusterIPs": ["FD00:96:0::1", "::ffff:10.0.0.1"]}, ("fd00:96::1", "10.0.0.1")),
+        ({"clusterIPs": ["010.096.000.077"]}, ("10.96.0.77",)),
     ],
 )
 def test_addresses_of_a_service(spec: dict[str, Any], addresses: tuple[str, ...]) -> None:
@@ -199,8 +203,34 @@ def test_a_slice() -> None:
     assert empty.addresses == ()
 
 
+def test_addresses_that_the_api_server_takes(cluster_api: ApiServer) -> None:
+    endpoints = [{"addresses": [text]} for text in ("010.001.002.003", "10.1.2.30", "10.0.0.0")]
+    metadata = {"generateName": "rate-", "labels": {"kubernetes.io/service-name": "rate"}}
+    made = {"metadata": metadata, "addressType": "IPv4", "endpoints": endpoints, "ports": [{"port": 9000}]}
+    path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?dryRun=All"
+    found = decode.endpoint_slice(cluster_api.request("POST", path, made))
+    assert found is not None
+    assert found.addresses == ("10.1.2.3", "10.1.2.30", "10.0.0.0")
+    service = {"metadata": {"name": "zeros"}, "spec": {"clusterIP": "010.096.000.077", "ports": [{"port": 80}]}}
+    stored = decode.service(cluster_api.request("POST", "/api/v1/namespaces/default/services?dryRun=All", service))
+    assert stored is not None
+    assert stored.addresses == ("10.96.0.77",)
+
+
+def test_an_object_that_etcd_holds_may_have_too_many_labels(cluster_api: ApiServer) -> None:
+    labels = {f"l{number}": "" for number in range(decode.MAX_ITEMS + 1)}
+    spec = {"serviceAccountName": "default", "containers": [{"name": "x", "image": "x"}]}
+    made = {"metadata": {"name": "many", "labels": labels}, "spec": spec}
+    stored = cluster_api.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", made)
+    with pytest.raises(decode.MalformedError, match="more than 10,000 labels"):
+        decoded(stored)
+
+
 def test_a_namespace() -> None:
-    assert decode.namespace({"metadata": {"name": "shop", "labels": {"a": "b"}}}) == Namespace("shop", {"a": "b"})
+    metadata = {"name": "shop", "labels": {"a": "b"}}
+    assert decode.namespace({"metadata": metadata}) == Namespace("shop", {"a": "b"})
+    going = {**metadata, "deletionTimestamp": "2026-11-23T09:00:00Z"}
+    assert decode.namespace({"metadata": going}) == Namespace("shop", {"a": "b"}, is_terminating=True)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +239,7 @@ def test_a_namespace() -> None:
         (lambda item: item["metadata"].pop("uid"), "it has no `uid`"),
         (lambda item: item["metadata"].update(name=5), "5 is no name"),
         (lambda item: item["metadata"].update(labels={"a": 1}), "its labels are not texts"),
-        (lambda item: item["metadata"].update(labels={str(n): "" for n in range(10_001)}), "its labels are not texts"),
+        (lambda item: item["metadata"].update(labels={str(n): "" for n in range(10_001)}), "more than 10,000 labels"),
         (lambda item: item["status"].update(podIPs=[{"ip": "10.1.0.300"}]), "does not appear to be an IP"),
         (
             lambda item: item["status"].update(podIPs=[{"ip": f"10.1.{n >> 8}.{n & 255}"} for n in range(10_001)]),

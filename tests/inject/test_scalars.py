@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from admc.exits import CommandError
 from admc.inject import scalars
 from admc.inject.manifests import read
+from admc.inject.rewrite import rewritten
+from dsl.diagnostics.diagnostic import Severity
+from tests.inject.test_any_manifest import HERE, WANTED
 from tests.properties import examples
 
 if TYPE_CHECKING:
@@ -99,6 +102,16 @@ def test_what_decides_about_a_pod_is_read_as_the_api_server_reads_it(things: Api
     own = document.data["spec"]
     assert (own["hostNetwork"], own["hostPID"]) == (pod["hostNetwork"], pod["hostPID"]) == (True, True)
     assert own["containers"][0]["ports"][0]["containerPort"] == pod["containers"][0]["ports"][0]["containerPort"] == 80
+
+
+@pytest.mark.parametrize("word", ["true", "y", "On"])
+def test_a_pod_on_its_nodes_network_is_refused_however_that_is_written(word: str) -> None:
+    """Its rules would be those of the whole node."""
+    metadata = "metadata: {name: rate, namespace: shop, labels: {app: rate}}"
+    text = f"apiVersion: v1\nkind: Pod\n{metadata}\nspec: {{hostNetwork: {word}, containers: [{{name: rate}}]}}\n"
+    found = rewritten([("a.yaml", text.encode())], WANTED, HERE)
+    assert [each.code for each in found.findings if each.severity is Severity.ERROR] == ["ADM922"]
+    assert not rewritten([("a.yaml", text.replace(word, "n").encode())], WANTED, HERE).refused
 
 
 def test_values() -> None:

@@ -55,6 +55,8 @@ class Group(NamedTuple):
     side: Side
     arms: tuple[str, ...]
     cells: tuple[Cell, ...]
+    sampled: tuple[Cell, ...] = ()
+    """Cells in which stacks of the hop are sampled, in slices of their own: taking them takes CPU."""
 
     def order(self, turn: int) -> tuple[str, ...]:
         """The arms of one turn. The first one, which the others are compared with, comes again after some others."""
@@ -67,8 +69,8 @@ class Group(NamedTuple):
 
     def seconds(self, grid: Grid) -> float:
         """An estimate of the time that it takes."""
-        each = [slice_seconds(cell.rate, grid) + warm_seconds(cell.rate, grid) + _OVERHEAD for cell in self.cells]
-        return sum(each) * len(self.order(0))
+        cells = (*self.cells * len(self.order(0)), *self.sampled)
+        return sum(slice_seconds(cell.rate, grid) + warm_seconds(cell.rate, grid) + _OVERHEAD for cell in cells)
 
 
 _BETWEEN_FIRST: Final = 5

@@ -207,9 +207,16 @@ def _method(about: Mapping[str, Any]) -> str:
     return (
         f"connections {way}; open loop, latencies from the intended time of sending; {about.get('turns', 0)} complete "
         "turns of slices of about a second, differences within a turn, medians over turns, intervals of 90% by order "
-        "statistics; CPU of all threads of the proxy from schedstat, all parts together, since user space and kernel "
-        f"are not told apart; memory is PSS; highest rates: {highest or 'none'}"
+        f"statistics; CPU of all threads of the proxy from schedstat, {_parts(about)}; memory is PSS; highest rates: "
+        f"{highest or 'none'}"
     )
+
+
+def _parts(about: Mapping[str, Any]) -> str:
+    stacks = about.get("stacks", 0)
+    if not stacks:
+        return "all parts together"
+    return f"shared by the parts as {stacks:,} stacks are that were sampled in slices of their own"
 
 
 def _saturation(rows: Sequence[Row]) -> Decimal:

@@ -19,6 +19,7 @@ from admc.overhead.measurement.design import Cell, Grid, Group, Sample, Tried
 from admc.overhead.measurement.layout import Arm, Layout
 from admc.overhead.measurement.network import NetworkError, isolate
 from admc.overhead.measurement.sidecar import Idle, idle
+from admc.overhead.measurement.stack_slices import IDLE_SECONDS, StackSlices
 from admc.overhead.measurement.table import Row
 from admc.overhead.measurement.uses import Use
 from admc.overhead.profile_import import runs
@@ -51,7 +52,7 @@ def run(task: Task, channel: Channel) -> None:
     arms = (*_bare(task.protocols), *_of_uses(task.uses))
     layout = Layout(arms, mode, task.grid.sizes, task.folder / "tapped")
     with Bed(layout, task.folder / "bed", task.tools) as bed:
-        session = _Session(task, channel, bed, until)
+        session = _Session(task, channel, bed, until, StackSlices(bed, _POD, channel))
         session.check()
         session.turns(session.groups())
 
@@ -98,6 +99,7 @@ class _Session:
     channel: Channel
     bed: Bed
     until: float
+    stacks: StackSlices
     samples: dict[tuple[str, str, Cell], list[Sample]] = field(default_factory=dict)
     """By group, arm and cell: one for each turn."""
     broken: set[str] = field(default_factory=set)
@@ -127,7 +129,9 @@ class _Session:
             name = f"{protocol} hop"
             for rate in rates:
                 cells = tuple(Cell(rate, size) for size in self.task.grid.sizes)
-                found.append(Group(f"{name} at {rate:g}/s", protocol, Side.INGRESS, ("none", "hop"), cells))
+                sampled = (cells[0], cells[-1]) if self.stacks.allowed else ()
+                arms = (runs.NONE, runs.HOP)
+                found.append(Group(f"{name} at {rate:g}/s", protocol, Side.INGRESS, arms, cells, sampled))
             for side in Side:
                 uses = [use for use in self.task.uses if use.protocol is protocol and use.side is side]
                 names = [name for name in map(title, uses) if name not in self.broken]
@@ -152,6 +156,8 @@ class _Session:
         turn = complete = 0
         in_time = True
         while in_time and not all(narrow.values()):
+            if not turn or time.monotonic() + IDLE_SECONDS < self.until:
+                self.stacks.idle(f"{turn + 1}")
             for group in groups:
                 if narrow[group.name]:
                     continue
@@ -181,6 +187,8 @@ class _Session:
                     sum(each.cores for each in found) / len(found), sum(each.latency for each in found) / len(found)
                 )
                 self.samples.setdefault((group.name, name, cell), []).append(mean)
+        for cell in group.sampled:
+            self._sampled(group, side, cell, turn)
 
     def _slice(self, group: Group, name: str, side: Side, cell: Cell, turn: int) -> Sample | None:
         hop = self.arms[bare(group.protocol, side)]
@@ -209,6 +217,15 @@ class _Session:
             )
         )
         return Sample(0.0 if name == runs.NONE else cores, one.latency)
+
+    def _sampled(self, group: Group, side: Side, cell: Cell, turn: int) -> None:
+        """A slice in which stacks are sampled."""
+        measured = self.samples.get((group.name, runs.HOP, cell))
+        if measured:
+            load = Load(self.bed.layout.through(self.arms[bare(group.protocol, side)]), cell.rate, cell.size)
+            seconds = design.slice_seconds(cell.rate, self.task.grid)
+            warm = design.warm_seconds(cell.rate, self.task.grid)
+            self.stacks.under(load, seconds, warm, measured[-1].cores, f"{turn + 1}")
 
     def _key(self, name: str, side: Side) -> runs.Arm:
         """How the table names an arm. A bare hop with a side is what components are compared with."""

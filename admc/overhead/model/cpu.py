@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from admc.overhead.model.hop_figures import Base, HopFigures, subject_of
+from admc.overhead.model.hop_figures import Base, HopFigures, split, subject_of
 from admc.overhead.model.layout import Enforced, LoadedHop
 from admc.overhead.model.overhead import Lack
 from admc.overhead.model.prices import Traffic, cpu_of
 from admc.overhead.model.traffic import traffic
-from admc.overhead.profiles.amounts import NANO, Whole, shares, whole
+from admc.overhead.profiles.amounts import NANO, Whole, whole
 from admc.overhead.profiles.law import Estimate, total
 from admc.overhead.profiles.profile import CPU
 
@@ -20,7 +20,7 @@ class HopCpu(HopFigures):
         """The base with its parts, and the policies of a hop, in nano-cores."""
         components = tuple(self._component(hop, enforced, rate) for enforced in hop.enforced)
         self._rates_known(hop, passing)
-        parts = self.prices.hops.get(hop.port.protocol)
+        parts = self.prices.bases.get((hop.port.protocol, CPU))
         if parts is None:
             self.notes.lacks(Lack.HOP, f"{hop.port.protocol} hop", hop.service)
             return Base(None, ()), components
@@ -30,8 +30,9 @@ class HopCpu(HopFigures):
         slopes = self.prices.slope_known(hop.port.protocol, CPU)
         at_least = self._bytes(hop, subject, passing, [cost for cost in costs if cost is not None], slopes) or at_least
         base = whole(total(cost.amount for cost in costs if cost is not None), NANO, at_least=at_least)
-        rounded = iter(shares(base.value, [cost.amount for cost in costs if cost is not None], NANO))
-        return Base(base, tuple(None if cost is None else next(rounded) for cost in costs)), components
+        own = self.prices.hops[hop.port.protocol]
+        each = costs if own is parts else [cpu_of(part, rate, passing) for part in own]
+        return Base(base, split(base, each, NANO)), components
 
     def _component(self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None) -> Whole | None:
         policy = enforced.policy

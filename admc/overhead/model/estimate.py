@@ -125,7 +125,7 @@ class _Model:
     ) -> HopOverhead:
         """`rate` is that of the whole sidecar; None if one of its calls has none."""
         parts = self.prices.hops.get(hop.port.protocol, ())
-        added_by = None if saturated else self.latency.of_hop(hop, parts, rate)
+        added_by = None if saturated else self.latency.of_hop(hop, rate)
         calls = tuple(CallLatency(index, self.latency.of_call(hop, index, added_by)) for index in hop.calls)
         weights = weights_of(self.program, hop.calls)
         bases = [] if added_by is None else [added_by.base[self.program.calls[index].size] for index in hop.calls]

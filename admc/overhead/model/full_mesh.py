@@ -88,7 +88,7 @@ class _Sidecars:
             at_least = at_least or not self.prices.complete(protocol, quantity)
             base = amounts.setdefault(id(protocol), [])
             function = self.prices.whole_hops.get((protocol, quantity))
-            if _unknown(quantity, rate, self.prices.hops.get(protocol, ())):
+            if _unknown(quantity, rate, self.prices.bases.get((protocol, quantity), ())):
                 function = None
             at_least = self._add(base, function, row, rate) or at_least
         for hop in hops:

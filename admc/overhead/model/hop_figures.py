@@ -10,7 +10,8 @@ from admc.overhead.model.layout import LoadedHop
 from admc.overhead.model.notes import Notes
 from admc.overhead.model.overhead import Lack
 from admc.overhead.model.prices import PartFunctions, Prices
-from admc.overhead.profiles.amounts import Whole, added, independently_added
+from admc.overhead.profiles.amounts import Whole, added, independently_added, shares
+from admc.overhead.profiles.law import Estimate
 from dsl.program import Program, Protocol
 
 
@@ -19,6 +20,12 @@ class Base(NamedTuple):
 
     whole: Whole | None
     parts: tuple[int | None, ...]
+
+
+def split(base: Whole, found: Sequence[Estimate | None], factor: int) -> tuple[int | None, ...]:
+    """The figures of the parts in whole numbers that add up to the base; None where a part has none."""
+    rounded = iter(shares(base.value, [each.amount for each in found if each is not None], factor))
+    return tuple(None if each is None else next(rounded) for each in found)
 
 
 class HopFigures:

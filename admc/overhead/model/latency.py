@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from admc.overhead.model.hop_figures import Base, HopFigures, subject_of
+from admc.overhead.model.hop_figures import Base, HopFigures, split, subject_of
 from admc.overhead.model.layout import Enforced, LoadedHop
 from admc.overhead.model.overhead import Lack
-from admc.overhead.model.prices import PartFunctions, latency_of
-from admc.overhead.profiles.amounts import ZERO, Whole, shares, whole
+from admc.overhead.model.prices import latency_of
+from admc.overhead.profiles.amounts import ZERO, Whole, whole
 from admc.overhead.profiles.law import Estimate, total
 from admc.overhead.profiles.profile import LATENCY
 
@@ -27,10 +27,10 @@ class Latencies(NamedTuple):
 
 
 class HopLatency(HopFigures):
-    def of_hop(self, hop: LoadedHop, parts: Sequence[PartFunctions], rate: Fraction | None) -> Latencies:
+    def of_hop(self, hop: LoadedHop, rate: Fraction | None) -> Latencies:
         sizes = dict.fromkeys(self.program.calls[index].size for index in hop.calls)
         return Latencies(
-            {size: self._base(hop, parts, rate, size) for size in sizes},
+            {size: self._base(hop, rate, size) for size in sizes},
             [{size: self._component(hop, each, rate, size) for size in sizes} for each in hop.enforced],
             [frozenset(each.calls) for each in hop.enforced],
         )
@@ -45,10 +45,12 @@ class HopLatency(HopFigures):
         )
         return self.together(hop, found.base[size].whole, met)
 
-    def _base(self, hop: LoadedHop, parts: Sequence[PartFunctions], rate: Fraction | None, size: int | None) -> Base:
+    def _base(self, hop: LoadedHop, rate: Fraction | None, size: int | None) -> Base:
+        own = self.prices.hops.get(hop.port.protocol, ())
+        parts = self.prices.bases.get((hop.port.protocol, LATENCY), ())
         # Latency falls as the rate of the sidecar rises, so the rates that are known give no bound.
         if not parts or (rate is None and any(part.depends_on_rate(LATENCY) for part in parts)):
-            return Base(None, (None,) * len(parts))
+            return Base(None, (None,) * len(own))
         subject = f"{hop.port.protocol} hop"
         found = [latency_of(part, rate, size) for part in parts]
         at_least = self.parts_complete(hop, parts, found, LATENCY)
@@ -56,8 +58,8 @@ class HopLatency(HopFigures):
         slopes = self.prices.slope_known(hop.port.protocol, LATENCY)
         at_least = self._outside(hop, subject, known, slopes, size) or at_least
         base = whole(total(each.amount for each in known), _NANO_OF_MICRO, at_least=at_least)
-        rounded = iter(shares(base.value, [each.amount for each in known], _NANO_OF_MICRO))
-        return Base(base, tuple(None if each is None else next(rounded) for each in found))
+        shared = found if own is parts else [latency_of(part, rate, size) for part in own]
+        return Base(base, split(base, shared, _NANO_OF_MICRO))
 
     def _component(self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None, size: int | None) -> Whole | None:
         policy = enforced.policy

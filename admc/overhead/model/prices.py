@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from admc.overhead.profiles.law import Estimate, Function, function, together
-from admc.overhead.profiles.profile import CPU, LATENCY, QUANTITIES, ComponentCost, Profile, law
+from admc.overhead.profiles.profile import CPU, LATENCY, QUANTITIES, ComponentCost, Part, Profile, Sizes, law
 from admc.overhead.profiles.vocabulary import written
 from dsl.program import Policy, Protocol, Side
 
@@ -49,15 +49,14 @@ class Prices:
 
     @cached_property
     def hops(self) -> Mapping[Protocol, tuple[PartFunctions, ...]]:
-        """The parts of a hop by protocol; a protocol that the profile lacks is missing."""
+        """The parts of a hop by protocol; a protocol that the profile lacks is missing. Figures of `whole` are not
+        here where other parts add up to it."""
         return {
             hop.protocol: tuple(
                 PartFunctions(
                     part.name,
                     {
-                        quantity: None
-                        if (found := law(part, quantity)) is None
-                        else function(quantity, found, hop.sizes)
+                        quantity: _function(part, quantity, hop.sizes) if part in hop.shares(quantity) else None
                         for quantity in QUANTITIES
                     },
                 )
@@ -67,23 +66,36 @@ class Prices:
         }
 
     @cached_property
+    def bases(self) -> Mapping[tuple[Protocol, str], tuple[PartFunctions, ...]]:
+        """The parts whose sum is the base of a hop, by protocol and quantity: those of `hops`, or `whole`."""
+        return {
+            (hop.protocol, quantity): self.hops[hop.protocol]
+            if hop.whole is None
+            else tuple(
+                PartFunctions(part.name, {quantity: _function(part, quantity, hop.sizes)})
+                for part in hop.bases(quantity)
+            )
+            for hop in self.profile.hops
+            for quantity in QUANTITIES
+        }
+
+    @cached_property
     def whole_hops(self) -> Mapping[tuple[Protocol, str], Function]:
         """All measured parts of a hop as one function, by protocol and quantity."""
         known = {
             (protocol, quantity): [each for part in parts if (each := part.functions[quantity]) is not None]
-            for protocol, parts in self.hops.items()
-            for quantity in QUANTITIES
+            for (protocol, quantity), parts in self.bases.items()
         }
         return {key: together(functions) for key, functions in known.items() if functions}
 
     def complete(self, protocol: Protocol, quantity: str) -> bool:
         """Whether all parts of a hop were measured."""
-        parts = self.hops.get(protocol, ())
+        parts = self.bases.get((protocol, quantity), ())
         return bool(parts) and all(part.functions[quantity] is not None for part in parts)
 
     def slope_known(self, protocol: Protocol, quantity: str) -> bool:
         """Whether the cost of bytes at a hop is known: some part has it, and it may be one of all parts together."""
-        found = (part.functions[quantity] for part in self.hops[protocol])
+        found = (part.functions[quantity] for part in self.bases[protocol, quantity])
         return any(each is not None and each.slope is not None for each in found)
 
     def component(self, policy: Policy, protocol: Protocol, side: Side) -> ComponentCost | None:
@@ -141,3 +153,8 @@ def cpu_of(part: PartFunctions, rate: Fraction | None, traffic: Traffic) -> Esti
 def latency_of(part: PartFunctions, rate: Fraction | None, size: int | None) -> Estimate | None:
     each = part.functions[LATENCY]
     return None if each is None else each.estimate(rate, size)
+
+
+def _function(part: Part, quantity: str, sizes: Sizes | None) -> Function | None:
+    found = law(part, quantity)
+    return None if found is None else function(quantity, found, sizes)

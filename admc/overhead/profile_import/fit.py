@@ -15,11 +15,13 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from admc.overhead.profile_import.estimates import UNIT, Estimate, Line, estimate, mean, merged, rounded
-from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, Arm, Run
+from admc.overhead.profile_import.parts import CannotSplitError, split
+from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, PART, PARTS, Arm, Run
 from admc.overhead.profile_import.turns import Differences, Runs, sizes_of, turns_of
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
+    WHOLE,
     ComponentCost,
     Curve,
     Figure,
@@ -32,11 +34,11 @@ from admc.overhead.profiles.profile import (
     Profile,
     Proxy,
     SidecarCost,
+    Sizes,
     component_order,
 )
 from dsl.program import Protocol, Side
 
-PART: Final = "whole"
 SHOWN_TURNS: Final = 8
 _PLACES: Final[Mapping[str, int]] = {LATENCY: 6, CPU: 12}
 _BYTE_PLACES: Final[Mapping[str, int]] = {LATENCY: 12, CPU: 15}
@@ -56,7 +58,9 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
     components = [
         cost
         for protocol, arm in arms
-        if arm.name not in (NONE, HOP, IDLE) and (cost := maker.component(protocol, arm)) is not None
+        if arm.name not in (NONE, HOP, IDLE)
+        and not arm.name.startswith(PART)
+        and (cost := maker.component(protocol, arm)) is not None
     ]
     found = Profile(
         name=name,
@@ -69,7 +73,7 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
             "over sizes",
         ),
         saturation=saturation,
-        parts={PART: "all parts together"},
+        parts={WHOLE: "all parts together", **{name: PARTS[name] for name in PARTS if name in maker.parts}},
         own_components=tuple(sorted({cost.component for cost in components if cost.component in maker.own})),
         sidecar=maker.sidecar(),
         hops=tuple(hops),
@@ -88,6 +92,7 @@ class _Maker:
         self.runs = Runs(runs)
         self.notes: list[str] = []
         self.own: set[str] = set()
+        self.parts: set[str] = set()
         idle = self.runs.of(Arm(IDLE), None, CPU)
         self.idle = estimate([value for cells in idle.values() for value in cells.values()])
 
@@ -107,7 +112,20 @@ class _Maker:
         if (latency is None and cpu is None) or sizes is None:
             self.notes.append(f"{what}: no turn has both `{HOP}` and `{NONE}`")
             return None
-        return HopCost(protocol, sizes, len(turns), (Part(PART, latency, cpu),))
+        return HopCost(
+            protocol, sizes, len(turns), (Part(WHOLE, latency, cpu), *self._parts(protocol, what, cpu, sizes))
+        )
+
+    def _parts(self, protocol: Protocol, what: str, cpu: Law | None, sizes: Sizes) -> Sequence[Part]:
+        """Parts of the CPU beside `whole`, where stacks were sampled. Latency has none: no stack says who waits."""
+        places = _PLACES[CPU], _BYTE_PLACES[CPU]
+        try:
+            laws = {} if cpu is None else split(self.runs, protocol, cpu, sizes.reference, places)
+        except CannotSplitError as error:
+            self.notes.append(f"{what}: it has no parts, since {error}")
+            return ()
+        self.parts |= laws.keys()
+        return [Part(name, None, law) for name, law in laws.items()]
 
     def component(self, protocol: Protocol, arm: Arm) -> ComponentCost | None:
         name = arm.name.removeprefix(OWN)

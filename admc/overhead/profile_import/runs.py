@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -18,6 +18,16 @@ NONE: Final = "none"
 HOP: Final = "hop"
 IDLE: Final = "idle"
 OWN: Final = "own:"
+PART: Final = "part:"
+PARTS: Final[Mapping[str, str]] = {
+    "ipc": "delivery to the other end on this machine: what the kernel does to receive, beneath what the sidecar sends",
+    "read": "read system calls, and the copy from the kernel to user space",
+    "write": "write system calls, the copy from user space to the kernel, and the transmission by the network stack",
+    "notification": "waiting for input and output events, with the switch to another process",
+    "kernel": "the rest of the kernel: other system calls, their entry and exit, interrupts, page faults",
+    "user": "the sidecar in user space",
+}
+"""Parts of the CPU of a hop that sampled stacks tell apart."""
 COLUMNS: Final = (
     "turn",
     "arm",
@@ -45,7 +55,10 @@ _CODE: Final = "ADM869"
 
 
 class Arm(NamedTuple):
-    """What was between the load and the echo: `none`, a bare `hop`, or a hop with one policy of a component."""
+    """What was between the load and the echo: `none`, a bare `hop`, or a hop with one policy of a component.
+
+    `part:NAME` is what stacks of a bare hop, or of an idle sidecar, have seen of one part in a slice of its own.
+    """
 
     name: str
     side: Side | None = None
@@ -152,7 +165,10 @@ def _run(cells: dict[str, str], span: Span) -> Run:
         raise _WrongError("the turn is missing", "arms of one turn are compared: number the turns")
     arm = _arm(cells)
     latency, cpu, memory = (_number(cells, name) for name in ("latency_us", "cpu_cores", "memory_bytes"))
-    if arm.name == IDLE:
+    part = arm.name.startswith(PART)
+    if part and cpu is None:
+        raise _WrongError("a run of a part has its CPU, zero if no stack was in it")
+    if arm.name == IDLE or (part and not cells["protocol"]):
         if any(cells[name] for name in ("protocol", "rate", "size", "latency_us")):
             raise _WrongError("an idle sidecar has no protocol, rate, size and latency")
         return Run(cells["turn"], arm, None, None, None, None, cpu, memory, span)
@@ -173,6 +189,10 @@ def _arm(cells: dict[str, str]) -> Arm:
         if any(cells[column] for column in ("kind", "arguments")):
             raise _WrongError(f"`{name}` has no policy, so it has no kind and no arguments")
         return Arm(name, _side(cells["side"]))
+    if name.startswith(PART):
+        if any(cells[column] for column in ("side", "kind", "arguments", "latency_us", "memory_bytes")):
+            raise _WrongError("a part of a hop has CPU alone, of both sides together")
+        return Arm(PART + _word("part", name.removeprefix(PART), list(PARTS)))
     if name.startswith(OWN):
         return Arm(name, _side(cells["side"]), cells["kind"] or None, _arguments(cells["arguments"]))
     known = (NONE, HOP, IDLE, *known_components())

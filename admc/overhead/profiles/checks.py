@@ -7,15 +7,17 @@ of the rates of its hops, so this makes the solver's figure an upper bound of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from admc.overhead.profiles.law import Function, function, total
-from admc.overhead.profiles.profile import CPU, QUANTITIES, ComponentCost, HopCost, Law, Sizes, law
+from admc.overhead.profiles.profile import CPU, QUANTITIES, WHOLE, ComponentCost, Curve, HopCost, Law, Sizes, law
 
 MAX_RATES: Final = 100
 """Most rates of one law, and of all parts of a hop together: their sum has a figure at each."""
+_EXACT: Final = Context(prec=200)
 
 
 class Problem(NamedTuple):
@@ -27,11 +29,46 @@ class Problem(NamedTuple):
 
 def hop_problem(hop: HopCost) -> Problem | None:
     for quantity in QUANTITIES:
-        laws = [found for part in hop.parts if (found := law(part, quantity)) is not None]
-        problem = _problem(hop.title, quantity, laws, hop.sizes)
+        laws = [found for part in hop.shares(quantity) if (found := law(part, quantity)) is not None]
+        problem = _sum_problem(hop, quantity) or _problem(hop.title, quantity, laws, hop.sizes)
         if problem is not None:
             return problem
     return None
+
+
+def _sum_problem(hop: HopCost, quantity: str) -> Problem | None:
+    """Whether the parts beside `whole` do not add up to it, at each rate, to the last digit."""
+    whole = None if hop.whole is None else law(hop.whole, quantity)
+    parts = hop.shares(quantity)
+    if whole is None or hop.whole in parts:
+        return None
+    laws = [law(part, quantity) for part in parts]
+    for subject, curve, others in (
+        ("", whole.base, [None if each is None else each.base for each in laws]),
+        ("a byte in ", whole.per_byte, [None if each is None else each.per_byte for each in laws]),
+    ):
+        if curve is None and not any(others):
+            continue
+        if _knots(curve) != _sum_of_knots(others):
+            return Problem(
+                "ADM862",
+                f"the parts of {subject}the {_noun(quantity)} of {hop.title} do not add up to its part `{WHOLE}`",
+                f"`{WHOLE}` stands for all parts together: give each the same rates, and figures that add up exactly",
+            )
+    return None
+
+
+def _knots(curve: Curve | None) -> dict[Decimal | None, Decimal]:
+    return {knot.rate: knot.figure.value for knot in curve or ()}
+
+
+def _sum_of_knots(curves: Sequence[Curve | None]) -> dict[Decimal | None, Decimal] | None:
+    """None where a part has no curve, or other rates than the first one."""
+    knots = [_knots(curve) for curve in curves]
+    if any(found.keys() != knots[0].keys() for found in knots):
+        return None
+    with localcontext(_EXACT):
+        return {rate: sum((found[rate] for found in knots), Decimal(0)) for rate in knots[0]}
 
 
 def component_problem(cost: ComponentCost) -> Problem | None:

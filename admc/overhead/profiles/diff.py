@@ -90,7 +90,7 @@ def _hops(protocol: Protocol, one: HopCost | None, other: HopCost | None) -> Ite
 
 
 def _whole(hop: HopCost, quantity: str) -> _Costs:
-    return _Costs(tuple(law(part, quantity) for part in hop.parts), hop.sizes)
+    return _Costs(tuple(law(part, quantity) for part in hop.bases(quantity)), hop.sizes)
 
 
 def _components(one: Profile, other: Profile) -> Iterator[Row]:

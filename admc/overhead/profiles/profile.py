@@ -32,6 +32,8 @@ UNITS: Final[Mapping[str, str]] = {
 
 
 STATISTICS: Final = ("median", "mean", "unstated")
+WHOLE: Final = "whole"
+"""The part that stands for all parts of a hop together."""
 
 
 class Figure(NamedTuple):
@@ -92,6 +94,25 @@ class HopCost(NamedTuple):
     def title(self) -> str:
         """`an http hop`."""
         return f"{'an' if self.protocol is Protocol.HTTP else 'a'} {self.protocol} hop"
+
+    @property
+    def whole(self) -> Part | None:
+        """The part `whole`, where the hop has others beside it."""
+        return next((part for part in self.parts if part.name == WHOLE and len(self.parts) > 1), None)
+
+    def shares(self, quantity: str) -> tuple[Part, ...]:
+        """The parts that add up to the base: `whole` alone, or all others where they have figures of the quantity."""
+        whole = self.whole
+        if whole is None:
+            return self.parts
+        others = tuple(part for part in self.parts if part is not whole)
+        return others if any(law(part, quantity) is not None for part in others) else (whole,)
+
+    def bases(self, quantity: str) -> tuple[Part, ...]:
+        """The parts whose figures are those of the base: `whole` where it was measured, since its interval is that of
+        the sum, and shares have errors of their own."""
+        whole = self.whole
+        return self.shares(quantity) if whole is None or law(whole, quantity) is None else (whole,)
 
 
 class ComponentCost(NamedTuple):

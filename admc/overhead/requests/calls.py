@@ -60,7 +60,7 @@ def _cpu(program: Program, prices: Prices, hop: LoadedHop, index: int, rate: Fra
     errors of different figures are independent."""
     size = program.calls[index].size
     protocol = hop.port.protocol
-    parts = prices.hops.get(protocol)
+    parts = prices.bases.get((protocol, CPU))
     figures: dict[int, list[Amount | None]] = {}
     base = figures.setdefault(id(hop), [None] if size is None or parts is None else [])
     slopes = parts is not None and prices.slope_known(protocol, CPU)

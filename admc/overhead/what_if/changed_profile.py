@@ -13,7 +13,20 @@ from typing import Final
 
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.overhead.profiles.fields import MAX_MAGNITUDE
-from admc.overhead.profiles.profile import CPU, LATENCY, ComponentCost, Curve, Figure, Knot, Law, Part, Profile
+from admc.overhead.profiles.profile import (
+    CPU,
+    LATENCY,
+    WHOLE,
+    ComponentCost,
+    Curve,
+    Figure,
+    HopCost,
+    Knot,
+    Law,
+    Part,
+    Profile,
+    law,
+)
 from admc.overhead.profiles.read import read_profile
 from admc.overhead.profiles.vocabulary import known_components
 from admc.overhead.profiles.write import to_json
@@ -58,16 +71,46 @@ def _with(profile: Profile, change: Change) -> Profile:
     return replace(
         profile,
         sidecar=sidecar,
-        hops=tuple(hop._replace(parts=tuple(_part(part, change) for part in hop.parts)) for hop in profile.hops),
+        hops=tuple(_hop(hop, change) for hop in profile.hops),
         components=tuple(_component(cost, change) for cost in profile.components),
     )
 
 
+def _hop(hop: HopCost, change: Change) -> HopCost:
+    """A change of `whole` is one of all parts. After a change of another part, `whole` is the new sum."""
+    names = {change.name} if hop.whole is None or change.name != WHOLE else {part.name for part in hop.parts}
+    found = hop._replace(parts=tuple(_part(part, change) if part.name in names else part for part in hop.parts))
+    if found == hop or found.whole is None:
+        return found
+    summed = Part(WHOLE, _summed(found, found.whole, LATENCY), _summed(found, found.whole, CPU))
+    return found._replace(parts=tuple(summed if part.name == WHOLE else part for part in found.parts))
+
+
 def _part(part: Part, change: Change) -> Part:
-    if part.name != change.name:
-        return part
     latency = _law(part.latency, change.factor) if change.quantity == LATENCY else part.latency
     return Part(part.name, latency, _law(part.cpu, change.factor) if change.quantity == CPU else part.cpu)
+
+
+def _summed(hop: HopCost, whole: Part, quantity: str) -> Law | None:
+    """The law of `whole`, moved to the sum of the parts that add up to it."""
+    own = law(whole, quantity)
+    parts = [found for part in hop.shares(quantity) if (found := law(part, quantity)) is not None]
+    if own is None:
+        return None
+    slopes = [part.per_byte or () for part in parts]
+    return Law(_sum(own.base, [part.base for part in parts]), own.per_byte and _sum(own.per_byte, slopes))
+
+
+def _sum(curve: Curve, parts: Sequence[Curve]) -> Curve:
+    """Each figure and its interval, moved to the sum of the parts: the error of the whole stays what it was."""
+    found = []
+    for knot, *shares in zip(curve, *parts, strict=True):
+        value, low, high = knot.figure
+        by = sum((share.figure.value for share in shares), Decimal(0)) - value
+        found.append(
+            Knot(knot.rate, Figure(value + by, None if low is None else low + by, None if high is None else high + by))
+        )
+    return tuple(found)
 
 
 def _component(cost: ComponentCost, change: Change) -> ComponentCost:
@@ -127,11 +170,10 @@ def _check(profile: Profile, change: Change) -> None:
         )
     if not _has(profile, name, change.quantity):
         only = [each for each in (LATENCY, CPU, MEMORY) if _has(profile, name, each)]
-        raise wrong_usage(
-            CODE,
-            f"the profile `{profile.name}` has no {change.quantity} of `{name}`",
-            hint="it has its " + " and ".join(f"`{each}`" for each in only),
-        )
+        hint = "it has its " + " and ".join(f"`{each}`" for each in only)
+        if name in profile.parts and _has(profile, WHOLE, change.quantity):
+            hint += f"; {change.quantity} was measured of all parts together: `{WHOLE}.{change.quantity}`"
+        raise wrong_usage(CODE, f"the profile `{profile.name}` has no {change.quantity} of `{name}`", hint=hint)
 
 
 def _names(profile: Profile) -> set[str]:

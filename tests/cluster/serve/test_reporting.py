@@ -11,6 +11,7 @@ import pytest
 
 from admc.cluster.audit import Audit
 from admc.cluster.program.conditions import Condition
+from admc.cluster.records import Key
 from admc.cluster.redirection import PodRedirection
 from admc.cluster.reporting import Reporter
 from admc.rollout.model import Placed
@@ -130,6 +131,16 @@ async def test_addresses_that_cannot_be_used_are_said() -> None:
     async with reported() as it:
         it.serving.problems.current["endpoints"] = (error("ADM724"),)
         assert it.programmed == (False, "NotProgrammed")
+
+
+async def test_a_pod_that_cannot_be_read_is_said() -> None:
+    """It has 100,000 labels, say. Nothing tells its service, and NetworkPolicies admit it all the same."""
+    async with reported() as it:
+        rejected = it.shown.pods._rejected
+        rejected[Key("elsewhere", "many")] = "it has more than 10,000 labels"
+        assert it.programmed == (True, "Programmed")
+        rejected[Key("shop", "many")] = "it has more than 10,000 labels"
+        assert it.programmed == (False, "PodsNotReady")
 
 
 async def test_a_destination_that_is_open_is_said_at_rest_too() -> None:

@@ -1,0 +1,78 @@
+"""Slices in which the stacks of a sidecar are sampled: a row for each part, with the cores that it takes by them.
+
+Taking stacks takes CPU, so the CPU of a hop comes of other slices, and these here say how it is shared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from admc.overhead.measurement.bed import Bed, Load
+from admc.overhead.measurement.channel import Channel
+from admc.overhead.measurement.sampler import CannotSampleError, Sampler, period_for
+from admc.overhead.measurement.stacks import LostError
+from admc.overhead.measurement.table import Row
+from admc.overhead.profile_import import runs
+from admc.overhead.profiles.profile import WHOLE
+
+IDLE_SECONDS: Final = 1.0
+_IDLE_CORES: Final = 0.002
+
+
+class StackSlices:
+    """Where stacks cannot be sampled, nothing is measured, and a note says why."""
+
+    def __init__(self, bed: Bed, pod: str, channel: Channel) -> None:
+        self._bed = bed
+        self._pod = pod
+        self._channel = channel
+        self._sampler: Sampler | None = None
+        self._stacks = 0
+        try:
+            self._sampler = Sampler()
+            with self._sampler.sampling(bed.sidecars[pod].pid, period_for(1.0, 1.0)):
+                pass
+        except CannotSampleError as error:
+            self._refused(error)
+
+    @property
+    def allowed(self) -> bool:
+        return self._sampler is not None
+
+    def idle(self, turn: str) -> None:
+        """Without requests: what is no hop's."""
+        self._slice([], IDLE_SECONDS, 0.0, _IDLE_CORES, turn)
+
+    def under(self, load: Load, seconds: float, warm: float, cores: float, turn: str) -> None:
+        """While a load runs. `cores` is what the sidecar takes."""
+        self._slice([load], seconds, warm, cores, turn)
+
+    def _slice(self, loads: Sequence[Load], seconds: float, warm: float, cores: float, turn: str) -> None:
+        if self._sampler is None:
+            return
+        began = time.monotonic()
+        try:
+            with self._sampler.sampling(self._bed.sidecars[self._pod].pid, period_for(cores, seconds)) as found:
+                measured = self._bed.measure(loads, seconds, warm, [self._pod])
+                took = time.monotonic() - began
+        except LostError as error:
+            self._channel.note(f"stacks of a slice are left out, since {error}")
+            return
+        except CannotSampleError as error:
+            self._refused(error)
+            return
+        (sampled,) = found
+        if any(one.failed for one in measured.loads):
+            return  # the slices without stacks say what fails
+        self._stacks += sampled.stacks.total()
+        self._channel.about("stacks", self._stacks)
+        protocol, rate, size = (loads[0].to.protocol, loads[0].rate, loads[0].size) if loads else (None, None, None)
+        for part in runs.PARTS:
+            share = sampled.stacks[part] * sampled.period / 1e9 / took
+            self._channel.row(Row(turn, runs.Arm(runs.PART + part), protocol, rate, size, None, share))
+
+    def _refused(self, error: CannotSampleError) -> None:
+        self._sampler = None
+        self._channel.note(f"hops have one part, `{WHOLE}`, since no stacks can be sampled: {error}")
