@@ -175,11 +175,10 @@ class ClusterEnvironment:
         selection = self._selection_with(service)
         return () if selection is None else selection.pods(service).values()
 
-    def _hosting(self, owner: str) -> Iterable[Pod]:
-        service = owner.partition("/")[2]
+    def _hosting(self, service: str) -> Iterable[Pod]:
         selection = self._selection_with(service)
         if selection is not None and selection.service(service) is None:
-            return self._cluster.hosting(owner, selection.keys[service].namespace)
+            return self._cluster.hosting(service, selection.keys[service].namespace)
         return self._pods(service)
 
     def _selectors(self) -> Mapping[str, Mapping[str, str]]:

@@ -114,7 +114,7 @@ class Cluster:
         self.programs_changed = Signal()
         self._followed: list[Followed] = []
         self._hosting: defaultdict[str, dict[Key, Pod]] = defaultdict(dict)
-        """`APP/SERVICE` -> the pods with its ADM, while they are not over."""
+        """Service -> the pods with its ADM, of whatever app, while they are not over."""
         self._at: dict[str, dict[Key, bool]] = {}
         """See `at`."""
         self.pod_changed: Callable[[Pod | None, Pod | None, frozenset[str]], None] = lambda old, new, names: None
@@ -203,7 +203,7 @@ class Cluster:
         return self._at.get(address, {})
 
     def hosting(self, service: str, namespace: str) -> tuple[Pod, ...]:
-        """The pods of a namespace with the ADM of `APP/SERVICE`, whatever Service selects them."""
+        """The pods of a namespace with the ADM of a service, whatever Service selects them."""
         found = self._hosting.get(service, {}).values()
         return tuple(pod for pod in found if pod.key.namespace == namespace)
 
@@ -211,9 +211,9 @@ class Cluster:
 
     def _pod(self, key: Key, old: Pod | None, new: Pod | None) -> None:
         if old is not None and old.service:
-            self._hosting[old.service].pop(key, None)
+            self._hosting[old.hosts].pop(key, None)
         if new is not None and new.service and not new.is_over:
-            self._hosting[new.service][key] = new
+            self._hosting[new.hosts][key] = new
         moved = self._locate(key, old, new)
         names = self._update(lambda selection: selection.pod_changed(old, new))
         for each in self._followed:

@@ -51,6 +51,11 @@ class Pod:
     created: str = ""
     """`metadata.creationTimestamp`."""
 
+    @property
+    def hosts(self) -> str:
+        """The service of the ADM in its spec; empty without one."""
+        return self.service.partition("/")[2]
+
 
 class ServicePort(NamedTuple):
     number: int

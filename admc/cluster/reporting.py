@@ -114,7 +114,8 @@ class Reporter:
             for each in self._own_programs():
                 if each.uid != candidate.object.uid:
                     yield partial(self._writer.write, each, _other(each, candidate.object))
-            yield self._plans.sync
+            if self._put is not None and self._put[1] == candidate.object.uid:  # else its owner is gone
+                yield self._plans.sync
 
     async def _write_status(self, candidate: Candidate) -> None:
         await self._writer.write(candidate.object, self._report(candidate))

@@ -163,9 +163,11 @@ class Wanted:
             self._cluster.changed.send()
 
     def is_compiled(self, candidate: Candidate) -> bool:
-        """Whether the last compile was of this candidate, as the cluster is now."""
-        adopted = self.adopted
-        return adopted is not None and adopted.followed is candidate.followed and self._compiled == self._source
+        """Whether the last compile was of this candidate, with whatever facts."""
+        adopted, last, source = self.adopted, self._compiled, self._source
+        if adopted is None or adopted.followed is not candidate.followed or last is None or source is None:
+            return False
+        return last._replace(facts=None) == source._replace(facts=None)
 
     @property
     def owner(self) -> Owner | None:

@@ -132,8 +132,8 @@ class Redirection(Protocol):
     def missing(self, step: Step) -> tuple[str, ...]:
         """The services whose redirection has to be loaded before the step after this one."""
 
-    def proxies(self, app: str, service: str) -> frozenset[str] | None:
-        """The nodes of the proxies that a service of an app has, connected or not; None: they are not known."""
+    def proxies(self, service: str) -> frozenset[str] | None:
+        """The nodes of the proxies that a service has, connected or not; None: they are not known."""
 
 
 class Closing(Protocol):

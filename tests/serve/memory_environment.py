@@ -125,7 +125,7 @@ class Loaded:
     def missing(self, step: Step) -> tuple[str, ...]:
         return ()
 
-    def proxies(self, app: str, service: str) -> frozenset[str] | None:
+    def proxies(self, service: str) -> frozenset[str] | None:
         return None
 
 

@@ -64,7 +64,15 @@ def assemble(spec: ProgramSpec, config_maps: Mapping[str, Mapping[str, Any] | No
             _lacks_main(spec.main, files, findings)
     if findings.has_errors:
         return Reading(None, tuple(findings.items))
-    return Reading(Content(served_file(spec.main, files), files, _digest(spec.main, files)))
+    files = _inside(PurePosixPath(spec.main).parent, files)
+    main = PurePosixPath(spec.main).name
+    return Reading(Content(served_file(main, files), files, _digest(main, files)))
+
+
+def _inside(folder: PurePosixPath, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of the program's folder, by their paths in it: a program cannot read others."""
+    paths = ((PurePosixPath(path), content) for path, content in files.items())
+    return {str(path.relative_to(folder)): content for path, content in paths if path.is_relative_to(folder)}
 
 
 def served_file(main: str, files: Iterable[str]) -> str:
