@@ -83,7 +83,7 @@ class ClusterEnvironment:
         self._reach = reach
         self._serving: Serving | None = None
         self._owned: tuple[Owner | None, tuple[Followed, ...]] = (None, ())
-        """What `closing` was told of last."""
+        """What `closing` received last."""
         cluster.pod_changed = self._pod_changed
         cluster.selection_changed = self._selection_changed
         cluster.policy_changed = self.closing.changed

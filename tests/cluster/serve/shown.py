@@ -90,7 +90,7 @@ def wanted_of(shown: Shown) -> Wanted:
 
 
 def compiled(wanted: Wanted, source: Source) -> tuple[State, Recipe]:
-    """As the server would make it, at the addresses of now."""
+    """As the server would make it, at the current addresses."""
     found = read(source, (document(wanted.followed),), with_recipe=True)
     assert found.state is not None, found.findings
     assert found.recipe is not None

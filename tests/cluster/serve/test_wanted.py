@@ -117,6 +117,7 @@ async def test_the_services_of_a_refused_program_decide_no_address() -> None:
         for _ in range(2):
             wanted.in_force([state.program], [state.program])
             assert listed(wanted)["rate"]["addresses"] == ["10.96.0.2"]
+            assert wanted.about(state.program).names == {}  # by these its clients are known
 
 
 async def test_clients_are_known_after_the_same_program_was_applied_again() -> None:
