@@ -6,26 +6,10 @@ import base64
 import signal
 from typing import TYPE_CHECKING
 
-import pytest
-
-from emitters.interception.pod import PodCaptures
-from tests.cluster.serve.installation import PROGRAM, Installation, installation
+from tests.cluster.serve.installation import PROGRAM, Installation
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cluster.api_server import ApiServer
     from tests.serve.server_process import Served
-
-
-@pytest.fixture
-def shop(cluster_api: ApiServer, tmp_path: Path) -> Installation:
-    found = installation(cluster_api, tmp_path)
-    found.service("web", 8080)
-    found.service("cart", 8081)
-    found.pod("web-1", "web", "10.77.1.1", PodCaptures(frozenset(), frozenset({8081})))
-    found.pod("cart-1", "cart", "10.77.1.2")
-    return found
 
 
 def path(shop: Installation) -> str:
