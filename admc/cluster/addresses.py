@@ -55,6 +55,8 @@ class Endpoints:
         """Service -> the same by address."""
         self._owners: dict[str, str] = {}
         """Address -> the service that it belongs to; `STRANGER`: a pod of none has it."""
+        self._listed = dict.fromkeys(sorted(selection.keys), b"")
+        """The same as the document has it, in the order of names."""
         self._document: bytes | None = None
 
     def update(self, names: Iterable[str]) -> None:
@@ -70,9 +72,7 @@ class Endpoints:
     def document(self) -> bytes:
         self._render()
         if self._document is None:
-            # Names are words of the language: in JSON they stand as they are.
-            listed = (b'"%b":%b' % (name.encode(), entry) for name, entry in sorted(self._entries.items()) if entry)
-            self._document = b'{"services":{%b}}' % b",".join(listed)
+            self._document = b'{"services":{%b}}' % b",".join(filter(None, self._listed.values()))
         return self._document
 
     def entries(self) -> dict[str, bytes]:
@@ -124,6 +124,8 @@ class Endpoints:
             entry = self._entry(name)
             if self._entries.get(name) != entry:
                 self._entries[name] = entry
+                # Names are words of the language: in JSON they stand as they are.
+                self._listed[name] = b'"%b":%b' % (name.encode(), entry) if entry else b""
                 self._document = None
 
     def _entry(self, name: str) -> bytes:

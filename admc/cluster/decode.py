@@ -122,7 +122,7 @@ def namespace(item: Json) -> Namespace | None:
     """Raises `MalformedError`."""
     try:
         metadata = item["metadata"]
-        return Namespace(_text(metadata["name"]), _texts(metadata.get("labels")))
+        return Namespace(_text(metadata["name"]), _texts(metadata.get("labels")), "deletionTimestamp" in metadata)
     except _WRONG as error:
         raise _malformed("Namespace", item, error) from error
 

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster.address_source import ClusterAddresses
+from admc.cluster.api import counts
 from admc.cluster.audit import Audit
 from admc.cluster.closing.policies import ClusterClosing
 from admc.cluster.identity.pods import PodIdentities
@@ -22,9 +23,12 @@ from admc.cluster.program.status_writer import StatusWriter
 from admc.cluster.redirection import PodRedirection
 from admc.cluster.reporting import Reporter
 from admc.cluster.waiting_pods import WaitingPods
+from admc.serve.environment import Replica
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from prometheus_client.metrics_core import Metric
 
     from admc.cluster.follow import Cluster, Followed
     from admc.cluster.identity.keys import ClusterKeys
@@ -79,14 +83,15 @@ class ClusterEnvironment:
         self._reach = reach
         self._serving: Serving | None = None
         self._owned: tuple[Owner | None, tuple[Followed, ...]] = (None, ())
-        """What `closing` was told of last."""
+        """What `closing` received last."""
         cluster.pod_changed = self._pod_changed
         cluster.selection_changed = self._selection_changed
         cluster.policy_changed = self.closing.changed
 
     @property
     def source(self) -> str:
-        return f"installation `{self._cluster.controller}`: {self._program}"
+        problem = f"; {self._cluster.problem}" if self._cluster.problem else ""
+        return f"installation `{self._cluster.controller}`: {self._program}{problem}"
 
     @property
     def _program(self) -> str:
@@ -111,6 +116,13 @@ class ClusterEnvironment:
         if self._serving is not None:
             await self._serving.server.end_streams()
 
+    @property
+    def replica(self) -> Replica:
+        return Replica(self._standby.role, self._standby.holder)
+
+    def metrics(self) -> Iterable[Metric]:
+        return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists)
+
     def may_publish(self) -> bool:
         return self._standby.may_act()
 
@@ -126,7 +138,6 @@ class ClusterEnvironment:
             cluster, wanted, self._serving, self.redirection, self.closing, audit, plans, writer, may_act
         )
         async with asyncio.TaskGroup() as group:
-            group.create_task(wanted.run())
             group.create_task(reporter.run())
             group.create_task(audit.run())
             group.create_task(self._config.run(lambda: wanted.owner, may_act))
@@ -174,11 +185,10 @@ class ClusterEnvironment:
         selection = self._selection_with(service)
         return () if selection is None else selection.pods(service).values()
 
-    def _hosting(self, owner: str) -> Iterable[Pod]:
-        service = owner.partition("/")[2]
+    def _hosting(self, service: str) -> Iterable[Pod]:
         selection = self._selection_with(service)
         if selection is not None and selection.service(service) is None:
-            return self._cluster.hosting(owner, selection.keys[service].namespace)
+            return self._cluster.hosting(service, selection.keys[service].namespace)
         return self._pods(service)
 
     def _selectors(self) -> Mapping[str, Mapping[str, str]]:

@@ -9,7 +9,7 @@ those of a service whose addresses are not known, so nothing passes without its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from admc.cluster.names import CONTROLLER
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity, did_you_mean
@@ -17,8 +17,17 @@ from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity, did_you_me
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from admc.cluster.records import Service
+    from admc.cluster.records import Namespace, Service
     from admc.cluster.selection import Selection
+
+
+SUGGESTED: Final = 10
+"""Findings that get a name which may be meant, for as many are shown. Each takes up to 20 ms."""
+
+
+def takes_part(namespace: Namespace | None, controller: str) -> bool:
+    """Whether a namespace takes part in an installation."""
+    return namespace is not None and not namespace.is_terminating and namespace.labels.get(CONTROLLER) == controller
 
 
 class Findings:
@@ -40,8 +49,8 @@ class Findings:
 
     def all(self) -> tuple[Diagnostic, ...]:
         """In the order of services; namespaces first."""
-        for name in self._stale:
-            found = tuple(_of_service(self._selection, name))
+        for name in sorted(self._stale):
+            found = tuple(_of_service(self._selection, name, suggests=len(self._found) < SUGGESTED))
             if found:
                 self._found[name] = found
             else:
@@ -58,14 +67,16 @@ class Findings:
 
     def _takes_part(self, name: str) -> bool:
         """Whether the namespace of a service does."""
-        namespace = self._selection.namespace(name)
-        return namespace is not None and namespace.labels.get(CONTROLLER) == self._controller
+        return takes_part(self._selection.namespace(name), self._controller)
 
     def _not_taking_part(self, namespace: str, name: str) -> Diagnostic:
         found = self._selection.namespace(name)
         label = None if found is None else found.labels.get(CONTROLLER)
+        hint = f"`kubectl label namespace {namespace} {CONTROLLER}={self._controller}`, if it shall"
         if found is None:
-            why = "there is no such namespace"
+            why, hint = "there is no such namespace", "apply it, or correct the `namespace` of the services"
+        elif found.is_terminating:
+            why, hint = "it is being deleted", "take its services out of the program"
         elif label is None:
             why = f"it has no label `{CONTROLLER}`"
         else:
@@ -76,17 +87,17 @@ class Findings:
             f"the namespace `{namespace}` of `{name}` takes no part in `{self._controller}`",
             self._selection.program.services[name].span,
             cause=why,
-            hint=f"`kubectl label namespace {namespace} {CONTROLLER}={self._controller}`, if it shall",
+            hint=hint,
         )
 
 
-def _of_service(selection: Selection, name: str) -> Iterator[Diagnostic]:
+def _of_service(selection: Selection, name: str, *, suggests: bool) -> Iterator[Diagnostic]:
     others = selection.shared_with(name)
     if others and others[0] > name:  # one finding for both
         yield _shared(selection, name, others)
     service = selection.service(name)
     if service is None:
-        yield _absent(selection, name)
+        yield _absent(selection, name, suggests=suggests)
     elif service.external_name:
         yield Diagnostic(
             "ADM940",
@@ -124,8 +135,9 @@ def _shared(selection: Selection, name: str, others: tuple[str, ...]) -> Diagnos
     )
 
 
-def _absent(selection: Selection, name: str) -> Diagnostic:
+def _absent(selection: Selection, name: str, *, suggests: bool) -> Diagnostic:
     key = selection.keys[name]
+    others = sorted(selection.other_services(key.namespace)) if suggests else ()
     return Diagnostic(
         "ADM940",
         Severity.WARNING,
@@ -133,7 +145,7 @@ def _absent(selection: Selection, name: str) -> Diagnostic:
         selection.program.services[name].span,
         cause="which pods are those of the service is not known; connections that may be theirs are refused where a "
         "policy depends on it",
-        hint=did_you_mean(key.name, sorted(selection.other_services(key.namespace)))
+        hint=did_you_mean(key.name, others)
         or "apply the Service, or name another one for it in `spec.services` of the Program object",
     )
 

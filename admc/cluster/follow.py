@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster import decode
 from admc.cluster.addresses import Endpoints
+from admc.cluster.api.counts import resource
 from admc.cluster.api.watched import Watched
 from admc.cluster.closing.policies import network_policy
 from admc.cluster.facts import FactState, seen
-from admc.cluster.fitting import Findings
+from admc.cluster.fitting import Findings, takes_part
 from admc.cluster.names import CONTROLLER, PROGRAMS
 from admc.cluster.program.plan_objects import CONFIG_MAPS, PLAN_OF, found
 from admc.cluster.program.spec import program_object
@@ -81,10 +82,21 @@ class Followed:
         names = tuple(names)
         self.endpoints.update(names)
         self._findings.update(names)
+        self._look_at_facts(names)
+
+    def _look_at_facts(self, names: Iterable[str]) -> None:
         now = time.monotonic()
         for name in names:
             has_pods = bool(self.selection.pods(name))
             self.facts = self.facts.observed(name, seen(self.selection, name), now, has_pods=has_pods)
+
+    def rest_on(self, facts: FactState) -> None:
+        """These facts are in force, besides those that pods show now."""
+        facts = facts.of(self.program.services)
+        if facts.document() == self.facts_document():
+            return
+        self.facts = facts
+        self._look_at_facts(self.program.services)
 
     def facts_document(self) -> bytes:
         self.facts = self.facts.at(time.monotonic())
@@ -113,7 +125,7 @@ class Cluster:
         self.programs_changed = Signal()
         self._followed: list[Followed] = []
         self._hosting: defaultdict[str, dict[Key, Pod]] = defaultdict(dict)
-        """`APP/SERVICE` -> the pods with its ADM, while they are not over."""
+        """Service -> the pods with its ADM, of whatever app, while they are not over."""
         self._at: dict[str, dict[Key, bool]] = {}
         """See `at`."""
         self.pod_changed: Callable[[Pod | None, Pod | None, frozenset[str]], None] = lambda old, new, names: None
@@ -124,7 +136,9 @@ class Cluster:
         services: Watched[Service] = Watched(api, "/api/v1/services", decode.service, changed=self._service)
         slices: Watched[Slice] = Watched(api, _SLICES, decode.endpoint_slice, changed=self._slice)
         namespaces: Watched[Namespace] = Watched(api, "/api/v1/namespaces", decode.namespace, changed=self._namespace)
-        programs: Watched[ProgramObject] = Watched(api, PROGRAMS, program_object, changed=self._program)
+        programs: Watched[ProgramObject] = Watched(
+            api, PROGRAMS, program_object, changed=self._program, definition="deploy/crd.yaml"
+        )
         self.plan_changed: Callable[[Key, Found | None, Found | None], None] = lambda key, old, new: None
         plans: Watched[Found] = Watched(
             api,
@@ -148,9 +162,18 @@ class Cluster:
         return all(each.synced.is_set() for each in self._watches)
 
     @property
+    def relists(self) -> dict[str, int]:
+        """How often each resource was listed after the first time."""
+        return {resource(each.path): each.relists for each in self._watches}
+
+    @property
     def problem(self) -> str:
         """Why the cluster cannot be followed at present; empty if it can."""
-        return next((each.problem for each in self._watches if each.problem), "")
+        found: dict[str, list[str]] = {}
+        for each in self._watches:
+            if each.problem:
+                found.setdefault(each.problem, []).append(resource(each.path))
+        return "; ".join(f"{', '.join(kinds)} cannot be read: {problem}" for problem, kinds in found.items())
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
@@ -170,10 +193,7 @@ class Cluster:
     @property
     def taking_part(self) -> tuple[str, ...]:
         """The namespaces that take part in the installation, sorted."""
-        found_ = (
-            each.name for each in self.namespaces.items.values() if each.labels.get(CONTROLLER) == self.controller
-        )
-        return tuple(sorted(found_))
+        return tuple(sorted(each.name for each in self.namespaces.items.values() if takes_part(each, self.controller)))
 
     def follow(self, program: Program, names: Mapping[str, str], facts: FactState) -> Followed:
         """From now on also about this program. Only once everything is listed."""
@@ -199,7 +219,7 @@ class Cluster:
         return self._at.get(address, {})
 
     def hosting(self, service: str, namespace: str) -> tuple[Pod, ...]:
-        """The pods of a namespace with the ADM of `APP/SERVICE`, whatever Service selects them."""
+        """The pods of a namespace with the ADM of a service, whatever Service selects them."""
         found = self._hosting.get(service, {}).values()
         return tuple(pod for pod in found if pod.key.namespace == namespace)
 
@@ -207,9 +227,9 @@ class Cluster:
 
     def _pod(self, key: Key, old: Pod | None, new: Pod | None) -> None:
         if old is not None and old.service:
-            self._hosting[old.service].pop(key, None)
+            self._hosting[old.hosts].pop(key, None)
         if new is not None and new.service and not new.is_over:
-            self._hosting[new.service][key] = new
+            self._hosting[new.hosts][key] = new
         moved = self._locate(key, old, new)
         names = self._update(lambda selection: selection.pod_changed(old, new))
         for each in self._followed:

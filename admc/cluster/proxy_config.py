@@ -6,11 +6,14 @@ authority of the server's certificate, where it is reached --pod_bootstrap--> Co
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster.api.applied import Applied
-from admc.cluster.api.errors import ApiError
+from admc.cluster.api.backoff import Backoff
+from admc.cluster.api.errors import ApiError, is_refusal
 from admc.cluster.names import CONTROLLER
 from emitters.envoy.bootstrap.pod import pod_bootstrap, server
 
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.cluster")
 AGAIN_SECONDS: Final = 60.0
 """Between looks at whether a ConfigMap is still what was applied."""
-RETRY_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 2.0
+"""Between looks at whether they belong to another `Program`, or this replica may write by now."""
 AUTHORITY: Final = "ca.crt"
 
 
@@ -39,30 +43,41 @@ class ProxyConfig:
 
     async def run(self, owner: Callable[[], Owner | None], may_write: Callable[[], bool]) -> None:
         """Until cancelled."""
-        problem = ""
+        backoff, problem, again = Backoff(), "", 0.0
         while True:
-            changed, seconds = self._cluster.changed.next, AGAIN_SECONDS
+            changed = self._cluster.changed.next
+            if time.monotonic() >= again:
+                self._applied = Applied(self._cluster.api)  # one that was altered by hand is written again
+                again = time.monotonic() + AGAIN_SECONDS
             try:
                 found = owner()
                 if found is not None and may_write():
-                    await self._write(found)
-                else:
-                    seconds = RETRY_SECONDS
+                    await self.write(found)
                 problem = ""
+                backoff.reset()
             except ApiError as error:
                 if str(error) != problem:
                     LOG.warning("the ConfigMap of proxies cannot be written: %s", error)
-                problem, seconds = str(error), RETRY_SECONDS
-            try:
-                async with asyncio.timeout(seconds):
+                problem = str(error)
+                await asyncio.sleep(backoff.seconds(error.retry_after))
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
                     await changed.wait()
-            except TimeoutError:
-                self._applied = Applied(self._cluster.api)  # one that was altered by hand is written again
 
-    async def _write(self, owner: Owner) -> None:
+    async def write(self, owner: Owner) -> None:
+        """A namespace that refuses it does not stop the others. Raises `ApiError`, the first one."""
+        refused: list[ApiError] = []
         for namespace in self._cluster.taking_part:
             path = f"/api/v1/namespaces/{namespace}/configmaps/{self.name}"
-            await self._applied.apply(path, self._object(namespace, owner))
+            try:
+                await self._applied.apply(path, self._object(namespace, owner))
+            except ApiError as error:
+                if not is_refusal(error):
+                    raise
+                refused.append(error)
+        if refused:
+            raise refused[0]
 
     @property
     def name(self) -> str:

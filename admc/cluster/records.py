@@ -51,6 +51,11 @@ class Pod:
     created: str = ""
     """`metadata.creationTimestamp`."""
 
+    @property
+    def hosts(self) -> str:
+        """The service of the ADM in its spec; empty without one."""
+        return self.service.partition("/")[2]
+
 
 class ServicePort(NamedTuple):
     number: int
@@ -90,3 +95,5 @@ class Slice:
 class Namespace:
     name: str
     labels: Mapping[str, str]
+    is_terminating: bool = False
+    """It is being deleted with all that is in it, and nothing can be made there any more."""

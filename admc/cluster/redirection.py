@@ -69,7 +69,7 @@ class PodRedirection:
 
     def __init__(self, pods_of: Callable[[str], Iterable[Pod]], hosting: Callable[[str], Iterable[Pod]]) -> None:
         """`pods_of`: the pods of a service of the program, while they exist and are not over; `hosting`: those of them,
-        or where no Service says which they are, of all pods, that may have the ADM of `APP/SERVICE`."""
+        or where no Service says which they are, of all pods, that may have the ADM of a service."""
         self._pods_of = pods_of
         self._hosting = hosting
         self._app = ""
@@ -124,11 +124,10 @@ class PodRedirection:
         needed = sorted(step.needs_redirection.items())
         return tuple(name for name, names in needed if self._of(app, name, names).pods)
 
-    def proxies(self, app: str, service: str) -> frozenset[str]:
+    def proxies(self, service: str) -> frozenset[str]:
         """The pods with an ADM of the service. Before its rules are loaded, a pod runs neither Envoy nor a container of
-        its own; and one that terminates may still send requests."""
-        owner = f"{app}/{service}"
-        return frozenset(pod.key.name for pod in self._hosting(owner) if pod.service == owner and pod.is_redirected)
+        its own; and one that terminates may still send requests. The app may have another name by now."""
+        return frozenset(pod.key.name for pod in self._hosting(service) if pod.hosts == service and pod.is_redirected)
 
     def _of(self, app: str, service: str, names: frozenset[str]) -> Lacking:
         return lacking(names, f"{app}/{service}", self._pods_of(service))

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.cluster.api.backoff import Backoff
 from admc.cluster.api.errors import ApiError
 from admc.cluster.program import choice, conditions
 from admc.cluster.program.conditions import Condition, Names, Progress, Verdict
@@ -20,7 +22,7 @@ from admc.compile.facts import FACTS
 from dsl.diagnostics.diagnostic import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from admc.cluster.audit import Audit
     from admc.cluster.closing.policies import ClusterClosing
@@ -76,27 +78,58 @@ class Reporter:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._wanted.looked.wait()
+        backoff = Backoff()
         while True:
+            pause = LOOK_SECONDS
             if self._may_write():
                 try:
                     await self._write()
                     self._problem = ""
+                    backoff.reset()
                 except ApiError as error:
                     if str(error) != self._problem:
-                        LOG.warning("the status cannot be written: %s", error)
+                        LOG.warning("the status or the plan cannot be written: %s", error)
                     self._problem = str(error)
-            await asyncio.sleep(LOOK_SECONDS)
+                    pause = max(pause, backoff.seconds(error.retry_after))
+            await asyncio.sleep(pause)
 
     async def _write(self) -> None:
+        """Each of these independently of the others: the account may lack the right to one of them."""
+        failed: list[ApiError] = []
+        for write in self._writes():
+            try:
+                await write()
+            except ApiError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _writes(self) -> Iterator[Callable[[], Awaitable[object]]]:
         candidate = self._wanted.candidate
-        if candidate is not None:
-            await self._write_plan(candidate)
-            await self._writer.write(candidate.object, self._report(candidate))
-            for each in self._cluster.programs.items.values():
-                if each.controller == self._cluster.controller and each.uid != candidate.object.uid:
-                    await self._writer.write(each, _other(each, candidate.object))
-        await self._plans.sync()
+        if not self._wanted.looked.is_set():
+            yield self._write_problem
+        elif candidate is not None:  # else the cluster removes the plan with its Program, and what is written anew, too
+            yield partial(self._write_plan, candidate)
+            yield partial(self._write_status, candidate)
+            for each in self._own_programs():
+                if each.uid != candidate.object.uid:
+                    yield partial(self._writer.write, each, _other(each, candidate.object))
+            if self._put is not None and self._put[1] == candidate.object.uid:  # else its owner is gone
+                yield self._plans.sync
+
+    async def _write_status(self, candidate: Candidate) -> None:
+        await self._writer.write(candidate.object, self._report(candidate))
+
+    async def _write_problem(self) -> None:
+        """Nothing is looked at before the whole cluster has been read; say so where it cannot be."""
+        problem, program = self._cluster.problem, choice.served(self._own_programs(), self._cluster.controller)
+        if problem and program is not None:
+            verdict = conditions.unknown("NotFollowed", f"the cluster cannot be followed at present: {problem}")
+            await self._writer.write(program, Report(program.generation, dict.fromkeys(Condition, verdict), keeps=True))
+
+    def _own_programs(self) -> list[ProgramObject]:
+        controller = self._cluster.controller
+        return [each for each in self._cluster.programs.items.values() if each.controller == controller]
 
     async def _write_plan(self, candidate: Candidate) -> None:
         found = self._in_force
@@ -137,6 +170,7 @@ class Reporter:
             lacking=lacking,
             plan=self._reference,
             namespaces={each.namespace for placed in self._serving.placed for each in placed.program.services.values()},
+            keeps=not self._has_plan,
         )
 
     def _verdicts(self, candidate: Candidate, lacking: Names, out_of_sync: Names) -> Mapping[Condition, Verdict]:
@@ -167,7 +201,8 @@ class Reporter:
             if _errors(fitting):
                 return conditions.unknown("NotResolved", "it is compiled once its Services and namespaces fit")
             return conditions.unknown("Compiling", "its plan is being made")
-        return conditions.accepted((*candidate.findings, *(compiled or ())), has_plan=self._has_plan)
+        found = self._problems("kept") if compiled is None else compiled  # a stored state that cannot be used
+        return conditions.accepted((*candidate.findings, *found), has_plan=self._has_plan)
 
     def _compiled(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
         """What the compile of the candidate found; None as long as it has not been compiled."""

@@ -100,15 +100,16 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "ADM930": (
         "the spec of a `Program` is not as it should be",
         "A `Program` names its installation in `spec.controller`, and has its files in `spec.files`, or names "
-        "ConfigMaps in `spec.configMaps`: one of the two. The message names the field. The API server refuses most of "
-        "this when the object is applied; what it cannot check, the server of the installation finds.",
+        "ConfigMaps in `spec.configMaps`: one of the two. `spec.services` names services of the program, each with its "
+        "Service. The message names the field. The API server refuses most of this when the object is applied; what "
+        "it cannot check, or what a definition of another version admits, the server of the installation finds.",
     ),
     "ADM931": (
         "a ConfigMap does not have the content that the `Program` names",
         "`spec.configMaps` names each file of a program with the SHA-256 of its content, so that a program changes "
         "whole or not at all. For a file that is packed with gzip, it is the digest of the unpacked content. While "
         "one of them differs, the last good plan stays in force. Apply the right content, or the right digest: "
-        "`sha256sum FILE`.",
+        "`sha256sum FILE`. A file in `binaryData` whose key ends in `.gz` has to be one whole gzip file.",
     ),
     "ADM932": (
         "a ConfigMap of a `Program` is not there",
@@ -116,7 +117,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         "is missing every few seconds, and goes on once it is there. Until then the last good plan stays in force.",
     ),
     "ADM933": (
-        "a program is too large, or its file cannot be unpacked",
+        "a program is too large",
         "Files in `binaryData` of a ConfigMap are packed with gzip. They are unpacked up to a bound, so that a small "
         "file cannot fill the memory of the server. A program has at most 64 MB in all.",
     ),
@@ -126,10 +127,11 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         "them, or let it name another installation.",
     ),
     "ADM935": (
-        "the API server does not show what a command reads",
-        "Commands about a cluster read its objects with the permissions of the account in the kubeconfig. The cause is "
-        "what the API server says. Reading a plan needs the verb `get` on the `Program` and on ConfigMaps in the "
-        "namespace of the server.",
+        "the API server refuses a request of admc",
+        "Commands about a cluster read its objects with the permissions of the account in the kubeconfig, and a server "
+        "reads and writes with those of its service account. The cause is what the API server says: it names the verb, "
+        "the resource and the namespace. Reading a plan needs the verb `get` on the `Program` and on ConfigMaps in the "
+        "namespace of the server. A server tries again by itself, and goes on once the right is granted.",
     ),
     "ADM936": (
         "two installations claim one service",

@@ -143,7 +143,7 @@ class AddressIndex:
             *(text for listed in self._addresses.externals.values() for text in listed),
             *(text for external in self._program.externals.values() for text in (*external.cidrs, *external.hosts)),
         ]
-        return any(":" in text for text in texts)
+        return ":" in "\n".join(texts)
 
     def callers_of(self, destination: str, number: int) -> frozenset[str]:
         """The parties that declare a call to a port."""

@@ -259,7 +259,8 @@ class Everywhere(Cluster):
 
 def test_an_address_that_another_pod_has_by_now_is_not_the_services() -> None:
     """A guard would admit that pod."""
-    cluster = Everywhere().services(service("rate"))
+    cluster = Everywhere()
+    cluster.services(service("rate"))
     cluster.pods(pod("rate-1", "rate", "10.1.0.1"), pod("rate-2", "rate", "10.1.0.2"))
     assert not cluster.stranger("10.1.0.9")
     assert cluster.listed["rate"]["pods"] == ["10.1.0.1", "10.1.0.2"]
@@ -276,7 +277,8 @@ def test_an_address_that_another_pod_has_by_now_is_not_the_services() -> None:
 
 
 def test_pods_behind_a_service_without_a_selector_are_its_own() -> None:
-    cluster = Everywhere().services(service("rate", "10.96.0.1", selector={}))
+    cluster = Everywhere()
+    cluster.services(service("rate", "10.96.0.1", selector={}))
     cluster.stranger("10.1.0.1")
     made = Slice(Key("shop", "rate-x"), "rate", ("10.1.0.1",), ())
     cluster.endpoints.update(cluster.selection.slice_changed(None, made))

@@ -227,7 +227,10 @@ def test_an_object_that_etcd_holds_may_have_too_many_labels(cluster_api: ApiServ
 
 
 def test_a_namespace() -> None:
-    assert decode.namespace({"metadata": {"name": "shop", "labels": {"a": "b"}}}) == Namespace("shop", {"a": "b"})
+    metadata = {"name": "shop", "labels": {"a": "b"}}
+    assert decode.namespace({"metadata": metadata}) == Namespace("shop", {"a": "b"})
+    going = {**metadata, "deletionTimestamp": "2026-11-23T09:00:00Z"}
+    assert decode.namespace({"metadata": going}) == Namespace("shop", {"a": "b"}, is_terminating=True)
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def test_the_hosts_network() -> None:
         (None, "there is no such namespace"),
         (Namespace("shop", {}), "it has no label `admc.dev/controller`"),
         (Namespace("shop", {CONTROLLER: "other"}), "its label `admc.dev/controller` is `other`"),
+        (Namespace("shop", {CONTROLLER: "prod"}, is_terminating=True), "it is being deleted"),
     ],
 )
 def test_a_namespace_that_takes_no_part(namespace: Namespace | None, cause: str) -> None:

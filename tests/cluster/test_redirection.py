@@ -43,7 +43,7 @@ def redirection(*pods: Pod) -> PodRedirection:
     def of(service: str) -> tuple[Pod, ...]:
         return pods if service == "web" else ()
 
-    return PodRedirection(of, lambda owner: of(owner.partition("/")[2]))
+    return PodRedirection(of, of)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,7 @@ def test_proxies_are_the_pods_with_an_adm_of_the_service_by_name() -> None:
         pod("d", "web", "10.1.0.4"),
         pod("e", "web", "10.1.0.5", adm="shop/cart", is_redirected=True),
         pod("f", "web", "10.1.0.6", adm="shop/web", is_redirected=True, is_terminating=True),
+        pod("g", "web", "10.1.0.7", adm="former_name/web", is_redirected=True),
     )
-    assert redirection(*pods).proxies("shop", "web") == {"a", "b", "f"}
-    assert redirection(*pods).proxies("shop", "cart") == frozenset()
+    assert redirection(*pods).proxies("web") == {"a", "b", "f", "g"}
+    assert redirection(*pods).proxies("cart") == frozenset()

@@ -125,13 +125,14 @@ class Loaded:
     def missing(self, step: Step) -> tuple[str, ...]:
         return ()
 
-    def proxies(self, app: str, service: str) -> frozenset[str] | None:
+    def proxies(self, service: str) -> frozenset[str] | None:
         return None
 
 
 class MemoryEnvironment:
     source = "what a test gives"
     closing = None
+    replica = None
     reach = Reach()
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -147,6 +148,9 @@ class MemoryEnvironment:
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         self.serving = serving
+        return ()
+
+    def metrics(self) -> Iterable[Any]:
         return ()
 
     def may_publish(self) -> bool:

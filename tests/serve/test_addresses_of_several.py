@@ -75,3 +75,11 @@ def test_addresses_go_on_through_several_plans() -> None:
     second = state(LESS, addresses(web="10.1.0.1", cart="10.1.0.2"))
     third = state(OTHER, addresses(web="10.1.0.1", cart="10.1.0.9", till="10.1.0.3"))
     assert pods(during(elsewhere(first, third), elsewhere(second, third)))["cart"] == ("10.1.0.9",)
+
+
+def test_each_plan_of_a_move_keeps_what_the_newest_program_does_not_declare() -> None:
+    both = addresses(web="10.1.0.1", cart="10.1.0.2", till="10.1.0.3")
+    base, goal = state(BOTH, both), state(OTHER, both)
+    newest = state(LESS, addresses(web="10.1.0.1", cart="10.1.0.8", till="10.1.0.9"))
+    found = during(elsewhere(base, newest), elsewhere(goal, newest))
+    assert pods(found) == {"cart": ("10.1.0.8",), "till": ("10.1.0.9",), "web": ("10.1.0.1",)}

@@ -55,6 +55,12 @@ class ApiError(Exception):
         return self.status == 404
 
 
+def is_refusal(error: ApiError) -> bool:
+    """Whether the API server is there and does not do what it is asked: the account lacks a right, or an object, or
+    its namespace, cannot have it. Another request may succeed."""
+    return 400 <= error.status < 500 and error.status != 429
+
+
 class WatchError(ApiError):
     """The server ended a watch with an event of type ERROR: its version can no longer be relied on."""
 

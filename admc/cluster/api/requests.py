@@ -203,7 +203,7 @@ async def _refusal(answer: aiohttp.ClientResponse) -> ApiError:
     try:
         document = bodies.parse(content)
     except ApiError:
-        said = content[:1000].decode("utf-8", "replace")
+        said = content[:1000].decode("utf-8", "replace").strip()
         return ApiError(answer.status, answer.reason or "Unknown", said or "the server gives no reason", seconds)
     return from_status(answer.status, document, seconds)
 

@@ -70,13 +70,19 @@ class Watched(Generic[T]):
         changed: Callable[[Key, T | None, T | None], None] = lambda key, old, new: None,
         page: int = PAGE,
         watch_seconds: float = WATCH_SECONDS,
+        definition: str = "",
     ) -> None:
+        """`definition`: what defines the kind, where the API server may not know it (404). Then there are no objects of
+        it."""
         self.path = path
+        self._definition = definition
         self.changed = changed
         self.synced = asyncio.Event()
         """Set when the first list is complete."""
         self.problem = ""
         """Why the cluster cannot be followed at present; empty if it can."""
+        self.relists = 0
+        """Complete lists after the first one."""
         self._items: dict[Key, T] = {}
         self._rejected: dict[Key, str] = {}
         self.items: Mapping[Key, T] = MappingProxyType(self._items)
@@ -124,6 +130,7 @@ class Watched(Generic[T]):
         self._replace(found, rejected)
         self._version = version
         self._followed()
+        self.relists += self.synced.is_set()
         self.synced.set()
 
     async def _pages(self) -> AsyncIterator[Document]:
@@ -199,12 +206,17 @@ class Watched(Generic[T]):
         was_listed = bool(self._version)
         if error.is_gone or error.status in (400, 404) or isinstance(error, WatchError):
             self._version = ""
+        problem = str(error)
+        if error.is_not_found and self._definition:
+            problem += f"; {self._definition} defines them"
+            self._replace({}, {})
+            self.synced.set()
         if error.is_gone and was_listed:
             LOG.info("%s are listed again: %s", resource(self.path), error)
             return
         if not self.problem:
-            LOG.warning("%s cannot be read, it is tried again: %s", resource(self.path), error)
-        self.problem = str(error)
+            LOG.warning("%s cannot be read, it is tried again: %s", resource(self.path), problem)
+        self.problem = problem
 
     def _followed(self) -> None:
         if self.problem:

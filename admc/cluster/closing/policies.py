@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from admc.cluster.api.errors import ApiError
+from admc.cluster.api.errors import ApiError, is_refusal
+from admc.cluster.closing import findings
 from admc.cluster.closing.admission import admits_more
 from admc.cluster.names import CONTROLLER
 from admc.cluster.records import Key
 from admc.cluster.upkeep import keep_up
-from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.kubernetes import Closed, closed_by_selector, kubernetes_name
 from emitters.kubernetes.network_policies import NAME_PREFIX
 
 if TYPE_CHECKING:
     from admc.cluster.program.owner import Owner
+    from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program, Service
 
 PATH: Final = "/apis/networking.k8s.io/v1/namespaces/{0.namespace}/networkpolicies/{0.name}"
@@ -34,7 +35,6 @@ CLOSED_SECONDS: Final = 10.0
 server within a second or two; this leaves them time on a busy node."""
 LOOK_SECONDS: Final = 1.0
 """Between two looks whether this replica serves."""
-SHOWN: Final = 3
 
 Selectors = Mapping[str, Mapping[str, str]]
 """Service -> the selector of its Service, where there is one."""
@@ -126,6 +126,8 @@ class ClusterClosing:
     _compared: dict[tuple[str, Key], tuple[tuple[str, int], bool]] = field(default_factory=dict)
     _sent: dict[Key, dict[str, Any]] = field(default_factory=dict)
     """What was applied, and is not yet seen."""
+    _refused: dict[Key, str] = field(default_factory=dict)
+    """Why the API server refuses a policy."""
     _asked: bool = False
     """The server has said which destinations need to be closed: other policies of ours may go."""
 
@@ -160,9 +162,11 @@ class ClusterClosing:
                 continue
             service = self._programs[name].services[name]
             if self._is_anothers(wanted):
-                found.append(_anothers(service, wanted.key, self.found[wanted.key].controller))
+                found.append(findings.anothers(service, wanted.key, self.found[wanted.key].controller))
             if more := self._more(name):
-                found.append(_admits_more(service, more))
+                found.append(findings.admits_more(service, more))
+            if (why := self._refused.get(wanted.key)) and not self._is_there(wanted):
+                found.append(findings.not_written(service, wanted.key, why))
         return tuple(found)
 
     def changed(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
@@ -188,6 +192,7 @@ class ClusterClosing:
         for name, program in self._programs.items():
             groups.setdefault(id(program), []).append(name)
         self._wanted, self._findings, self._selected = {}, {}, selectors
+        self._refused.clear()
         taken: dict[Key, str] = {}
         for names in groups.values():
             program = self._programs[names[0]]
@@ -202,7 +207,7 @@ class ClusterClosing:
         if closed.policy is None:
             self._findings[service.name] = closed.findings
         elif (first := taken.setdefault(key, service.name)) != service.name:
-            self._findings[service.name] = (_one_name(service, first, key),)
+            self._findings[service.name] = (findings.one_name(service, first, key),)
         else:
             self._wanted[service.name] = _Wanted(key, closed.policy, frozenset(port.target for port in service.ports))
 
@@ -216,18 +221,31 @@ class ClusterClosing:
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Write the policies that are not as they should be, and remove those that no destination needs. Raises
-        `ApiError`."""
+        """Write the policies that are not as they should be, and remove those that no destination needs. One that the
+        API server refuses does not stop the others. Raises `ApiError`, the first one."""
         self.pending.clear()
+        refused: list[ApiError] = []
         try:
-            for wanted in list(self._wanted.values()):
-                if not self._is_written(wanted) and not self._is_anothers(wanted):
-                    await self._write(self._apply(wanted))
-            for policy in self._useless():
-                await self._write(self._delete(policy))
+            for request in self._due():
+                try:
+                    await self._write(request)
+                except ApiError as error:
+                    if not is_refusal(error):
+                        raise
+                    refused.append(error)
+            if refused:
+                raise refused[0]
         except BaseException:
             self.pending.set()
             raise
+
+    def _due(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """The requests that have to be made. Each is due at the moment at which it is asked for."""
+        for wanted in list(self._wanted.values()):
+            if not self._is_written(wanted) and not self._is_anothers(wanted):
+                yield self._apply(wanted)
+        for policy in self._useless():
+            yield self._delete(policy)
 
     async def _write(self, request: Coroutine[Any, Any, None]) -> None:
         if self.may_write():
@@ -253,7 +271,13 @@ class ClusterClosing:
         """Once, until the watch shows what has become of it."""
         body = self._object(wanted)
         if self._sent.get(wanted.key) != body:
-            await self.api.apply(PATH.format(wanted.key), body)
+            try:
+                await self.api.apply(PATH.format(wanted.key), body)
+            except ApiError as error:
+                if is_refusal(error):
+                    self._refused[wanted.key] = str(error)
+                raise
+            self._refused.pop(wanted.key, None)
             self._sent[wanted.key] = body
 
     async def _delete(self, policy: NetworkPolicy) -> None:
@@ -338,40 +362,3 @@ def _same(spec: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _key(service: Service) -> Key:
     return Key(service.namespace, NAME_PREFIX + kubernetes_name(service.name))
-
-
-def _admits_more(service: Service, others: Sequence[Key]) -> Diagnostic:
-    names = ", ".join(f"`{key.namespace}/{key.name}`" for key in others[:SHOWN])
-    more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
-    what = "NetworkPolicy" if len(others) == 1 else "NetworkPolicies"
-    return Diagnostic(
-        "ADM937",
-        Severity.ERROR,
-        f"`{service.name}` is not closed: the {what} {names}{more} may admit others than its declared senders",
-        service.span,
-        cause="NetworkPolicies add up: what one of them admits is admitted",
-        hint="narrow its selector or its rules, or pin the policies of this destination at ingress",
-    )
-
-
-def _anothers(service: Service, key: Key, controller: str) -> Diagnostic:
-    return Diagnostic(
-        "ADM936",
-        Severity.ERROR,
-        f"`{service.name}` is not closed: the NetworkPolicy `{key.namespace}/{key.name}` is that of installation "
-        f"`{controller}`",
-        service.span,
-        cause="two installations close one service, and each would overwrite what the other writes",
-        hint="leave the service to one of them",
-    )
-
-
-def _one_name(service: Service, other: str, key: Key) -> Diagnostic:
-    return Diagnostic(
-        "ADM781",
-        Severity.ERROR,
-        f"`{other}` and `{service.name}` would both be closed by a NetworkPolicy named `{key.name}`",
-        service.span,
-        cause="Kubernetes names have no capital letters and no `_`, so different names can become one",
-        hint="rename one of them, or move it to another namespace",
-    )

@@ -46,6 +46,8 @@ class ClusterKeys:
         self._keys: TokenKeys | None = None
         self._known: dict[bytes, TokenClaims] = {}
         """Verified with the present keys, by the digest of the token."""
+        self._why = ""
+        """Why they could not be fetched at the last attempt; empty if they could."""
         self._fetched = float("-inf")
         """When the keys were fetched last."""
         self._wanted = asyncio.Event()
@@ -92,14 +94,21 @@ class ClusterKeys:
         try:
             keys = keys_from(await self._fetch(), self._audience, PATH)
         except CommandError as error:
-            LOG.warning("keys_refused", extra={"why": error.diagnostics[0].message})
+            self._report("keys_refused", error.diagnostics[0].message)
         except Exception as error:
             # The API server may be away for any reason: the keys stay, and the next attempt follows.
-            LOG.warning("keys_not_fetched", extra={"why": str(error)[:300]})
+            self._report("keys_not_fetched", str(error)[:300])
         else:
+            self._why = ""
             self._wanted.clear()
             self._fetched = self._clock()
             if keys != self._keys:
                 self._keys = keys
                 self._known.clear()
                 self.replaced.set()
+
+    def _report(self, event: str, why: str) -> None:
+        """Once, as long as it is the same."""
+        if why != self._why:
+            LOG.warning(event, extra={"why": why})
+        self._why = why

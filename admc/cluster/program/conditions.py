@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 10
 """Findings in one message."""
-MAX_FINDING: Final = 600
+MAX_FINDING: Final = 700
 MAX_MESSAGE: Final = 8_000
 """Characters."""
 
@@ -76,12 +76,16 @@ class Progress(NamedTuple):
 
 _REASONS: Final = {
     "ADM930": "Malformed",
-    "ADM931": "DigestMismatch",
+    "ADM931": "ContentMismatch",
     "ADM932": "ConfigMapMissing",
     "ADM933": "TooLarge",
     "ADM934": "OtherProgram",
+    "ADM935": "Forbidden",
     "ADM936": "ServiceClaimed",
     "ADM937": "NotClosed",
+    "ADM852": "PlanRefused",
+    "ADM853": "PlanRefused",
+    "ADM854": "NotStored",
     "ADM855": "NoSafeRollout",
 }
 
@@ -98,7 +102,8 @@ def accepted(findings: Sequence[Diagnostic], *, has_plan: bool, folder: str = ""
 def resolved(findings: Sequence[Diagnostic], folder: str = "") -> Verdict:
     errors = _errors(findings)
     if not errors:
-        return Verdict(True, "Resolved", _joined("every Service, port and pod fits", findings, folder))
+        said = "no errors, and these warnings:" if findings else "every Service, port and pod fits"
+        return Verdict(True, "Resolved", _joined(said, findings, folder))
     said = "a program with this is not put into force; a plan that is in force stays"
     return Verdict(False, _reason(errors, "NotResolved"), _joined(said, errors, folder))
 

@@ -50,20 +50,29 @@ class Reading(NamedTuple):
         return any(item.code in ("ADM931", "ADM932", "ADM933") for item in self.findings)
 
 
-def assemble(spec: ProgramSpec, config_maps: Mapping[str, Mapping[str, Any] | None]) -> Reading:
-    """The program of a spec. `config_maps` has those that it names, each None where there is none."""
+def assemble(spec: ProgramSpec, config_maps: Mapping[str, Mapping[str, Any] | None], namespace: str) -> Reading:
+    """The program of a spec. `config_maps` has those that it names, each None where there is none; `namespace` is
+    where they are. It may unpack 64 MB: call it in a thread."""
     findings = Diagnostics()
     if spec.files is not None:
         files = dict(spec.files)
         if sum(map(len, files.values())) > MAX_BYTES:
-            findings.add(_too_large())
+            findings.add(_too_large("in `spec.files`"))
     else:
-        files = _files(spec.config_maps, config_maps, findings)
+        files = _files(spec.config_maps, config_maps, namespace, findings)
         if not findings.has_errors and spec.main not in files:
             _lacks_main(spec.main, files, findings)
     if findings.has_errors:
         return Reading(None, tuple(findings.items))
-    return Reading(Content(served_file(spec.main, files), files, _digest(spec.main, files)))
+    files = _inside(PurePosixPath(spec.main).parent, files)
+    main = PurePosixPath(spec.main).name
+    return Reading(Content(served_file(main, files), files, _digest(main, files)))
+
+
+def _inside(folder: PurePosixPath, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of the program's folder, by their paths in it: a program cannot read others."""
+    paths = ((PurePosixPath(path), content) for path, content in files.items())
+    return {str(path.relative_to(folder)): content for path, content in paths if path.is_relative_to(folder)}
 
 
 def served_file(main: str, files: Iterable[str]) -> str:
@@ -78,14 +87,22 @@ def _digest(main: str, files: Mapping[str, bytes]) -> str:
 
 
 def _files(
-    wanted: Iterable[ConfigMapFile], config_maps: Mapping[str, Mapping[str, Any] | None], findings: Diagnostics
+    wanted: Iterable[ConfigMapFile],
+    config_maps: Mapping[str, Mapping[str, Any] | None],
+    namespace: str,
+    findings: Diagnostics,
 ) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     left = MAX_BYTES
     for item in wanted:
         config_map = config_maps.get(item.name)
         if config_map is None:
-            findings.error("ADM932", f"there is no ConfigMap `{item.name}` in the installation's namespace", None)
+            findings.error(
+                "ADM932",
+                f"there is no ConfigMap `{item.name}` in the namespace `{namespace}`",
+                None,
+                hint="apply it there, in the namespace of the server, which looks again every few seconds",
+            )
             continue
         key = _key(item, config_map, findings)
         if key is None:
@@ -94,7 +111,10 @@ def _files(
         try:
             content = _content(key, config_map, left)
         except PackedError as error:
-            findings.add(_too_large() if error.too_large else _unreadable(item.name, key, str(error)))
+            if error.too_large:  # others may be as large, and each takes its time
+                findings.add(_too_large(f"at `{key}` of the ConfigMap `{item.name}`"))
+                break
+            findings.add(_unreadable(item.name, key, str(error)))
             continue
         left -= len(content)
         found = hashlib.sha256(content).hexdigest()
@@ -169,10 +189,19 @@ def _lacks_main(main: str, files: Iterable[str], findings: Diagnostics) -> None:
     )
 
 
-def _too_large() -> Diagnostic:
-    return Diagnostic("ADM933", Severity.ERROR, f"the program has more than {MAX_BYTES // 1_000_000} MB", None)
+def _too_large(where: str) -> Diagnostic:
+    bound = f"{MAX_BYTES // 1_000_000} MB"
+    return Diagnostic(
+        "ADM933",
+        Severity.ERROR,
+        f"the program has more than {bound}, {where}",
+        None,
+        cause="all files together are unpacked up to this bound",
+        hint="leave out what the program does not use",
+    )
 
 
 def _unreadable(name: str, key: str, cause: str) -> Diagnostic:
     message = f"`{key}` of the ConfigMap `{name}` cannot be unpacked"
-    return Diagnostic("ADM933", Severity.ERROR, message, None, cause)
+    hint = "pack it with `gzip`, or apply it without the ending `.gz`"
+    return Diagnostic("ADM931", Severity.ERROR, message, None, cause, hint)

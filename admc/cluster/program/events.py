@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.cluster.names import GROUP, VERSION
 from admc.cluster.program.owner import KIND
+from admc.cluster.program.status import conditions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,7 @@ class Happening(NamedTuple):
 
 def transitions(former: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Happening, ...]:
     """Conditions whose status or reason differs."""
-    before = {each["type"]: (each.get("status"), each.get("reason")) for each in former.get("conditions") or ()}
+    before = {name: (each.get("status"), each.get("reason")) for name, each in conditions_of(former).items()}
     return tuple(
         Happening(
             each["reason"],
@@ -46,7 +47,7 @@ def transitions(former: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Happ
             f"{each['type']} is {each['status']}: {each['message']}",
             is_warning=each["status"] == "False" and each["reason"] not in _EXPECTED,
         )
-        for each in now.get("conditions") or ()
+        for each in conditions_of(now).values()
         if before.get(each["type"]) != (each["status"], each["reason"])
     )
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 
 MAIN: Final = "policies.adm"
 MAX_FILES: Final = 1_000
@@ -86,9 +86,14 @@ def program_object(document: Mapping[str, Any]) -> ProgramObject | None:
         metadata["creationTimestamp"],
         metadata["resourceVersion"],
         metadata.get("generation", 0),
-        document.get("spec") or {},
-        document.get("status") or {},
+        _object(document.get("spec")),
+        _object(document.get("status")),
     )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    """Another CustomResourceDefinition may admit anything. A spec that is no object names no installation."""
+    return value if isinstance(value, dict) else {}
 
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[ProgramSpec | None, tuple[Diagnostic, ...]]:
@@ -105,6 +110,26 @@ def read_spec(spec: Mapping[str, Any]) -> tuple[ProgramSpec | None, tuple[Diagno
     reader.check_source()
     reader.check_main(found)
     return (None if reader.findings.has_errors else found), tuple(reader.findings.items)
+
+
+def check_name(name: str) -> tuple[Diagnostic, ...]:
+    """What is wrong with the name of a `Program`: names and labels of other objects are made from it."""
+    if LABEL.fullmatch(name):
+        return ()
+    hint = "apply it under another name; the definition in `deploy/crd.yaml` does not admit this one"
+    message = f"the name of the Program, `{name[:MAX_PATH]}`, must be a DNS label of at most 63 letters"
+    return (Diagnostic("ADM930", Severity.ERROR, message, None, hint=hint),)
+
+
+def check_services(spec: ProgramSpec, services: Collection[str]) -> tuple[Diagnostic, ...]:
+    """The fields of `spec.services` that are not among the services of the program."""
+    findings = Diagnostics()
+    for name in sorted(spec.services.keys() - set(services)):
+        hint = findings.did_you_mean(name, services) or "leave it out, or declare the service in the program"
+        findings.error(
+            "ADM930", f"`spec.services` names `{name[:MAX_PATH]}`, no service of the program", None, hint=hint
+        )
+    return tuple(findings.items)
 
 
 class _Reader:
@@ -145,7 +170,10 @@ class _Reader:
         found = self._mapping("services", MAX_SERVICES, bool, "is not the name of a service")
         for name, value in sorted(found.items()):
             if not LABEL.fullmatch(value):
-                self._wrong(f"services.{name[:MAX_PATH]}", "must be the name of a Service: a DNS label")
+                self._wrong(
+                    f"services.{name[:MAX_PATH]}",
+                    "must be the name of a Service in the service's own namespace: a DNS label",
+                )
         return dict(sorted(found.items()))
 
     def config_maps(self) -> tuple[ConfigMapFile, ...]:

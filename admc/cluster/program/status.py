@@ -38,19 +38,17 @@ class Report:
     plan: PlanReference | None = None
     namespaces: Collection[str] = ()
     """Those of the services of the plan in force."""
+    keeps: bool = False
+    """Not all is known yet: what the status says beyond this stays."""
 
 
 def status(report: Report, former: Mapping[str, Any], now: str) -> dict[str, Any]:
     """`now` is the time in RFC 3339, which conditions get whose status changes."""
-    times = {
-        each["type"]: (each.get("status"), each.get("lastTransitionTime"))
-        for each in former.get("conditions") or ()
-        if isinstance(each, dict) and "type" in each
-    }
+    before = conditions_of(former)
     found: dict[str, Any] = {
         "observedGeneration": report.generation,
         "conditions": [
-            _condition(name, report.verdicts[name], report.generation, times.get(name, (None, None)), now)
+            _condition(name, report.verdicts[name], report.generation, before.get(name, {}), now)
             for name in Condition
             if name in report.verdicts
         ],
@@ -63,14 +61,21 @@ def status(report: Report, former: Mapping[str, Any], now: str) -> dict[str, Any
         found["plan"] = report.plan._asdict()
     if report.namespaces:
         found["namespaces"] = sorted(report.namespaces)[:MAX_NAMESPACES]
-    return found
+    return {**former, **found} if report.keeps else found
+
+
+def conditions_of(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The conditions of a status by their type, whatever another CustomResourceDefinition or a hand has put there."""
+    found = status.get("conditions")
+    listed = found if isinstance(found, list) else ()
+    return {each["type"]: each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str)}
 
 
 def _condition(
-    name: Condition, verdict: Verdict, generation: int, before: tuple[object, object], now: str
+    name: Condition, verdict: Verdict, generation: int, before: Mapping[str, Any], now: str
 ) -> dict[str, Any]:
     said = _STATUS[verdict.status]
-    former, since = before
+    former, since = before.get("status"), before.get("lastTransitionTime")
     return {
         "type": name.value,
         "status": said,

@@ -187,7 +187,7 @@ class Redirection:
         needed = step.needs_redirection.items()
         return tuple(name for name, names in sorted(needed) if not names <= known.get(name, frozenset()))
 
-    def proxies(self, app: str, service: str) -> frozenset[str] | None:
+    def proxies(self, service: str) -> frozenset[str] | None:
         """Files do not say."""
         return None
 

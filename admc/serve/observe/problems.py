@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import SnapshotError
 
 LOG: Final = logging.getLogger("admc.serve")
-NO_PROXY: Final = "no proxy gets configuration until this is mended; the server follows the files"
-UNLISTED: Final = (
-    "their addresses are missing; connections that may be theirs are refused until their addresses are known"
-)
+NO_PROXY: Final = "no proxy gets configuration until this is mended; the server follows every change"
+UNLISTED: Final = "their addresses are missing; connections that may be theirs are refused until they are known"
 NAMED: Final = 20
 """How many unlisted names the log has; the status has all of them."""
 
@@ -134,7 +132,7 @@ class Problems:
             hint = "give one again; proxies keep the last plan until then"
             found = Diagnostic("ADM950", Severity.ERROR, "there is no program any more", None, hint=hint)
         else:
-            hint = "give one; proxies get no configuration until then"
+            hint = "give one, or mend the one that is refused; proxies get no configuration until then"
             found = Diagnostic("ADM950", Severity.WARNING, "there is no program yet", None, hint=hint)
         self.report_if_new("program", (found,))
 

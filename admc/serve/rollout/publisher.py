@@ -56,7 +56,7 @@ class Publisher:
     changes nothing."""
 
     def __init__(
-        self, server: XdsServer, proxies: Callable[[str, str], frozenset[str] | None] = lambda app, service: None
+        self, server: XdsServer, proxies: Callable[[str], frozenset[str] | None] = lambda service: None
     ) -> None:
         """`proxies`: as in `admc.serve.environment.Redirection`."""
         self._server = server
@@ -208,7 +208,7 @@ class Publisher:
         """The nodes of proxies that are not connected; without names where none are known."""
         if service not in newest.program.services:
             return ()  # the newest program dropped it: its proxies are not let in any more
-        expected = self._proxies(newest.program.app, service)
+        expected = self._proxies(service)
         if expected is None:
             return [""] * (replicas(newest, service) - len(connected))
         return sorted(expected - connected)

@@ -42,6 +42,7 @@ DRAIN_SECONDS: Final = 30.0
 """Until the next step begins all the same."""
 SYNC_SECONDS: Final = 120.0
 START_SECONDS: Final = 120.0
+STATUS_SECONDS: Final = 30.0
 PARTS: Final = 10
 """Of the last step; at the end of each, CPU and memory are looked at."""
 LIMIT_SECONDS: Final = 7 * 60.0
@@ -102,7 +103,7 @@ class _Run:
             self._connect(active, clients)
             active = self._takeovers(stack, installed, active, clients)
             self._replace(mesh, active, clients, many)
-            self.figures.programmed = " ".join(filter(None, installed.condition("Programmed")))
+            self.figures.programmed = self._programmed(installed)
 
     @property
     def _seconds(self) -> float:
@@ -119,6 +120,15 @@ class _Run:
         made = Replica(installed, self._folder, f"replica-{self._replicas}")
         stack.callback(made.end)
         return made
+
+    def _programmed(self, installed: Installation) -> str:
+        """What the status says of the plan, once it says that all is well, or in the end."""
+        deadline = time.monotonic() + STATUS_SECONDS
+        while True:
+            found = installed.condition("Programmed")
+            if found[0] == "True" or time.monotonic() > deadline:
+                return " ".join(filter(None, found))
+            time.sleep(1.0)
 
     # ---- the first plan ----
 

@@ -238,7 +238,21 @@ async def test_a_forbidden_list_is_a_problem_that_names_itself(tmp_path: Path) -
         task = asyncio.create_task(recorder.watched.run())
         await recorder.until(lambda: bool(recorder.watched.problem))
         assert recorder.watched.problem == "403 Forbidden: configmaps is forbidden"
+        assert not recorder.watched.synced.is_set()
         await recorder.until(recorder.watched.synced.is_set)
+        assert recorder.watched.problem == ""
+        task.cancel()
+
+
+async def test_of_a_kind_that_is_not_defined_there_are_no_objects(tmp_path: Path) -> None:
+    no = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "the server could not find it"}
+    server = _Server([no, _list(_map("a", "1"))])
+    async with api_of(server.answer, tmp_path) as api:
+        recorder = Recorder(api, PATH, definition="maps.yaml")
+        task = asyncio.create_task(recorder.watched.run())
+        await recorder.until(recorder.watched.synced.is_set)
+        assert recorder.watched.problem == "404 NotFound: the server could not find it; maps.yaml defines them"
+        await recorder.until(lambda: recorder.items == {"a": "1"})
         assert recorder.watched.problem == ""
         task.cancel()
 

@@ -36,6 +36,8 @@ class Store:
         self.writes: list[str] = []
         self.numbers = 0
         self.refuses: ApiError | None = None
+        self.refused = ""
+        """The name of the only object that is refused; empty: all are."""
         self.selectors: dict[str, dict[str, str]] = dict(SELECTORS)
         self.closing = self.started()
 
@@ -44,18 +46,21 @@ class Store:
             self, "main", lambda: Owner("shop", "u-1"), self.found, lambda: self.selectors, clock=lambda: self.now
         )
 
-    async def apply(self, path: str, body: Mapping[str, Any], *, force: bool = True, subresource: str = "") -> Any:
-        self.writes.append(f"apply {path.rpartition('/')[2]}")
-        if self.refuses is not None:
+    def _refuse(self, name: str) -> None:
+        if self.refuses is not None and self.refused in ("", name):
             raise self.refuses
+
+    async def apply(self, path: str, body: Mapping[str, Any], *, force: bool = True, subresource: str = "") -> Any:
+        name = path.rpartition("/")[2]
+        self.writes.append(f"apply {name}")
+        self._refuse(name)
         self.put(body)
         return body
 
     async def delete(self, path: str, *, uid: str | None = None) -> Any:
         namespace, _, name = path.removeprefix("/apis/networking.k8s.io/v1/namespaces/").split("/")
         self.writes.append(f"delete {name}")
-        if self.refuses is not None:
-            raise self.refuses
+        self._refuse(name)
         assert self.found[Key(namespace, name)].uid == uid
         self.remove(Key(namespace, name))
 
@@ -292,6 +297,35 @@ async def test_one_that_is_gone_already_is_removed(store: Store, status: int) ->
     store.refuses = ApiError(403, "Forbidden", "no")
     with pytest.raises(ApiError):
         await store.closing.refresh()
+
+
+async def test_one_that_is_refused_is_named_and_does_not_stop_the_others() -> None:
+    store = Store()
+    store.put({**other(), "metadata": {"namespace": "default", "name": "admc-close-x", "labels": {CONTROLLER: "main"}}})
+    store.refuses = ApiError(403, "Forbidden", "cannot patch networkpolicies in the namespace default")
+    store.refused = "admc-close-cache"
+    store.closing.ask({"cache": PROGRAM, "db": PROGRAM})
+    with pytest.raises(ApiError, match="cannot patch"):
+        await store.closing.refresh()
+    assert store.writes == ["apply admc-close-cache", "apply admc-close-db", "delete admc-close-x"]
+    assert store.closing.pending.is_set()
+    (item,) = store.closing.findings
+    assert item.code == "ADM935"
+    assert item.message == "`cache` is not closed: the NetworkPolicy `default/admc-close-cache` cannot be written"
+    assert "cannot patch networkpolicies" in str(item.cause)
+    store.refuses = None
+    await store.closing.refresh()
+    assert store.closing.findings == ()
+
+
+async def test_an_api_server_that_is_away_is_not_asked_for_each_policy() -> None:
+    store = Store()
+    store.refuses = ApiError(0, "Connection", "no route")
+    store.closing.ask({"cache": PROGRAM, "db": PROGRAM})
+    with pytest.raises(ApiError, match="no route"):
+        await store.closing.refresh()
+    assert store.writes == ["apply admc-close-cache"]
+    assert store.closing.findings == ()
 
 
 async def test_an_equal_policy_of_another_installation_closes_nothing(store: Store) -> None:

@@ -108,6 +108,21 @@ async def test_keys_stay_while_the_api_server_is_away() -> None:
     assert isinstance(refused(made.keys, token()), NotYetError)
 
 
+async def test_a_refusal_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[bytes | Exception] = [OSError("403"), OSError("403"), b"[]", b"[]", OSError("403")]
+
+    async def fetch() -> bytes:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    keys = ClusterKeys("admc.dev/main", fetch)
+    while answers:
+        await keys.fetch_once()
+    assert [each.getMessage() for each in caplog.records] == ["keys_not_fetched", "keys_refused", "keys_not_fetched"]
+
+
 async def test_attempts_are_few_while_the_api_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("admc.cluster.identity.keys.FETCH_SECONDS", 0.1)
     attempts = 0

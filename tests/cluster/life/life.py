@@ -83,7 +83,7 @@ class Life:
     def moved(self, side: str) -> None:
         """As a user does it: with a plan whose redirection pods lack, they are injected anew."""
         self.mesh.program(side, "1")
-        self.mesh.until(lambda: self.mesh.condition("Programmed")[1] != "NotAccepted", "the new plan")
+        self.mesh.until(self.mesh.has_new_plan, "the new plan")
         self.mesh.inject("cart", "web")
         self.mesh.rolled_out("cart", "web")
         self.mesh.until_programmed(LONGEST_SECONDS)
@@ -133,6 +133,14 @@ class Life:
         """A request that is under way is not counted yet."""
         return count(self.mesh.sent(stage.began, stage.ended), stage.allowed)
 
+    def at_the_end(self, stage: Stage) -> int:
+        """Failed requests in the last second of a caller whose pod goes: its proxy may end first."""
+        last: dict[str, float] = {}
+        for each in self.mesh.sent():
+            last[each.pod] = each.began
+        found = self.mesh.sent(stage.began, stage.ended)
+        return sum(each.met is None and each.began > last[each.pod] - 1.0 for each in found)
+
     @property
     def wrong(self) -> int:
         """Requests that met the policy not once, or with another argument."""
@@ -148,3 +156,5 @@ class Life:
             found = self.count(stage)
             failed, wrong = found.failed.total(), f"{found.unenforced:>11} {found.twice:>6} {found.other:>6}"
             print(f"{stage.what:<45} {stage.took:>6.1f} s {found.requests:>9} {failed:>7} {wrong}")
+            if failed:
+                print(f"    {self.at_the_end(stage)} of these in the last second of a caller")

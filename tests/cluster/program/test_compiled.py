@@ -23,7 +23,7 @@ policy quota = rate_limit(requests: 5, per: 1s) on * -> db
 def compiled(files: dict[str, str]) -> ReadResult:
     spec, findings = read_spec({"controller": "main", "files": files})
     assert spec is not None, findings
-    content = assemble(spec, {}).content
+    content = assemble(spec, {}, "admc").content
     assert content is not None
     return read(Source(Path(content.main), Mode.POD, files=content.files), ())
 

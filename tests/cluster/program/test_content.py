@@ -11,10 +11,15 @@ from typing import Any
 import pytest
 
 from admc.cluster.packing import PackedError, packed, unpacked
-from admc.cluster.program.content import Reading, assemble
+from admc.cluster.program import content as module
+from admc.cluster.program.content import Reading
 from admc.cluster.program.spec import ConfigMapFile, ProgramSpec, read_spec
 
 MAIN, KINDS = b"app shop\n", b"kind x for http\n"
+
+
+def assemble(wanted: ProgramSpec, maps: Any) -> Reading:
+    return module.assemble(wanted, maps, "admc")
 
 
 def sha256(content: bytes) -> str:
@@ -79,7 +84,8 @@ def test_a_reviewed_plan_beside_the_main_file_is_served() -> None:
         assert found is not None
         content = assemble(found, {}).content
         assert content is not None
-        assert content.main == plan
+        assert content.main == plan.rpartition("/")[2]  # its folder is the program's
+        assert content.main in content.files
 
 
 def test_text_is_not_unpacked_whatever_its_name() -> None:
@@ -100,15 +106,15 @@ def test_bytes_that_are_not_packed_are_taken_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("there", "key", "code", "message"),
     [
-        (None, None, "ADM932", "there is no ConfigMap `a`"),
+        (None, None, "ADM932", "there is no ConfigMap `a` in the namespace `admc`"),
         (config_map({"other.adm": ""}), "policies.adm", "ADM932", "has no key `policies.adm`"),
         (config_map(), None, "ADM932", "has 0 keys"),
         (config_map({"a": "", "b": ""}), None, "ADM932", "has 2 keys"),
         (config_map({"policies.adm": "app shop"}), None, "ADM931", f"`{sha256(b'app shop')[:12]}...`"),
-        (config_map(policies_adm_gz=MAIN), None, "ADM933", "`policies.adm.gz` of the ConfigMap `a`"),
-        (config_map(policies_adm_gz=gzip.compress(MAIN)[:-4]), None, "ADM933", "cannot be unpacked"),
-        (config_map(policies_adm_gz=gzip.compress(MAIN) * 2), None, "ADM933", "cannot be unpacked"),
-        ({"binaryData": {"policies.adm.gz": "%"}}, None, "ADM933", "cannot be unpacked"),
+        (config_map(policies_adm_gz=MAIN), None, "ADM931", "`policies.adm.gz` of the ConfigMap `a`"),
+        (config_map(policies_adm_gz=gzip.compress(MAIN)[:-4]), None, "ADM931", "cannot be unpacked"),
+        (config_map(policies_adm_gz=gzip.compress(MAIN) * 2), None, "ADM931", "cannot be unpacked"),
+        ({"binaryData": {"policies.adm.gz": "%"}}, None, "ADM931", "cannot be unpacked"),
         (config_map(other_adm_gz=gzip.compress(MAIN)), None, "ADM930", "main file `policies.adm`"),
     ],
 )
@@ -150,6 +156,20 @@ def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(small_bound: int) -> 
     assert codes(reading) == ["ADM933"]
     assert "more than 1 MB" in reading.findings[0].message
     assert most < 4 * small_bound
+
+
+def test_one_bomb_is_unpacked_and_the_next_ones_are_not(small_bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacks: list[int] = []
+
+    def counted(content: bytes, limit: int) -> bytes:
+        unpacks.append(limit)
+        return unpacked(content, limit)
+
+    monkeypatch.setattr(module, "unpacked", counted)
+    maps = {name: config_map(policies_adm_gz=gzip.compress(bytes(2 * small_bound))) for name in "abc"}
+    (item,) = assemble(spec(*(ConfigMapFile(name, None, "0" * 64) for name in "abc")), maps).findings
+    assert item.message == "the program has more than 1 MB, at `policies.adm.gz` of the ConfigMap `a`"
+    assert len(unpacks) == 1
 
 
 def test_the_bound_is_of_all_files_together(small_bound: int) -> None:

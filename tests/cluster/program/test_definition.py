@@ -89,7 +89,7 @@ def test_the_examples_of_the_page_are_taken_and_compile(programs_api: ApiServer)
     made = create(programs_api, whole["spec"], whole["metadata"]["name"])
     spec, findings = read_spec(made["spec"])
     assert spec is not None, findings
-    found = assemble(spec, {})
+    found = assemble(spec, {}, "admc")
     assert found.content is not None
     result = read(Source(Path(found.content.main), Mode.POD, files=found.content.files), ())
     assert result.state is not None, result.findings

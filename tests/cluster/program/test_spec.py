@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster.program.spec import MAX_CONFIG_MAPS, ConfigMapFile, Mode, ProgramSpec, program_object, read_spec
+from admc.cluster.program.spec import (
+    MAX_CONFIG_MAPS,
+    ConfigMapFile,
+    Mode,
+    ProgramSpec,
+    check_name,
+    check_services,
+    program_object,
+    read_spec,
+)
 
 SPEC: dict[str, Any] = {"controller": "main", "files": {"policies.adm": "app shop\n"}}
 MAP = {"name": "shop", "sha256": "0" * 64}
@@ -55,6 +64,7 @@ def test_a_spec_with_config_maps() -> None:
         ({"controller": "main", "configMaps": [{"name": "shop"}]}, "`spec.configMaps[0].sha256` must be"),
         ({"controller": "main", "configMaps": [{**MAP, "sha": 1}]}, "`spec.configMaps[0].sha` is no field"),
         ({**SPEC, "services": {"a": "B"}}, "`spec.services.a` must be the name of a Service"),
+        ({**SPEC, "services": {"a": "other/b"}}, "a Service in the service's own namespace"),
         ({**SPEC, "file": {}}, "`spec.file` is no field"),
     ],
 )
@@ -85,6 +95,31 @@ JSON = st.recursive(
 def test_a_spec_or_findings_whatever_the_object_has(spec: Any) -> None:
     found, findings = read_spec(spec)
     assert (found is None) == bool(findings)
+
+
+def test_a_service_that_the_program_does_not_have_is_named() -> None:
+    found, _ = read_spec({**SPEC, "services": {"mongo_rate": "mongodb", "frnt": "web", "x": "y"}})
+    assert found is not None
+    one, other = check_services(found, ["front", "mongo_rate"])
+    assert one.message == "`spec.services` names `frnt`, no service of the program"
+    assert one.hint == "did you mean `front`?"
+    assert other.hint == "leave it out, or declare the service in the program"
+
+
+@pytest.mark.parametrize("name", ["a.b", "a" * 64, "A", ""])
+def test_a_program_that_another_definition_admits_may_have_a_name_that_is_no_label(name: str) -> None:
+    (item,) = check_name(name)
+    assert item.code == "ADM930"
+    assert f"`{name}`" in item.message
+    assert check_name("shop-2") == ()
+
+
+@pytest.mark.parametrize("value", ["text", ["controller"], 7, None])
+def test_an_object_of_another_form_names_no_installation(value: Any) -> None:
+    metadata = {"name": "shop", "uid": "u", "creationTimestamp": "2026-11-23T09:00:00Z", "resourceVersion": "7"}
+    found = program_object({"metadata": metadata, "spec": value, "status": value})
+    assert found is not None
+    assert (found.controller, found.status) == (None, {})
 
 
 def test_an_object_that_is_being_deleted_is_none() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from admc.cluster.program.conditions import (
     Verdict,
     accepted,
     audited,
+    finding_text,
     not_programmed,
     programmed,
     resolved,
@@ -47,12 +49,16 @@ def test_a_program_that_compiles_is_accepted_with_its_warnings() -> None:
     ("code", "reason"),
     [
         ("ADM930", "Malformed"),
-        ("ADM931", "DigestMismatch"),
+        ("ADM931", "ContentMismatch"),
         ("ADM932", "ConfigMapMissing"),
         ("ADM933", "TooLarge"),
         ("ADM934", "OtherProgram"),
+        ("ADM935", "Forbidden"),
         ("ADM210", "NotCompiled"),
         ("ADM605", "NoPlacement"),
+        ("ADM852", "PlanRefused"),
+        ("ADM853", "PlanRefused"),
+        ("ADM854", "NotStored"),
         ("ADM855", "NoSafeRollout"),
     ],
 )
@@ -61,6 +67,11 @@ def test_one_that_does_not_compile_has_a_reason_and_says_what_stays(code: str, r
         False, reason, f"the last good plan stays in force\npolicies.adm:2:9: {code}: wrong"
     )
     assert accepted([finding(code)], has_plan=False).message.startswith("there is no plan yet\n")
+
+
+def test_a_finding_has_its_cause_and_what_to_do_in_one_line() -> None:
+    item = replace(finding(message="two\nlines"), cause="why", hint="do this")
+    assert finding_text(item) == "policies.adm:2:9: ADM210: two lines (why); do this"
 
 
 def test_ten_findings_are_shown_and_the_rest_is_counted() -> None:
@@ -76,6 +87,8 @@ def test_a_message_has_a_bound() -> None:
 
 def test_what_is_not_resolved() -> None:
     assert resolved([]) == Verdict(True, "Resolved", "every Service, port and pod fits")
+    warned = resolved([finding("ADM940", "absent", Severity.WARNING)])
+    assert warned == Verdict(True, "Resolved", "no errors, and these warnings:\npolicies.adm:2:9: ADM940: absent")
     assert resolved([finding("ADM936")])[:2] == (False, "ServiceClaimed")
     assert resolved([finding("ADM940")])[:2] == (False, "NotResolved")
 
@@ -149,6 +162,21 @@ def test_the_time_of_a_condition_is_that_of_its_last_transition() -> None:
     assert other["conditions"][0]["lastTransitionTime"] == FIRST
     assert other["conditions"][0]["observedGeneration"] == 2
     assert status(report(said=False), first, LATER)["conditions"][0]["lastTransitionTime"] == LATER
+
+
+def test_what_is_not_known_yet_stays_as_it_was() -> None:
+    former = status(report(adms=3, namespaces=["shop"]), {}, FIRST)
+    found = status(report(said=None, keeps=True), former, LATER)
+    assert (found["adms"], found["namespaces"]) == (3, ["shop"])
+    assert found["conditions"][0]["status"] == "Unknown"
+    assert "namespaces" not in status(report(said=None), former, LATER)
+
+
+@pytest.mark.parametrize("conditions", ["x", [1], [{}], [{"type": ["Accepted"]}], {"type": "Accepted"}])
+def test_conditions_of_another_form_count_as_none(conditions: Any) -> None:
+    found = status(report(), {"conditions": conditions}, FIRST)
+    assert found == status(report(), {}, FIRST)
+    assert len(transitions({"conditions": conditions}, found)) == 1
 
 
 def test_the_size_of_a_status_does_not_follow_the_number_of_pods() -> None:

@@ -167,9 +167,10 @@ async def test_a_program_in_config_maps_waits_until_all_are_there(programs_api: 
         missing = await read(api, given, "default")
         assert missing.waits
         assert [item.code for item in missing.findings] == ["ADM932"]
+        assert await read(api, given, "default", missing) is missing, "nothing is unpacked again"
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "in-maps"}}
         programs_api.apply(f"{MAPS}/in-maps", {**body, "data": {"policies.adm": text}})
-        there = await read(api, given, "default")
+        there = await read(api, given, "default", missing)
         assert there.content is not None
         assert there.content.files == {"policies.adm": text.encode()}
 

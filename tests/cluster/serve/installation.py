@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import secrets
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from admc.cluster.names import PROGRAMS
 from admc.cluster.program.owner import KIND
 from admc.inject.model import Installation as Injection
 from admc.inject.model import Wanted
@@ -45,6 +47,8 @@ class Installation:
     folder: Path
     port: int
     authority: Authority
+    kubeconfig: Path | None = None
+    """Of the server; None: the administrator's."""
 
     @property
     def reach(self) -> str:
@@ -55,16 +59,17 @@ class Installation:
         return Injection(self.name, self.reach, "admc:test", "envoy:test")
 
     @contextlib.contextmanager
-    def server(self, *options: str, port: int | None = None) -> Iterator[Served]:
+    def server(self, *options: str, port: int | None = None, stands_by: bool = False) -> Iterator[Served]:
         own = self.folder / secrets.token_hex(4)
         own.mkdir()
         certificate, key = self.authority.issue(dns=("localhost",)).write(own, "server")
         (own / "ca.crt").write_bytes(self.authority.certificate)
-        arguments = ["--cluster", self.name, "--namespace", self.namespace, "--kubeconfig", str(self.api.kubeconfig)]
+        kubeconfig = self.kubeconfig or self.api.kubeconfig
+        arguments = ["--cluster", self.name, "--namespace", self.namespace, "--kubeconfig", str(kubeconfig)]
         arguments += ["--tls-cert", str(certificate), "--tls-key", str(key), "--tls-ca", str(own / "ca.crt")]
         arguments += ["--reached-at", self.reach, "--image", "admc:test", "--envoy-image", "envoy:test", *options]
         xds = f"127.0.0.1:{self.port if port is None else port}"
-        with served(own, *arguments, xds=xds, plaintext=False) as it:
+        with served(own, *arguments, xds=xds, plaintext=False, stands_by=stands_by) as it:
             yield it
 
     # ---- objects ----
@@ -125,30 +130,59 @@ class Installation:
         self.api.request("DELETE", f"{path}?gracePeriodSeconds=0")
 
     def program(self, text: str, name: str | None = None, **spec: Any) -> None:
+        self.program_of({"files": {"policies.adm": text}, **spec}, name)
+
+    def program_of(self, spec: Mapping[str, Any], name: str | None = None) -> None:
+        """`NAMESPACE` in files stands for the installation's."""
         name = name or self.name
+        if "files" in spec:
+            files = {path: text.replace("NAMESPACE", self.namespace) for path, text in spec["files"].items()}
+            spec = {**spec, "files": files}
         body = {
             "apiVersion": "admc.dev/v1alpha1",
             "kind": KIND,
             "metadata": {"name": name},
-            "spec": {
-                "controller": self.name,
-                "files": {"policies.adm": text.replace("NAMESPACE", self.namespace)},
-                **spec,
-            },
+            "spec": {"controller": self.name, **spec},
         }
-        self.api.apply(f"/apis/admc.dev/v1alpha1/programs/{name}", body)
+        self.api.apply(f"{PROGRAMS}/{name}", body)
+
+    def remove_program(self, name: str | None = None) -> None:
+        self.api.request("DELETE", f"{PROGRAMS}/{name or self.name}")
+
+    def config_map(self, name: str, data: Mapping[str, str] | None = None, **binary: bytes) -> None:
+        """In the namespace of the server. `_` in the names of `binary` stands for `.`."""
+        packed = {key.replace("_", "."): base64.b64encode(content).decode() for key, content in binary.items()}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps/{name}"
+        self.api.apply(path, {**body, "data": data or {}, "binaryData": packed})
 
     def status(self, name: str | None = None) -> Mapping[str, Any]:
-        found = self.api.request("GET", f"/apis/admc.dev/v1alpha1/programs/{name or self.name}")
+        found = self.api.request("GET", f"{PROGRAMS}/{name or self.name}")
         status: Mapping[str, Any] = found.get("status") or {}
         return status
 
     def condition(self, kind: str, name: str | None = None) -> tuple[str, str, str]:
         """Status, reason and message."""
-        for each in self.status(name).get("conditions") or ():
-            if each["type"] == kind:
-                return each["status"], each["reason"], each["message"]
-        return "", "", ""
+        return _condition(self.status(name), kind)
+
+    def said(self, kind: str, reason: str, message: str = "", name: str | None = None) -> str:
+        """What a condition says of the present spec, once it has that reason and that part of a message."""
+
+        def present() -> str:
+            program = self.api.request("GET", f"{PROGRAMS}/{name or self.name}")
+            found = program.get("status")
+            status = found if isinstance(found, dict) else {}
+            _, why, text = _condition(status, kind)
+            is_present = status.get("observedGeneration") == program["metadata"]["generation"]
+            return text if is_present and why == reason and message in text else ""
+
+        text: str = self.until(present)
+        return text
+
+    def plan(self, name: str | None = None) -> str:
+        """The digest of the plan that the status names; empty without one."""
+        plan: Mapping[str, str] = self.status(name).get("plan") or {}
+        return plan.get("sha256", "")
 
     def until(self, condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
         deadline = time.monotonic() + seconds
@@ -167,10 +201,19 @@ class Installation:
         return token
 
 
-def installation(api: ApiServer, folder: Path) -> Installation:
+def _condition(status: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
+    for each in status.get("conditions") or ():
+        if each["type"] == kind:
+            return each["status"], each["reason"], each["message"]
+    return "", "", ""
+
+
+def installation(api: ApiServer, folder: Path, *, defined: bool = True) -> Installation:
+    """`defined`: the API server gets the kind `Program`."""
     definition = yaml.safe_load(resources.files("admc.cluster.program").joinpath("crd.yaml").read_text())
-    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
-    api.apply(path, definition)
+    if defined:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+        api.apply(path, definition)
     name = f"t{secrets.token_hex(4)}"
     labels = {"admc.dev/controller": name}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}

@@ -71,6 +71,7 @@ async def test_a_snapshot_that_is_not_kept_is_made_again_and_counts_as_acknowled
     async with server(api, "one", PROGRAM) as first:
         store = first.config.store
         await until(lambda: STATE in api.objects and api.objects[STATE]["data"])
+        await until(lambda: store.groups)  # a plan is stored before it is published
         for name in store.groups:
             snapshot = store.current(name)
             assert snapshot is not None

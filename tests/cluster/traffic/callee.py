@@ -4,6 +4,8 @@ python callee.py PORT
 """
 
 import json
+import os
+import signal
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,6 +40,8 @@ class Server(ThreadingHTTPServer):
 
 
 if __name__ == "__main__":
+    # Else the first process of a container goes on until it is killed, together with its proxy.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     server = Server(("", int(sys.argv[1])), Handler)
     STARTED.touch()
     server.serve_forever()

@@ -149,6 +149,14 @@ class Mesh:
         except TimeoutError as error:
             raise AssertionError(f"{error}\n{json.dumps(self.status(), indent=1)}") from error
 
+    def has_new_plan(self) -> bool:
+        """The server has the newest program, and goes to its plan."""
+        found = self.node.server.request("GET", "/apis/admc.dev/v1alpha1/programs/life")
+        generation = found["metadata"]["generation"]
+        return (
+            self.status().get("observedGeneration") == generation and self.condition("Programmed")[1] != "NotAccepted"
+        )
+
     def until_programmed(self, seconds: float = SECONDS) -> float:
         """Until the plan of the newest program is in force everywhere; returns how long that took."""
         began = time.monotonic()

@@ -64,6 +64,7 @@ class Requests:
         self._thread.join()
         for each in self._files.values():
             os.close(each.descriptor)
+        self._files.clear()
 
     def between(self, since: float = 0.0, until: float = float("inf")) -> list[Sent]:
         """By the time at which they began."""

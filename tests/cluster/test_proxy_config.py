@@ -1,0 +1,51 @@
+"""The ConfigMap of proxies in each namespace that takes part."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from admc.cluster.api.errors import ApiError
+from admc.cluster.follow import Cluster
+from admc.cluster.program.owner import Owner
+from admc.cluster.proxy_config import ProxyConfig
+
+OWNER = Owner("shop", "u-1")
+
+
+class Api:
+    def __init__(self, refuses: dict[str, ApiError]) -> None:
+        self.refuses = refuses
+        self.written: list[str] = []
+
+    async def apply(self, path: str, body: dict[str, Any], *, force: bool = True, subresource: str = "") -> Any:
+        namespace = path.split("/")[4]
+        if namespace in self.refuses:
+            raise self.refuses[namespace]
+        self.written.append(namespace)
+        return {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+
+
+def config(api: Api) -> ProxyConfig:
+    cluster = SimpleNamespace(api=api, controller="main", taking_part=("a", "b", "c"))
+    return ProxyConfig(cast("Cluster", cluster), ("localhost", 18000), "CERTIFICATE", ipv6=False)
+
+
+async def test_a_namespace_that_refuses_it_does_not_stop_the_others() -> None:
+    api = Api({"b": ApiError(403, "Forbidden", "the namespace b is being terminated")})
+    made = config(api)
+    with pytest.raises(ApiError, match="the namespace b is being terminated"):
+        await made.write(OWNER)
+    assert api.written == ["a", "c"]
+    api.refuses.clear()
+    await made.write(OWNER)
+    assert api.written == ["a", "c", "b"]
+
+
+async def test_an_api_server_that_is_away_is_asked_once() -> None:
+    api = Api({"a": ApiError(0, "Connection", "no route")})
+    with pytest.raises(ApiError, match="no route"):
+        await config(api).write(OWNER)
+    assert api.written == []
