@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from admc import __version__
 from admc.cli.options import IncludeOption
 from admc.exits import CommandError, Exit, wrong_usage
+from admc.inject.images import ENVOY_IMAGE, IMAGE
 from admc.terminal import visible
 
 if TYPE_CHECKING:
     from admc.inject.model import Installation
     from admc.serve.observe.injection import InjectionDocument
 
-IMAGE: Final = f"admc:{__version__}"
-ENVOY_IMAGE: Final = "envoyproxy/envoy:v1.40-latest"
 PORT: Final = 18000
 DOCUMENT: Final = "/injection.json"
 STANDARD_INPUT: Final = Path("-")

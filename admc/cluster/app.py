@@ -6,7 +6,6 @@ connect --> watches --> stand by --Lease--> serve --> exit
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import os
 import signal
@@ -15,6 +14,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.cluster.address_source import ClusterAddresses
 from admc.cluster.api.connection import connect
 from admc.cluster.api.lease import LeaseHolder
 from admc.cluster.decode import PodDecoder
@@ -40,6 +40,7 @@ from admc.inject.recognised import recognised
 from admc.serve.app import run, serve_within
 from admc.serve.environment import Reach
 from admc.serve.observe import events as log
+from admc.serve.warm_start import WarmStart
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,12 +105,16 @@ class _Replica:
 
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/admc-{name}"
         lease = LeaseHolder(api, path, replica, is_first=is_first)
-        kept = KeptState(self._storage, self._prepare)
+        self._kept = KeptState(self._storage, self._prepare)
         address = ActiveAddress(api, namespace, name, (installation.address, listening.xds[1]), self._may_act)
-        self._standby = Standby(lease, keep_ready=kept.follow, keep_address=address.keep, end_streams=self._end_streams)
-        self._plans: tuple[Recipe, ...] = ()
-        """Of the stored state, the newest one first."""
-        self._effort = installation.effort
+        self._standby = Standby(
+            lease, keep_ready=self._kept.follow, keep_address=address.keep, end_streams=self._end_streams
+        )
+        self._wanted = Wanted(self._cluster, installation.effort)
+        self._addresses = ClusterAddresses(self._cluster, self._wanted)
+        self._warm = WarmStart()
+        self._beside: set[asyncio.Task[None]] = set()
+        """What runs beside the server. An error in it ends the process."""
         self._config = ProxyConfig(self._cluster, installation.reached_at, installation.authority, ipv6=_has_ipv6())
         self._reach = Reach(name, reached)
         self._replica = replica
@@ -122,7 +127,8 @@ class _Replica:
         self._standby.superseded(why)
 
     async def run(self) -> int:
-        beside = [asyncio.create_task(each) for each in (self._cluster.run(), self._keys.follow())]
+        for each in (self._cluster.run(), self._keys.follow(), self._wanted.run()):
+            self._beside.add(asyncio.create_task(each))
         serving = asyncio.create_task(self._standby.run(self._serve))
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -130,28 +136,27 @@ class _Replica:
         stop = asyncio.create_task(stopped.wait())
         try:
             while not serving.done():
-                waits = {serving, *beside, *(() if self._environment else (stop,))}
+                waits = {serving, *self._beside, *(() if self._environment else (stop,))}
                 done, _ = await asyncio.wait(waits, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
                 if stop in done:
                     return Exit.DONE  # it stood by, and serves nothing
-                for each in done - {serving}:
+                for each in done & self._beside:
                     each.result()
+                self._beside -= done
             return serving.result()
         finally:
-            for each in (serving, stop, *beside):
-                each.cancel()
-            await asyncio.wait({serving, stop, *beside}, timeout=END_SECONDS)
+            tasks = {serving, stop, *self._beside}
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=END_SECONDS)
+            await self._warm.close()
 
     async def _serve(self) -> int:
         """As the active replica."""
-        with contextlib.suppress(CommandError):  # the server reads it again, and says what is wrong with it
-            peeked = await asyncio.to_thread(self._storage.peek, "")
-            if peeked is not None and peeked.state is not None:
-                await self._prepare(peeked.state)
-        wanted = Wanted(self._cluster, self._effort, self._facts_before(), self._plans)
+        recalling = asyncio.create_task(self._recall(await self._kept.newest()))
         self._environment = ClusterEnvironment(
             self._cluster,
-            wanted,
+            self._wanted,
             self._standby,
             self._storage,
             self._keys,
@@ -159,25 +164,26 @@ class _Replica:
             self._reach,
             self._replica,
         )
-        looking = asyncio.create_task(self._stored.run())
-        try:
-            return await serve_within(self._environment, self._listening)
-        finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+        self._beside |= {recalling, asyncio.create_task(self._stored.run())}
+        return await serve_within(self._environment, self._listening, self._warm)
 
-    async def _prepare(self, state: StoredState) -> None:
-        """What the newest stored state was made from."""
-        if state.position is not None:
-            plans, newest = state.position.plans, state.position.rollout.newest
-            self._plans = (plans[newest], *(plans[name] for name in sorted(plans.keys() - {newest})))
+    async def _prepare(self, state: StoredState | None) -> None:
+        """Build what this replica would build if it became active now. Raises `CommandError` and `WorkerError`."""
+        await self._recall(state)
+        await self._warm.prepare(state, await self._wanted.current(), self._addresses)
 
-    def _facts_before(self) -> FactState:
-        now = time.monotonic()
+    async def _recall(self, state: StoredState | None) -> None:
+        """Begin with what the newest stored state was made from."""
+        position = None if state is None else state.position
+        plans: list[Recipe] = []
+        if position is not None:
+            names = sorted(position.plans, key=lambda name: (name != position.rollout.newest, name))
+            plans = [position.plans[name] for name in names]
         try:
-            return FactState.restored(self._plans[0].inputs.get(FACTS) if self._plans else None, now)
+            facts = FactState.restored(plans[0].inputs.get(FACTS) if plans else None, time.monotonic())
         except CommandError:
-            return FactState({})  # the plan is not used either: its inputs fail their check
+            facts = FactState({})  # the plan is not used either: its inputs fail their check
+        await self._wanted.recall(facts, plans)
 
     async def _end_streams(self) -> None:
         if self._environment is not None:

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.cluster.address_source import ClusterAddresses
+from admc.cluster.api import counts
 from admc.cluster.audit import Audit
 from admc.cluster.closing.policies import ClusterClosing
 from admc.cluster.identity.pods import PodIdentities
@@ -22,9 +23,12 @@ from admc.cluster.program.status_writer import StatusWriter
 from admc.cluster.redirection import PodRedirection
 from admc.cluster.reporting import Reporter
 from admc.cluster.waiting_pods import WaitingPods
+from admc.serve.environment import Replica
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from prometheus_client.metrics_core import Metric
 
     from admc.cluster.follow import Cluster, Followed
     from admc.cluster.identity.keys import ClusterKeys
@@ -79,7 +83,7 @@ class ClusterEnvironment:
         self._reach = reach
         self._serving: Serving | None = None
         self._owned: tuple[Owner | None, tuple[Followed, ...]] = (None, ())
-        """What `closing` was told of last."""
+        """What `closing` received last."""
         cluster.pod_changed = self._pod_changed
         cluster.selection_changed = self._selection_changed
         cluster.policy_changed = self.closing.changed
@@ -112,6 +116,13 @@ class ClusterEnvironment:
         if self._serving is not None:
             await self._serving.server.end_streams()
 
+    @property
+    def replica(self) -> Replica:
+        return Replica(self._standby.role, self._standby.holder)
+
+    def metrics(self) -> Iterable[Metric]:
+        return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists)
+
     def may_publish(self) -> bool:
         return self._standby.may_act()
 
@@ -127,7 +138,6 @@ class ClusterEnvironment:
             cluster, wanted, self._serving, self.redirection, self.closing, audit, plans, writer, may_act
         )
         async with asyncio.TaskGroup() as group:
-            group.create_task(wanted.run())
             group.create_task(reporter.run())
             group.create_task(audit.run())
             group.create_task(self._config.run(lambda: wanted.owner, may_act))

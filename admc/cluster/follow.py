@@ -82,10 +82,21 @@ class Followed:
         names = tuple(names)
         self.endpoints.update(names)
         self._findings.update(names)
+        self._look_at_facts(names)
+
+    def _look_at_facts(self, names: Iterable[str]) -> None:
         now = time.monotonic()
         for name in names:
             has_pods = bool(self.selection.pods(name))
             self.facts = self.facts.observed(name, seen(self.selection, name), now, has_pods=has_pods)
+
+    def rest_on(self, facts: FactState) -> None:
+        """These facts are in force, besides those that pods show now."""
+        facts = facts.of(self.program.services)
+        if facts.document() == self.facts_document():
+            return
+        self.facts = facts
+        self._look_at_facts(self.program.services)
 
     def facts_document(self) -> bytes:
         self.facts = self.facts.at(time.monotonic())
@@ -149,6 +160,11 @@ class Cluster:
     def complete(self) -> bool:
         """Whether everything has been listed once."""
         return all(each.synced.is_set() for each in self._watches)
+
+    @property
+    def relists(self) -> dict[str, int]:
+        """How often each resource was listed after the first time."""
+        return {resource(each.path): each.relists for each in self._watches}
 
     @property
     def problem(self) -> str:

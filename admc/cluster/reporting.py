@@ -201,7 +201,8 @@ class Reporter:
             if _errors(fitting):
                 return conditions.unknown("NotResolved", "it is compiled once its Services and namespaces fit")
             return conditions.unknown("Compiling", "its plan is being made")
-        return conditions.accepted((*candidate.findings, *(compiled or ())), has_plan=self._has_plan)
+        found = self._problems("kept") if compiled is None else compiled  # a stored state that cannot be used
+        return conditions.accepted((*candidate.findings, *found), has_plan=self._has_plan)
 
     def _compiled(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
         """What the compile of the candidate found; None as long as it has not been compiled."""

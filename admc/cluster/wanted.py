@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -19,6 +20,7 @@ from admc.cluster.api.errors import ApiError
 from admc.cluster.facts import FactState
 from admc.cluster.follow import services_of
 from admc.cluster.program import choice, reader
+from admc.cluster.program.conditions import finding_text
 from admc.cluster.program.content import Content, served_file
 from admc.cluster.program.owner import Owner
 from admc.cluster.program.spec import Mode as ProgramMode
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 
 NAMES: Final = "/spec.services"
 """Of `spec.services` beside the files of a stored program: a path that no file can have."""
+LOG: Final = logging.getLogger("admc.cluster")
+REFUSED_SHOWN: Final = 3
+"""Findings in one line of the log; the status has ten."""
 RETRY_SECONDS: Final = 2.0
 """Between attempts where a ConfigMap is missing, or the API server does not answer."""
 
@@ -70,12 +75,14 @@ class Adopted(NamedTuple):
 class Wanted:
     """`Programs` of a cluster. `run` has to run beside it."""
 
-    def __init__(self, cluster: Cluster, effort: float | None, facts: FactState, stored: Sequence[Recipe] = ()) -> None:
-        """`facts`: those that the newest stored plan rests on. `stored`: the stored plans, the newest one first."""
+    def __init__(self, cluster: Cluster, effort: float | None) -> None:
+        """Nothing is given out before `recall`."""
         self._cluster = cluster
         self._effort = effort
-        self._facts = facts
-        self._stored = stored
+        self._facts = FactState({})
+        """Those that the newest stored plan rests on."""
+        self._stored: tuple[tuple[Recipe, Followed], ...] = ()
+        """The stored plans that can be read, the newest one first."""
         self.candidate: Candidate | None = None
         """What the cluster asks for; the status is about it."""
         self.adopted: Adopted | None = None
@@ -87,7 +94,9 @@ class Wanted:
         self._in_force: tuple[object, ...] = ()
         """The objects of the last look at what is in force."""
         self.looked = asyncio.Event()
-        """The cluster has been looked at once."""
+        """The cluster has been looked at, and the stored plans are known."""
+        self._looked_once = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._source: Source | None = None
         self._given: Source | None = None
         self._compiled: Source | None = None
@@ -206,36 +215,53 @@ class Wanted:
         while True:
             changes = self._cluster.programs_changed.next, self._cluster.changed.next
             try:
-                again = await self._look()
+                async with self._turn:
+                    again = await self._look()
             except ApiError:
                 again = RETRY_SECONDS  # a watch reports it
-            if not self.looked.is_set():
-                await self._recall()
-                self.looked.set()
-                again = 0.0
+            self._looked_once.set()
             await _any(changes, again)
 
-    async def _recall(self) -> None:
-        """Begin with the programs of the stored plans. The newest one is wanted as long as the cluster asks for none
-        that can be served."""
-        for recipe in self._stored:
-            content, names = _stored(recipe)
-            try:
-                program = await asyncio.to_thread(_program, recipe.main, content)
-            except CommandError:
-                continue  # the server says that the stored state cannot be used
-            if self.adopted is None:
-                self.adopted = self._as_stored(content, names)
-            adopted = self.adopted
-            if adopted is not None and adopted.followed.is_about(program, names):
-                found = adopted.followed
-            else:
-                found = self._cluster.follow(program, names, self._facts)
-            self._earlier = tuple(dict.fromkeys((*self._earlier, found)))
-            if adopted is None:
-                self.adopted = Adopted(None, content, found)
-        self._stored = ()
-        self._renewed()
+    async def recall(self, facts: FactState, stored: Sequence[Recipe]) -> None:
+        """Begin with the programs of the stored plans, the newest one first, and the facts that it rests on. The newest
+        one is wanted as long as the cluster asks for none that can be served. Of others nothing is in force."""
+        recipes = [each._replace(endpoints=None) for each in stored]
+        if recipes != [recipe for recipe, _ in self._stored]:
+            self.looked.clear()
+        await self._looked_once.wait()
+        async with self._turn:
+            self._facts = facts
+            before = self.followed
+            candidate = None if self.candidate is None else self.candidate.followed
+            for each in (*before, *(() if candidate is None else (candidate,))):
+                each.rest_on(facts)
+            found = [(recipe, await self._recalled(recipe)) for recipe in recipes]
+            self._stored = tuple((recipe, each) for recipe, each in found if each is not None)
+            self._earlier = tuple(dict.fromkeys(each for _, each in self._stored))
+            for each in before:
+                if each not in self.followed:
+                    self._forget(each)
+            self._renewed()
+            self.looked.set()
+        self._cluster.changed.send()
+
+    async def _recalled(self, recipe: Recipe) -> Followed | None:
+        """What the cluster says about the program of a stored plan; None where the program cannot be read."""
+        for known, found in self._stored:
+            if known == recipe:
+                return found
+        content, names = _stored(recipe)
+        try:
+            program = await asyncio.to_thread(_program, recipe.main, content)
+        except CommandError:
+            return None  # the server says that the stored state cannot be used
+        if self.adopted is None:
+            self.adopted = self._as_stored(content, names)
+        same = (each for each in self.followed if each.is_about(program, names))
+        found = next(same, None) or self._cluster.follow(program, names, self._facts)
+        if self.adopted is None:
+            self.adopted = Adopted(None, content, found)
+        return found
 
     def _as_stored(self, content: Content, names: Mapping[str, str]) -> Adopted | None:
         """The candidate, if it says what is stored: then it was adopted before, whatever does not fit by now."""
@@ -258,7 +284,10 @@ class Wanted:
             return self._renewed()
         candidate = self.candidate
         if candidate is None or not _is_same(candidate, object_):
-            candidate = await self._read(object_)
+            before, candidate = candidate, await self._read(object_)
+            if candidate.findings and (before is None or before.findings != candidate.findings):
+                said = [finding_text(item) for item in candidate.findings[:REFUSED_SHOWN]]
+                LOG.warning("program_refused", extra={"program": object_.name, "why": said})
             self._replace_candidate(candidate)
         elif candidate.object is not object_:
             self.candidate = candidate = candidate._replace(object=object_)  # its status has changed

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from admc.serve.build.source import State
     from admc.serve.environment import Environment, Identifier
     from admc.serve.observe.problems import Problems
+    from admc.serve.rollout.plans import Plans
     from admc.serve.storage.position import Position, Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
@@ -70,7 +71,7 @@ class StateNotSavedError(Exception):
 class ActiveConfig:
     """The state that is served, and the xDS server that serves it."""
 
-    def __init__(self, environment: Environment, problems: Problems) -> None:
+    def __init__(self, environment: Environment, problems: Problems, plans: Plans | None = None) -> None:
         self.environment = environment
         self.problems = problems
         self.store = SnapshotCache()
@@ -83,6 +84,7 @@ class ActiveConfig:
             self._step_failed,
             closing=environment.closing,
             may_publish=environment.may_publish,
+            plans=plans,
         )
         self.state: State | None = None
         self.recipe: Recipe | None = None

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from admc.serve.environment import Environment
     from admc.serve.observe.events import LogFormat
     from admc.serve.observe.status import ServerRow, Status
+    from admc.serve.warm_start import WarmStart
     from xds_server.resources.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -82,15 +83,21 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
         return runner.run(main())
 
 
-async def serve_within(environment: Environment, listening: ListenOptions) -> int:
-    """The same as `serve`, on the running event loop, which `run` made."""
+async def serve_within(environment: Environment, listening: ListenOptions, warm: WarmStart | None = None) -> int:
+    """The same as `serve`, on the running event loop, which `run` made. `warm`: with what was built before."""
     with nullcontext() if listening.tls is None else handshakes.monitored() as monitor:
         log.to_standard_error(listening.log)
-        return await _Server(environment, listening, monitor).run()
+        return await _Server(environment, listening, monitor, warm).run()
 
 
 class _Server:
-    def __init__(self, environment: Environment, listening: ListenOptions, monitor: HandshakeMonitor | None) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        listening: ListenOptions,
+        monitor: HandshakeMonitor | None,
+        warm: WarmStart | None,
+    ) -> None:
         self._handshakes = monitor
         self._environment = environment
         self._listening = listening
@@ -98,12 +105,15 @@ class _Server:
         self._started = time.time()
         self._stopping: signal.Signals | None = None
         self._stop = asyncio.Event()
-        self._reconciler = Reconciler(environment)
+        self._reconciler = Reconciler(environment, warm)
         self._config = self._reconciler.config
         self._health = Health()
         self._config.store.watchers.append(self._published)
 
     async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
         reconciler = self._reconciler
         server = self._config.server
         credentials = None if self._certificates is None else self._certificates.credentials
@@ -132,9 +142,6 @@ class _Server:
             "tls": credentials is not None,
         }
         LOG.info("listening", extra=fields)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
         environment = asyncio.create_task(self._environment.run())
         try:
             await self._until_stopped(environment)
@@ -194,6 +201,7 @@ class _Server:
             self._gauges,
             None if self._certificates is None else self._certificates.counts,
             None if self._handshakes is None else self._handshakes.failed,
+            self._environment.metrics,
         )
         rollout = self._config.rollout
         commands = {"/rollout/abort": rollout.abort, "/rollout/continue": rollout.continue_}
@@ -221,7 +229,7 @@ class _Server:
 
     def _gauges(self) -> Gauges:
         adms, registry = self._adms, self._config.server.registry
-        problems = self._reconciler.problems
+        problems, replica = self._reconciler.problems, self._environment.replica
         return Gauges(
             ready=self._phase is ServerPhase.SERVING,
             version=__version__,
@@ -231,11 +239,13 @@ class _Server:
             problem=bool(problems.summary),
             rollout_under_way=bool(self._config.rollout.text),
             unlisted=len(problems.unlisted.names),
+            lease_held=None if replica is None else replica.role == status.ACTIVE,
         )
 
     def _server_row(self) -> ServerRow:
         reconciler = self._reconciler
         state = self._config.state
+        role, holder = self._environment.replica or (status.ACTIVE, "")
         return status.server_row(
             phase=self._phase,
             app="" if state is None else state.program.app,
@@ -245,6 +255,8 @@ class _Server:
             why=reconciler.problems.summary or self._config.rollout.text or ("" if self._config.ready else NOT_YET),
             rollout=self._config.rollout.text,
             unlisted=reconciler.problems.unlisted.names,
+            role=role,
+            holder=holder,
         )
 
     def _status(self) -> Status:

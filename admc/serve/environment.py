@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from prometheus_client.metrics_core import Metric
+
     from admc.rollout.model import Placed, Step
     from admc.serve.build.source import Source, State
     from admc.serve.file_watch import Signature
@@ -187,6 +189,15 @@ class Reach(NamedTuple):
     """Service -> the name of its Kubernetes Service, where that is not the usual one."""
 
 
+class Replica(NamedTuple):
+    """Which of several replicas a server is."""
+
+    role: str
+    """`active`, `standby` or `unsure`."""
+    holder: str
+    """The replica that is active, as far as this one knows."""
+
+
 class Environment(Protocol):
     """All of it."""
 
@@ -218,6 +229,13 @@ class Environment(Protocol):
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         """Called once, before the server listens. Each function adds a gRPC service of its own to the gRPC server."""
+
+    @property
+    def replica(self) -> Replica | None:
+        """None: no other server can take its place."""
+
+    def metrics(self) -> Iterable[Metric]:
+        """Those of the environment itself."""
 
     def may_publish(self) -> bool:
         """Whether this server is the one that leads proxies. While it is not, the server stores and publishes nothing

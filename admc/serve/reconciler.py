@@ -14,21 +14,22 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from admc.exits import CommandError
 from admc.serve.active_config import ActiveConfig, StateNotSavedError, StateUpdate
-from admc.serve.build.snapshots import SnapshotSet
+from admc.serve.build.compiled import Built
 from admc.serve.build.source import digest
 from admc.serve.build.worker import BuildState, Worker, WorkerError
 from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
+from admc.serve.warm_start import WarmStart
 from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
-    from admc.serve.build.source import ReadResult, Source, State
+    from admc.serve.build.source import Source, State
     from admc.serve.environment import AddressSource, Environment
     from admc.serve.storage.position import Recipe
 
@@ -45,23 +46,16 @@ First = TypeVar("First")
 Second = TypeVar("Second")
 
 
-class _Compiled(NamedTuple):
-    """The result of a compile, and the worker that holds it."""
-
-    worker: Worker
-    read: ReadResult
-    state: State
-    snapshots: SnapshotSet
-
-
 class Reconciler:
     """Follows a program, and what it is served with. All calls belong on one event loop."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, warm: WarmStart | None = None) -> None:
+        """`warm`: with what was built before."""
         self.environment = environment
         self.problems = Problems()
         self.counts = self.problems.counts
-        self.config = ActiveConfig(environment, self.problems)
+        self._warm = warm or WarmStart()
+        self.config = ActiveConfig(environment, self.problems, self._warm.plans)
         storage = environment.storage
         self.persistence = None if storage is None else Persistence(self.config, storage)
         self._endpoints: tuple[bytes, ...] = ()
@@ -84,9 +78,13 @@ class Reconciler:
         Raises `CommandError` if the stored state is in the middle of a rollout that cannot be continued.
         """
         if self.persistence is not None:
-            self._spare_worker = Worker()
-            if await self.persistence.restore(self._spare_worker):
-                self._active_worker, self._spare_worker, self._serves_stored_state = self._spare_worker, None, True
+            stored = self._warm.stored
+            stored.begin()
+            self._serves_stored_state = await self.persistence.restore(stored)
+            if self._serves_stored_state:
+                self._active_worker = stored.take_worker()
+            else:
+                self._spare_worker = stored.take_worker()
         await asyncio.gather(
             self._follow_endpoints(),
             self._follow_program(),
@@ -110,6 +108,7 @@ class Reconciler:
 
     async def close(self) -> None:
         """End the workers."""
+        await self._warm.close()
         for worker in (self._active_worker, self._spare_worker):
             if worker is not None:
                 await worker.end()
@@ -151,7 +150,7 @@ class Reconciler:
             else:
                 await self._changed()
 
-    async def _activate_first(self, compiled: _Compiled | None) -> None:
+    async def _activate_first(self, compiled: Built | None) -> None:
         """Activate a compiled state, and end the startup hold. Retries while the state cannot be stored, until the
         program changes."""
         if compiled is not None:
@@ -179,40 +178,55 @@ class Reconciler:
         async with _cancelled(self.environment.programs.changed(), self._compile_requested.wait()) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _compile(self, source: Source | None) -> _Compiled | None:
+    async def _compile(self, source: Source | None) -> Built | None:
         """Compile the program; None if there is none, it has errors or the worker fails."""
         if self.environment.addresses is not None:
             await self._endpoints_read.wait()
         if source is None:
             self.problems.report_no_program()
             return None
-        worker = await self._take_spare_worker()
         request = BuildState(source, self._endpoints, self.environment.storage is not None)
+        built = self._warm.compile.take(request)
+        if built is not None:
+            await self._end_spare_worker()  # its own worker takes that place
+        else:
+            built = await self._build(request)
+        if built is None:
+            return None
+        # A program that changes while this state is activated causes another compile.
+        self.environment.programs.compiled(built.read.files)
+        if built.read.state is not None:
+            return built
+        self._spare_worker = built.worker
+        self.counts.compile_errors += 1
+        self.problems.report("program", built.read.findings, built.read.folder)
+        return None
+
+    async def _build(self, request: BuildState) -> Built | None:
+        worker = await self._take_spare_worker()
         try:
-            read, snapshots = await worker.build(request)
+            return Built(worker, *await worker.build(request))
         except WorkerError as error:
             await self._report_lost_worker(worker, error)
             return None
         except asyncio.CancelledError:
             await worker.end()
             raise
-        # A program that changes while this state is activated causes another compile.
-        self.environment.programs.compiled(read.files)
-        if read.state is not None:
-            return _Compiled(worker, read, read.state, snapshots)
-        self._spare_worker = worker
-        self.counts.compile_errors += 1
-        self.problems.report("program", read.findings, read.folder)
-        return None
 
     async def _take_spare_worker(self) -> Worker:
-        worker, self._spare_worker = self._spare_worker, None
-        if worker is not None and not worker.alive:
-            await worker.end()
-            worker = None
+        worker = self._spare_worker
+        if worker is None or not worker.alive:
+            await self._end_spare_worker()
+            worker = await self._warm.compile.take_worker()
+        self._spare_worker = None
         return worker or Worker()
 
-    async def _activate(self, compiled: _Compiled) -> _Compiled | None:
+    async def _end_spare_worker(self) -> None:
+        worker, self._spare_worker = self._spare_worker, None
+        if worker is not None:
+            await worker.end()
+
+    async def _activate(self, compiled: Built) -> Built | None:
         """Apply a compiled state at the current addresses. Returns it if it could not be stored, for another attempt;
         None otherwise."""
         if self._spare_worker is compiled.worker:
@@ -234,29 +248,21 @@ class Reconciler:
         self._worker_was_lost = True
         await worker.end()
 
-    async def _with_current_addresses(self, compiled: _Compiled) -> _Compiled:
+    async def _with_current_addresses(self, compiled: Built) -> Built:
         """The same state with the addresses as they are now. They may have changed during the compile, or while the
         state could not be stored."""
-        latest = self._endpoints[:1]
-        if not latest or digest(latest[0]) == compiled.state.endpoints_digest:
-            return compiled
-        update, changed = await compiled.worker.update_addresses(latest[0])
-        if update.addresses is None:
-            self.problems.report_if_new("endpoints", update.findings)
-            return compiled
-        return compiled._replace(
-            state=replace(compiled.state, addresses=update.addresses, endpoints_digest=update.digest),
-            snapshots=compiled.snapshots.updated(changed),
-            read=compiled.read._replace(
-                recipe=_with_endpoints(compiled.read.recipe, latest[0]), unlisted=update.unlisted
-            ),
-        )
+        for latest in self._endpoints[:1]:
+            try:
+                return await compiled.at(latest)
+            except CommandError as error:
+                self.problems.report_if_new("endpoints", error.diagnostics)
+        return compiled
 
-    async def _apply(self, compiled: _Compiled) -> _Compiled | None:
+    async def _apply(self, compiled: Built) -> Built | None:
         """Make the compiled state the active one. Returns it if it could not be stored; None otherwise."""
-        worker, read, state, snapshots = compiled
+        worker, read, state = compiled.worker, compiled.read, compiled.state
         try:
-            await self.config.apply(StateUpdate(self.config.state, state, snapshots, read.recipe))
+            await self.config.apply(StateUpdate(self.config.state, state, compiled.snapshots, read.recipe))
         except StateNotSavedError as error:
             self._spare_worker = worker
             self.problems.report_not_saved("program", error.diagnostics)

@@ -17,7 +17,18 @@ from admc.overhead.model.layout import of_placement
 from admc.overhead.profile_import.fit import Fitted, fit
 from admc.overhead.profile_import.runs import COLUMNS, PARTS, read_runs
 from admc.overhead.profiles.diff import difference
-from admc.overhead.profiles.profile import HopCost, Law, Part, Platform, Profile, Proxy
+from admc.overhead.profiles.profile import (
+    ComponentCost,
+    Figure,
+    HopCost,
+    Knot,
+    Law,
+    Part,
+    Platform,
+    Profile,
+    Proxy,
+    Sizes,
+)
 from admc.overhead.profiles.read import read_profile
 from admc.overhead.profiles.write import to_json
 from dsl import load_text
@@ -45,6 +56,7 @@ def text(
     sampled: Callable[[int, int, int], bool] = lambda turn, rate, size: size != SIZES[1],
     names: Sequence[str] = tuple(PARTS),
     slowed: Fraction = Fraction(13, 10),
+    small: Mapping[int, Mapping[str, int]] = {},
 ) -> str:
     """Sampled slices take more CPU than others, by `slowed`: what they show is a proportion."""
     draw = random.Random(3)  # noqa: S311
@@ -64,7 +76,7 @@ def text(
                 lines.append(line(turn, "none", rate, size, latency_us=100))
                 lines.append(line(turn, "hop", rate, size, latency_us=300, cpu_cores=shaken(IDLE + base + bytes_)))
                 for name in names if sampled(turn, rate, size) else ():
-                    own = (base * SMALL[name] + bytes_ * GROWN[name]) / 100 * slowed
+                    own = (base * small.get(rate, SMALL)[name] + bytes_ * GROWN[name]) / 100 * slowed
                     cores = own + IDLE * OF_IDLE.get(name, 0) / 100
                     lines.append(line(turn, f"part:{name}", rate, size, cpu_cores=shaken(cores)))
     return "\n".join(lines) + "\n"
@@ -107,6 +119,16 @@ def test_known_shares_come_back() -> None:
             assert float(knot.figure.value / whole.figure.value) == pytest.approx(SMALL[name] / 100, abs=1e-4)
         for knot, whole in zip(law.per_byte or (), cpu(found["whole"]).per_byte or (), strict=True):
             assert float(knot.figure.value / whole.figure.value) == pytest.approx(GROWN[name] / 100, abs=1e-3)
+
+
+def test_shares_may_differ_by_rate() -> None:
+    """A proxy that wakes up cold waits more often: all parts of a request fall with the rate, some more than others."""
+    slow = {"ipc": 10, "read": 5, "write": 15, "notification": 30, "kernel": 20, "user": 20}
+    found = parts(made(text(small={RATES[0]: slow})).profile)
+    for name in PARTS:
+        for rate, knot, whole in zip(RATES, cpu(found[name]).base, cpu(found["whole"]).base, strict=True):
+            expected = slow[name] if rate == RATES[0] else SMALL[name]
+            assert float(knot.figure.value / whole.figure.value) == pytest.approx(expected / 100, abs=1e-4)
 
 
 def test_parts_add_up_to_the_whole_to_the_last_digit(profile: Profile) -> None:
@@ -251,6 +273,22 @@ policy count = request_count() on web -> api
 """
 
 
+NOTHING = (Knot(Decimal(1), Figure(Decimal(0), Decimal(0), Decimal(0))),)
+FREE = ComponentCost(
+    "request_count",
+    Protocol.HTTP,
+    None,
+    None,
+    (),
+    False,
+    Sizes(Decimal(100), Decimal(16000), Decimal(100)),
+    None,
+    Law(NOTHING, NOTHING),
+    Law(NOTHING, NOTHING),
+    Figure(Decimal(0)),
+)
+
+
 def _whole_alone(profile: Profile) -> Profile:
     (hop,) = profile.hops
     alone = HopCost(hop.protocol, hop.sizes, hop.runs, hop.parts[:1])
@@ -361,7 +399,8 @@ def test_requests_have_the_interval_of_the_whole(admc: Admc, folder: Path, profi
     request = "request look on internet -> web {\n  rate 20/s\n  call api\n}\n"
     found = []
     for each in (profile, _whole_alone(profile)):
-        (folder / "node.json").write_text(to_json(each))
+        priced = Profile(**{**vars(each), "components": (FREE,)})
+        (folder / "node.json").write_text(to_json(priced))
         (folder / "asked.adm").write_text(
             SHOP + 'profile "node.json"\nexternal internet\ncall internet -> web { rate 20/s  size 3KB }\n' + request
         )
@@ -369,6 +408,7 @@ def test_requests_have_the_interval_of_the_whole(admc: Admc, folder: Path, profi
         assert done.code == 0, done.err
         found.append(json.loads(done.out)["requests"])
     assert found[0] == found[1]
+    assert found[0][0]["plan"]["cpu_of_request"]["interval"]
 
 
 def test_protocols_are_split_apart() -> None:

@@ -132,6 +132,7 @@ class Loaded:
 class MemoryEnvironment:
     source = "what a test gives"
     closing = None
+    replica = None
     reach = Reach()
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -147,6 +148,9 @@ class MemoryEnvironment:
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         self.serving = serving
+        return ()
+
+    def metrics(self) -> Iterable[Any]:
         return ()
 
     def may_publish(self) -> bool:

@@ -30,6 +30,7 @@ from admc.serve.files.redirection import Redirection
 from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
+from admc.serve.stored_plans import StoredPlans
 from emitters.envoy import Mode
 from tests.serve.walk_config import Act, ends, enforced, in_place
 from tests.serve.walk_proxy import End, Proxy
@@ -59,8 +60,11 @@ Met = frozenset[tuple[tuple[str, str, str], int]]
 class _Compiler:
     """In the place of the process that makes a state of a recipe."""
 
-    async def restore(self, request: RestoreState) -> ReadResult:
-        return ReadResult(restored(request.source, request.recipe), (), "", {})
+    alive = True
+
+    async def restore(self, request: RestoreState) -> tuple[ReadResult, None]:
+        """The server makes the snapshots when it needs them."""
+        return ReadResult(restored(request.source, request.recipe), (), "", {}), None
 
 
 class World:
@@ -129,7 +133,7 @@ class World:
         self.server, self.persistence = server, Persistence(server, self.state_dir)
 
         async def begin(server: ActiveConfig) -> None:
-            await self.persistence.restore(_Compiler())  # type: ignore[arg-type]
+            await self.persistence.restore(StoredPlans(server.rollout.plans, _Compiler()))  # type: ignore[arg-type]
             await asyncio.to_thread(server.rollout._redirection.recall)
             server.release_startup_hold()
 

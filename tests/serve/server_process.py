@@ -56,6 +56,11 @@ class Served:
         )
         return found[count - 1]
 
+    def listens(self) -> None:
+        """Wait until it does."""
+        said = self.until_event("listening")
+        self.xds, self.ops = said["xds"], said["ops"]
+
     def get(self, path: str) -> tuple[int, str]:
         try:
             with urllib.request.urlopen(f"http://{self.ops}{path}", timeout=10) as answer:
@@ -85,9 +90,10 @@ def served(
     xds: str = "127.0.0.1:0",
     plaintext: bool = True,
     before: tuple[str, ...] = (),
+    stands_by: bool = False,
 ) -> Iterator[Served]:
-    """Run `admc serve ARGUMENTS` in a folder until the block ends; it listens by then. `before` is a command that
-    becomes the one that it is given."""
+    """Run `admc serve ARGUMENTS` in a folder until the block ends; it listens by then, or stands by. `before` is a
+    command that becomes the one that it is given."""
     log = folder / "serve.log"
     options = [*arguments, "--xds", xds, "--ops", "127.0.0.1:0", *(["--plaintext"] if plaintext else [])]
     launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
@@ -96,8 +102,10 @@ def served(
         process = subprocess.Popen([*launcher, *options], cwd=folder, stderr=errors, stdin=subprocess.DEVNULL)
     it = Served(process, log)
     try:
-        said = it.until_event("listening")
-        it.xds, it.ops = said["xds"], said["ops"]
+        if stands_by:
+            it.until_event("standing_by")
+        else:
+            it.listens()
         yield it
     finally:
         if process.poll() is None:

@@ -100,7 +100,7 @@ def test_a_folder_that_is_removed_is_made_again_with_all_that_was_in_it(folder: 
         write(folder / "policies.adm", text(2))
         server.until((state / UNDER_WAY).exists)
         state.rename(folder / "gone")  # at once: the server may be writing
-        server.until_event("kept_folder_renewed")
+        server.until_event("kept_state_renewed")
         server.until(lambda: (state / "state.json").exists() and (state / UNDER_WAY).exists())
         assert server.metric("admc_kept_errors_total") >= 1.0
         (state / "state.json").unlink()
@@ -111,7 +111,7 @@ def test_a_folder_that_is_removed_is_made_again_with_all_that_was_in_it(folder: 
         other.mkdir()
         (other / "state.json").write_text("{}")
         swap(state, folder / "away", other)
-        server.until_event("kept_folder_renewed", 2)
+        server.until_event("kept_state_renewed", 2)
         server.until((state / "state.json").exists)
         server.until(lambda: json.loads((state / "state.json").read_text()) != {})
         server.stop(signal.SIGKILL)

@@ -41,7 +41,17 @@ def resource(path: str) -> str:
     return f"{rest[0]}/{rest[2]}" if len(rest) > 2 else rest[0]
 
 
-def metric(counts: Mapping[Request, int]) -> Metric:
+def relists(counts: Mapping[str, int]) -> Metric:
+    """By resource: lists after the first one."""
+    found = CounterMetricFamily(
+        "admc_kubernetes_relists", "Lists of a resource after the first one", labels=["resource"]
+    )
+    for name, number in sorted(counts.items()):
+        found.add_metric([name], number)
+    return found
+
+
+def requests(counts: Mapping[Request, int]) -> Metric:
     found = CounterMetricFamily("admc_kubernetes_requests", "Requests to the API server", labels=list(Request._fields))
     for request, number in sorted(counts.items()):
         found.add_metric(request, number)

@@ -35,6 +35,11 @@ DEADLINE: Final = 2 / 3
 """Of the duration: how long the holder acts on a renewal."""
 ATTEMPT: Final = 1 / 5
 """Of the duration: between two renewals, and for the requests of one. Two that hang in a row cost nothing yet."""
+LOOK: Final = 1 / 15
+"""Of the duration: between two looks of a replica that waits. So it sees soon that the Lease was given up."""
+PATIENCE: Final = 1 / 3
+"""Of the duration: how long the API server has to answer a replica again before that takes a Lease that has expired.
+The server may have been away for the holder as well, which renews the Lease by then."""
 LONGEST_SECONDS: Final = 300.0
 """However long a Lease says that it lasts, no one waits longer."""
 _MICRO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -140,6 +145,8 @@ class LeaseHolder:
         self._renewed_at = -math.inf
         self._is_current = False
         """Whether `_seen` is the answer of this process's own last write."""
+        self._answered_since: float | None = None
+        """Since when no attempt has failed; None: the last one has."""
         self._turn = asyncio.Condition()
         self.was_held = False
         """Whether this process has held it at any time."""
@@ -185,10 +192,12 @@ class LeaseHolder:
                     await self._attempt()
                 self._report("")
             except (ApiError, TimeoutError) as error:
+                self._answered_since = None
                 self._report(str(error) or "the API server did not answer in time")
             if self.is_over:
                 return
-            await asyncio.sleep(max(pause / 4, began + pause - self._clock()))
+            next_ = pause if self.holder == self._identity else self._duration * LOOK
+            await asyncio.sleep(max(pause / 4, began + next_ - self._clock()))
 
     async def release(self) -> None:
         """Give it up, so that another replica need not wait. Call it when `run` has ended and nothing is served."""
@@ -211,8 +220,11 @@ class LeaseHolder:
             await self._write(seen)
 
     async def _may_take(self, seen: Seen) -> bool:
-        if seen.holder == self._identity or seen.is_free(self._clock(), self._duration):
+        if seen.holder == self._identity or (not seen.holder and not seen.is_gone):
             return True
+        now, answered = self._clock(), self._answered_since
+        if seen.is_free(now, self._duration):
+            return answered is not None and now - answered >= self._duration * PATIENCE
         return seen.is_gone and not seen.document and self._is_first is not None and await self._is_first()
 
     async def _read(self) -> None:
@@ -222,6 +234,8 @@ class LeaseHolder:
         except ApiError as error:
             if not error.is_not_found:
                 raise
+        if self._answered_since is None:
+            self._answered_since = self._clock()
         self.is_over |= self.was_held and self._may_be_anothers(document)
         self._seen = observed(self._seen, document, self._clock())
         if self.holder != self._identity or self.is_over:

@@ -81,6 +81,8 @@ class Watched(Generic[T]):
         """Set when the first list is complete."""
         self.problem = ""
         """Why the cluster cannot be followed at present; empty if it can."""
+        self.relists = 0
+        """Complete lists after the first one."""
         self._items: dict[Key, T] = {}
         self._rejected: dict[Key, str] = {}
         self.items: Mapping[Key, T] = MappingProxyType(self._items)
@@ -128,6 +130,7 @@ class Watched(Generic[T]):
         self._replace(found, rejected)
         self._version = version
         self._followed()
+        self.relists += self.synced.is_set()
         self.synced.set()
 
     async def _pages(self) -> AsyncIterator[Document]:

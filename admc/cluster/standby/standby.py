@@ -74,6 +74,8 @@ class Standby:
         self._keep_ready, self._keep_address, self._end_streams = keep_ready, keep_address, end_streams
         self._loop = asyncio.get_running_loop()
         self._superseded = asyncio.Event()
+        self._is_over = True
+        """It does not serve, or does not any more."""
         self._why = ""
         """Why it ends; empty if it does not."""
 
@@ -104,6 +106,10 @@ class Standby:
         try:
             await self._stand_by(leasing)
             code = await self._serve(leasing, serve_active)
+        except asyncio.CancelledError:
+            if await _ended(leasing) and self._is_over:
+                await self._lease.release()
+            raise
         except BaseException:
             await _ended(leasing)
             raise
@@ -131,6 +137,7 @@ class Standby:
 
     async def _serve(self, leasing: asyncio.Task[None], serve_active: Callable[[], Coroutine[Any, Any, int]]) -> int:
         LOG.info("active", extra={"holder": self.holder})
+        self._is_over = False
         serving = asyncio.create_task(serve_active())
         superseded = asyncio.create_task(self._superseded.wait())
         beside = [asyncio.create_task(each()) for each in (self._keep_address, self._watch)]
@@ -140,7 +147,8 @@ class Standby:
                 return serving.result()
             raise self._lost()
         finally:
-            if not await _ended(serving, superseded, *beside):
+            self._is_over = await _ended(serving, superseded, *beside)
+            if not self._is_over:
                 LOG.error("serving_does_not_end")
 
     async def _watch(self) -> None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from admc.cluster.storage.record import Document, Names, Record
     from admc.cluster.storage.secrets import Secrets
+    from admc.serve.storage.manifest import SavedSnapshot
     from admc.serve.storage.position import Position, StoredState
     from xds_server.resources.snapshot import Snapshot
 
@@ -93,6 +94,8 @@ class SecretStorage:
         self._objects = PackedObjects()
         self._contents = Contents(self._objects)
         self._manifest = EMPTY
+        self._parsed: dict[SavedSnapshot, Snapshot] = {}
+        """The snapshots of the state that was read last, until `load`."""
         self._position: Position | None = None
         self._index: Index | None = None
         """What this replica has written, or read as the active one."""
@@ -139,7 +142,7 @@ class SecretStorage:
                     raise self._unusable(str(error)) from error
                 else:
                     self._objects.release()
-                    self._changed = False
+                    self._parsed, self._changed = {}, False
                     return found
 
     def peek(self, version: str) -> Peeked | None:
@@ -179,10 +182,11 @@ class SecretStorage:
         self._objects.read(index.packs, self._parts)
         try:
             manifest = from_json(self._objects.get(index.manifest))
-            found = self._contents.load(manifest)
+            found = self._contents.load(manifest, self._parsed)
         except ManifestError as error:
             raise (_DamagedPartsError(str(error)) if self._objects.is_damaged else error) from error
         self._position, self._index = found.position, index
+        self._parsed = _by_object(manifest, found)
         found = found._replace(is_reduced=True)
         if not self._objects.is_damaged:
             self._manifest = manifest  # else the next `save` stores again what is missing
@@ -336,6 +340,12 @@ class SecretStorage:
             cause=cause,
             hint="the active plan stays, and the server tries again",
         )
+
+
+def _by_object(manifest: Manifest, found: StoredState) -> dict[SavedSnapshot, Snapshot]:
+    frozen = {} if found.position is None else found.position.frozen
+    parts = (manifest.groups, found.groups), (manifest.frozen, frozen)
+    return {saved[name]: snapshot for saved, snapshots in parts for name, snapshot in snapshots.items()}
 
 
 def _words(error: Exception) -> str:

@@ -130,7 +130,8 @@ def _symbols() -> Symbols:
     except OSError as error:
         raise CannotSampleError(f"`/proc/kallsyms` cannot be read ({error.strerror})") from error
     if not found.known:
-        raise CannotSampleError(f"the kernel does not show where its functions are ({_setting('kptr_restrict')})")
+        settings = f"{_setting('kptr_restrict')}, {_setting('perf_event_paranoid')}"
+        raise CannotSampleError(f"the kernel does not show where its functions are ({settings})")
     return found
 
 

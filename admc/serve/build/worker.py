@@ -58,7 +58,7 @@ class BuildState(NamedTuple):
 
 
 class RestoreState(NamedTuple):
-    """Build the state of a recipe, without snapshots."""
+    """Build the state of a recipe, and all of its snapshots."""
 
     source: Source | None
     recipe: Recipe
@@ -146,10 +146,10 @@ class Worker:
         read, groups = await self._ask(request)
         return self._held(read), groups
 
-    async def restore(self, request: RestoreState) -> ReadResult:
+    async def restore(self, request: RestoreState) -> tuple[ReadResult, SnapshotSet]:
         """Build the state of a recipe, which the worker holds afterwards. Raises `WorkerError`."""
-        read, _ = await self._ask(request)
-        return self._held(read)
+        read, groups = await self._ask(request)
+        return self._held(read), groups
 
     def _held(self, read: Reply) -> ReadResult:
         assert isinstance(read, ReadResult)  # noqa: S101 - the reply to this request
@@ -251,7 +251,7 @@ class _Builder:
         if isinstance(request, BuildState):
             yield from self._build(request, started)
         elif isinstance(request, RestoreState):
-            yield self._restore(request, started)
+            yield from self._restore(request, started)
         elif self._state is None:
             raise WorkerError("there is no state yet")
         else:
@@ -271,13 +271,16 @@ class _Builder:
         if self._state is not None and self._index is None:
             self._index = AddressIndex(self._state.program, self._state.placement)
 
-    def _restore(self, request: RestoreState, started: float) -> ReadResult:
+    def _restore(self, request: RestoreState, started: float) -> Iterator[_SnapshotPart | Reply]:
         try:
             state = source.restored(request.source, request.recipe)
+            index = AddressIndex(state.program, state.placement)
+            yield from _snapshots(state, None, index.hops)
         except CommandError as error:
-            return ReadResult(None, error.diagnostics, error.folder, {})
-        self._state, self._index = state, AddressIndex(state.program, state.placement)
-        return ReadResult(state, (), "", {}, None, time.perf_counter() - started)
+            yield ReadResult(None, error.diagnostics, error.folder, {})
+            return
+        self._state, self._index = state, index
+        yield ReadResult(state, (), "", {}, None, time.perf_counter() - started)
 
     def _update_addresses(
         self, state: State, request: UpdateAddresses, started: float

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from prometheus_client.metrics_core import Metric
+
     from admc.serve.auth.identity import Identities, Settings
     from admc.serve.build.source import Source
     from admc.serve.environment import Serving
@@ -114,6 +116,7 @@ class FileEnvironment:
         folder = None if state_dir is None else state_dir.folder
         self.redirection = Redirection(folder, explicit=not source.mode.redirected)
         self.closing: None = None
+        self.replica: None = None
         self._lacks_endpoints = endpoints is None and source.mode.redirected
 
     @property
@@ -122,6 +125,9 @@ class FileEnvironment:
         return Reach()
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
+        return ()
+
+    def metrics(self) -> Iterable[Metric]:
         return ()
 
     def may_publish(self) -> bool:

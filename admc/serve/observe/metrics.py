@@ -67,6 +67,8 @@ class MetricSources:
     tls: TlsCounts | None = None
     handshakes: Mapping[str, int] | None = None
     """TLS handshakes that failed, by reason."""
+    environment: Callable[[], Iterable[Metric]] = tuple
+    """Metrics of what the server follows."""
     _registry: CollectorRegistry = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -93,6 +95,7 @@ class _AdmcCollector(Collector):
         if self._sources.handshakes is not None:
             refused = self._sources.handshakes
             yield _counter("admc_tls_refusals", "Failed TLS handshakes", refused, "reason", HANDSHAKES)
+        yield from self._sources.environment()
         yield from _state(self._sources.gauges())
 
 

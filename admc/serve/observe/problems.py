@@ -132,7 +132,7 @@ class Problems:
             hint = "give one again; proxies keep the last plan until then"
             found = Diagnostic("ADM950", Severity.ERROR, "there is no program any more", None, hint=hint)
         else:
-            hint = "give one; proxies get no configuration until then"
+            hint = "give one, or mend the one that is refused; proxies get no configuration until then"
             found = Diagnostic("ADM950", Severity.WARNING, "there is no program yet", None, hint=hint)
         self.report_if_new("program", (found,))
 

@@ -3,8 +3,8 @@
     State (old), State (new) -> Addresses
 
 Pods come and go during a rollout, so the earlier plan is published at the new addresses, too. Of a service that the new
-program does not declare, a cluster gives the addresses of now (`Addresses.others`). With an endpoints file such a party
-keeps its old addresses as long as policies of the old plan are about it.
+program does not declare, a cluster gives the current addresses (`Addresses.others`). With an endpoints file such a
+party keeps its old addresses as long as policies of the old plan are about it.
 
 The worker that compiled the new plan does not have the earlier one. So the snapshots that new addresses change in the
 earlier plan are built here.

@@ -26,7 +26,7 @@ from admc.serve.storage.position import Position
 from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from admc.rollout.model import Placed, Step
     from admc.rollout.reducer import Observation
@@ -64,16 +64,18 @@ class Rollout:
         *,
         closing: Closing | None = None,
         may_publish: Callable[[], bool] = lambda: True,
+        plans: Plans | None = None,
     ) -> None:
         """`store` stores a position for a restarted server, and raises `CommandError` if it cannot. `failed` is called
-        for each failed attempt at a step. While not `may_publish`, nothing new is stored or published."""
+        for each failed attempt at a step. While not `may_publish`, nothing new is stored or published. `plans`: with
+        those that were built before the server started."""
         self._store = store
         self._redirection = redirection
         self._closed = ClosedDestinations(closing)
         self._may_publish = may_publish
         self._failed = failed
         self._turn = asyncio.Lock()
-        self.plans = Plans()
+        self.plans = Plans() if plans is None else plans
         self.publisher = Publisher(server, redirection.proxies)
         self.state: RolloutState | None = None
         self._stored: RolloutState | None = None
@@ -174,15 +176,11 @@ class Rollout:
             LOG.info("rollout_command", extra={"command": name.value, "outcome": outcome})
             return outcome
 
-    async def resume(self, position: Position, planned: dict[str, Planned]) -> None:
+    async def resume(self, position: Position, planned: Mapping[str, Planned]) -> None:
         """Continue from the position of an earlier server. Raises `CommandError`."""
         async with self._turn:
-            for each in planned.values():
-                self.plans.put(each)
+            await asyncio.to_thread(self.plans.restore, position, planned)
             self.publisher.begin(position.frozen)
-            for name in planned:
-                await asyncio.to_thread(self.plans.compare, name)
-            await asyncio.to_thread(self.plans.has_steps, position.rollout.now.base, position.rollout.newest)
             if self._redirects(position.rollout.now):
                 await asyncio.to_thread(self._redirection.resume)
             await self._ask(position.rollout)

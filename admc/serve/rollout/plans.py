@@ -17,6 +17,7 @@ from admc.rollout.rollout_state import STEPS
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import SnapshotSet, snapshot, snapshots
 from admc.serve.rollout.addresses import changed, during, elsewhere, is_elsewhere, listed
+from admc.serve.storage.manifest import plans_of
 from dsl.collector import no_collection
 from emitters.envoy import passthrough
 from emitters.errors import EmitError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from admc.rollout.retention import Guard
     from admc.rollout.rollout_state import Label
     from admc.serve.build.source import State
-    from admc.serve.storage.position import Recipe
+    from admc.serve.storage.position import Position, Recipe
     from emitters.addresses import Addresses
     from xds_server.resources.snapshot import Snapshot
 
@@ -90,6 +91,21 @@ class Plans:
             self.relocate(planned)
         self._plans.setdefault(name, planned)
         return name
+
+    @no_collection()
+    def restore(self, position: Position, planned: Mapping[str, Planned]) -> None:
+        """Have the plans of a stored position, and all that is computed of them before it is published. It may take
+        seconds. `planned`: those that are not here yet, or differ from what is here. Raises `CommandError`."""
+        for name, each in planned.items():
+            if self._plans.get(name) is not each:
+                self.put(each)
+        rollout = position.rollout
+        names = plans_of(rollout)
+        for name in names:
+            self.compare(name)
+        self.has_steps(rollout.now.base, rollout.newest)
+        self.content(rollout.now, rollout.key)
+        self.forget_all_but(names)
 
     def forget_all_but(self, names: Collection[str]) -> None:
         self._plans = {name: plan for name, plan in self._plans.items() if name in names}

@@ -50,13 +50,14 @@ class Contents:
     def forget_all_but(self, digests: frozenset[str]) -> None:
         self._versions = {item: version for item, version in self._versions.items() if item.object in digests}
 
-    def load(self, manifest: Manifest) -> StoredState:
-        """Raises `ManifestError` if a plan cannot be read; a snapshot that cannot be read is one of `problems`."""
+    def load(self, manifest: Manifest, known: Mapping[SavedSnapshot, Snapshot] | None = None) -> StoredState:
+        """Raises `ManifestError` if a plan cannot be read; a snapshot that cannot be read is one of `problems`.
+        `known`: snapshots that were parsed before."""
         objects = self._inputs(frozenset[str]().union(*(recipe.objects for recipe in manifest.plans.values())))
         plans = {name: _recipe_of(recipe, objects) for name, recipe in manifest.plans.items()}
         problems: list[str] = []
-        groups = self._snapshots(manifest.groups, problems)
-        frozen = self._snapshots(manifest.frozen, problems)
+        groups = self._snapshots(manifest.groups, known or {}, problems)
+        frozen = self._snapshots(manifest.frozen, known or {}, problems)
         if manifest.rollout is None:
             return StoredState(None, next(iter(plans.values()), None), groups, tuple(problems))
         return StoredState(Position(manifest.rollout, plans, frozen), None, groups, tuple(problems))
@@ -71,7 +72,9 @@ class Contents:
         frozen = {name: self._put_group(old.frozen.get(name), item) for name, item in position.frozen.items()}
         return Manifest(position.rollout, plans, saved, frozen)
 
-    def _snapshots(self, saved: Mapping[str, SavedSnapshot], problems: list[str]) -> dict[str, Snapshot]:
+    def _snapshots(
+        self, saved: Mapping[str, SavedSnapshot], known: Mapping[SavedSnapshot, Snapshot], problems: list[str]
+    ) -> dict[str, Snapshot]:
         found: dict[str, Snapshot] = {}
         left = MAX_TOTAL
         for name, item in sorted(saved.items()):
@@ -80,7 +83,7 @@ class Contents:
                 left -= len(content)
                 if left < 0:
                     raise _too_large("its snapshots have")
-                found[name] = parsed(content, item.elsewhere)
+                found[name] = known.get(item) or parsed(content, item.elsewhere)
             except ManifestError as error:
                 problems.append(f"`{name}`: {error}")
             else:

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from admc.cluster.api.counts import Counts, Request, metric, resource
+from admc.cluster.api.counts import Counts, Request, requests, resource
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_resource(path: str, named: str) -> None:
 def test_metric() -> None:
     class Of(Collector):
         def collect(self) -> list[object]:
-            return [metric(Counts({Request("list", "pods", "200"): 3, Request("get", "pods", "error"): 1}))]
+            return [requests(Counts({Request("list", "pods", "200"): 3, Request("get", "pods", "error"): 1}))]
 
     registry = CollectorRegistry()
     registry.register(Of())

@@ -59,7 +59,7 @@ class Installation:
         return Injection(self.name, self.reach, "admc:test", "envoy:test")
 
     @contextlib.contextmanager
-    def server(self, *options: str, port: int | None = None) -> Iterator[Served]:
+    def server(self, *options: str, port: int | None = None, stands_by: bool = False) -> Iterator[Served]:
         own = self.folder / secrets.token_hex(4)
         own.mkdir()
         certificate, key = self.authority.issue(dns=("localhost",)).write(own, "server")
@@ -69,7 +69,7 @@ class Installation:
         arguments += ["--tls-cert", str(certificate), "--tls-key", str(key), "--tls-ca", str(own / "ca.crt")]
         arguments += ["--reached-at", self.reach, "--image", "admc:test", "--envoy-image", "envoy:test", *options]
         xds = f"127.0.0.1:{self.port if port is None else port}"
-        with served(own, *arguments, xds=xds, plaintext=False) as it:
+        with served(own, *arguments, xds=xds, plaintext=False, stands_by=stands_by) as it:
             yield it
 
     # ---- objects ----

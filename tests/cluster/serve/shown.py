@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from admc.cluster.address_source import document
-from admc.cluster.facts import FactState
 from admc.cluster.follow import Cluster
 from admc.cluster.names import CONTROLLER
 from admc.cluster.program.spec import ProgramObject
@@ -17,7 +16,7 @@ from tests.cluster.memory_api import MemoryApi
 from tests.cluster.objects import service
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from admc.cluster.records import Pod
     from admc.serve.storage.position import Recipe
@@ -86,12 +85,12 @@ def shop() -> Shown:
     return shown
 
 
-def wanted_of(shown: Shown, stored: Sequence[Recipe] = ()) -> Wanted:
-    return Wanted(shown, None, FactState({}), stored)
+def wanted_of(shown: Shown) -> Wanted:
+    return Wanted(shown, None)
 
 
 def compiled(wanted: Wanted, source: Source) -> tuple[State, Recipe]:
-    """As the server would make it, at the addresses of now."""
+    """As the server would make it, at the current addresses."""
     found = read(source, (document(wanted.followed),), with_recipe=True)
     assert found.state is not None, found.findings
     assert found.recipe is not None

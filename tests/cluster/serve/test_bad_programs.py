@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import itertools
 import json
 import time
 import zlib
@@ -181,6 +182,10 @@ def test_a_finding_that_stays_is_one_event_and_what_is_mended_is_served(running:
     before = events(shop)
     time.sleep(3)
     assert events(shop) == before
+    refused = running.server.events("program_refused")
+    assert refused[-1]["program"] == shop.name
+    assert "policies.adm:1:1: ADM008: a statement does not start with `half`" in refused[-1]["why"][0]
+    assert all(one["why"] != other["why"] for one, other in itertools.pairwise(refused)), "each is said once"
     running.mended()
 
 

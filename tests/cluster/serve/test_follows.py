@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from emitters.interception.pod import PodCaptures
 from tests.cluster.serve.installation import PROGRAM, Installation, installation
 
 if TYPE_CHECKING:
@@ -16,16 +13,6 @@ if TYPE_CHECKING:
 
 AT_EGRESS = PROGRAM.replace("SIDE", "egress")
 AT_INGRESS = PROGRAM.replace("SIDE", "ingress")
-
-
-@pytest.fixture
-def shop(cluster_api: ApiServer, tmp_path: Path) -> Installation:
-    found = installation(cluster_api, tmp_path)
-    found.service("web", 8080)
-    found.service("cart", 8081)
-    found.pod("web-1", "web", "10.77.0.1", PodCaptures(frozenset(), frozenset({8081})))
-    found.pod("cart-1", "cart", "10.77.0.2")
-    return found
 
 
 def test_a_program_is_accepted_resolved_and_waits_for_its_proxy(shop: Installation) -> None:
@@ -62,3 +49,17 @@ def test_a_pod_on_the_hosts_network_is_refused_until_the_plan_rests_on_it(shop: 
         shop.until(lambda: server.status()["server"]["unlisted"] == [])
         shop.until(lambda: "ADM940" not in str(shop.status()))
         assert shop.condition("Resolved")[0] == "True"
+
+
+def test_the_active_replica_says_who_it_is_and_what_it_asks_of_the_api_server(shop: Installation) -> None:
+    with shop.server() as server:
+        shop.program(AT_EGRESS)
+        shop.until(lambda: shop.condition("Accepted")[0] == "True")
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{shop.namespace}/leases/admc-{shop.name}"
+        row = server.status()["server"]
+        assert row["role"] == "active"
+        assert row["holder"] == shop.api.request("GET", lease)["spec"]["holderIdentity"]
+        assert server.metric("admc_lease_held") == 1
+        assert server.metric('admc_kubernetes_requests_total{code="200",resource="pods",verb="list"}') >= 1
+        assert server.metric('admc_kubernetes_requests_total{code="201",resource="leases",verb="create"}') >= 1
+        assert server.metric('admc_kubernetes_relists_total{resource="pods"}') == 0

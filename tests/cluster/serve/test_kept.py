@@ -6,26 +6,10 @@ import base64
 import signal
 from typing import TYPE_CHECKING
 
-import pytest
-
-from emitters.interception.pod import PodCaptures
-from tests.cluster.serve.installation import PROGRAM, Installation, installation
+from tests.cluster.serve.installation import PROGRAM, Installation
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cluster.api_server import ApiServer
     from tests.serve.server_process import Served
-
-
-@pytest.fixture
-def shop(cluster_api: ApiServer, tmp_path: Path) -> Installation:
-    found = installation(cluster_api, tmp_path)
-    found.service("web", 8080)
-    found.service("cart", 8081)
-    found.pod("web-1", "web", "10.77.1.1", PodCaptures(frozenset(), frozenset({8081})))
-    found.pod("cart-1", "cart", "10.77.1.2")
-    return found
 
 
 def path(shop: Installation) -> str:
@@ -65,3 +49,18 @@ def test_a_damaged_state_at_rest_is_reported_and_the_server_begins_with_what_it_
         assert not server.events("recalled")
         assert any("schema version 99" in each["text"] for each in server.events("finding"))
         shop.until(lambda: shop.api.request("GET", path(shop))["data"] != damaged["data"])
+
+
+def test_a_damaged_state_is_in_the_condition_also_where_the_program_is_refused(shop: Installation) -> None:
+    serve_and_kill(shop)
+    secrets = f"/api/v1/namespaces/{shop.namespace}/secrets"
+    names = [each["metadata"]["name"] for each in shop.api.request("GET", secrets)["items"]]
+    for name in names:
+        if "-part-" in name:
+            shop.api.request("DELETE", f"{secrets}/{name}")
+    shop.program("half of")
+    with shop.server():
+        said = shop.said("Accepted", "NotCompiled", "ADM854")
+        assert f"the stored state `{shop.namespace}/admc-{shop.name}-state` cannot be used (its part `" in said
+        shop.program(PROGRAM.replace("SIDE", "egress"))
+        shop.until(lambda: shop.condition("Accepted")[0] == "True")

@@ -219,8 +219,8 @@ async def test_a_namespace_that_loses_its_label_changes_neither_plan_nor_what_is
         found = it.verdicts
         assert (found["Accepted"], found["Resolved"][0], found["Programmed"][0]) == ((True, "Accepted"), False, False)
         # The next server says the same.
-        again = wanted_of(it.shown, [it.serving.recipe])
-        async with running(again):
+        again = wanted_of(it.shown)
+        async with running(again, [it.serving.recipe]):
             other = Reported(it.shown, again)
             other.registry = it.registry
             await other.serve()

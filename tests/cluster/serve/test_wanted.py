@@ -17,20 +17,22 @@ from tests.cluster.objects import pod
 from tests.cluster.serve.shown import PROGRAM, WITH_POLICY, Shown, compiled, listed, shop, wanted_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from admc.cluster.wanted import Wanted
     from admc.serve.build.source import Source
+    from admc.serve.storage.position import Recipe
 
+NO_FACTS = FactState({})
 IMPOSSIBLE = WITH_POLICY + "pin p at ingress on search -> rate\npin p at egress on search -> rate\n"
 SECONDS = 20.0
 
 
 @contextlib.asynccontextmanager
-async def running(wanted: Wanted) -> AsyncIterator[None]:
+async def running(wanted: Wanted, stored: Sequence[Recipe] = (), facts: FactState = NO_FACTS) -> AsyncIterator[None]:
     task = asyncio.create_task(wanted.run())
     try:
-        await asyncio.wait_for(wanted.looked.wait(), SECONDS)
+        await asyncio.wait_for(wanted.recall(facts, stored), SECONDS)
         yield
     finally:
         assert not task.done(), task.exception()
@@ -115,6 +117,7 @@ async def test_the_services_of_a_refused_program_decide_no_address() -> None:
         for _ in range(2):
             wanted.in_force([state.program], [state.program])
             assert listed(wanted)["rate"]["addresses"] == ["10.96.0.2"]
+            assert wanted.about(state.program).names == {}  # by these its clients are known
 
 
 async def test_clients_are_known_after_the_same_program_was_applied_again() -> None:
@@ -161,8 +164,8 @@ async def test_a_program_that_cannot_be_served_decides_no_address() -> None:
     elsewhere = {"services": {"rate": "search"}}
     shown.service_is("till", port=9001)
     shown.program_is(PROGRAM + "service till { http 9001  namespace shop }\n", mode="Audit", **elsewhere)
-    again = wanted_of(shown, [recipe])
-    async with running(again):
+    again = wanted_of(shown)
+    async with running(again, [recipe]):
         assert again.is_audit
         assert sorted(listed(again)) == ["rate", "search"]
         assert listed(again)["rate"]["addresses"] == ["10.96.0.2"]
@@ -195,9 +198,8 @@ async def test_a_restarted_server_has_the_source_of_the_one_before(then: str | N
     else:
         shown.program_is(then)
     facts = FactState.restored(recipe.inputs[FACTS], 0.0)
-    again = wanted_of(shown, [recipe])
-    again._facts = facts
-    async with running(again):
+    again = wanted_of(shown)
+    async with running(again, [recipe], facts):
         assert await source_of(again) == before
         assert listed(again) == addresses
         assert compiled(again, before)[0].version == state.version
@@ -215,8 +217,8 @@ async def test_addresses_of_all_stored_plans_are_followed() -> None:
         old, first = compiled(wanted, await source_of(wanted))
         shown.program_is("app shop\nservice rate { http 9000  namespace shop }\n")
         new, second = compiled(wanted, await next_source(wanted))
-    again = wanted_of(shown, [second, first])
-    async with running(again):
+    again = wanted_of(shown)
+    async with running(again, [second, first]):
         before = listed(again)
         assert sorted(before) == ["rate", "search"]
         assert before["search"]["addresses"] == ["10.96.0.8"]
@@ -224,6 +226,31 @@ async def test_addresses_of_all_stored_plans_are_followed() -> None:
         assert again.adopted.object is not None  # the Program says the same
         again.in_force([new.program, old.program], [old.program])
         assert listed(again) == before
+
+
+async def test_one_that_stands_by_begins_anew_with_each_stored_state() -> None:
+    shown = shop()
+    shown.program_is(WITH_POLICY)
+    first_facts, second_facts = (
+        FactState.restored(to_json({"rate": ServiceFacts(**each)}), 0.0)
+        for each in ({"untrusted": "NET_ADMIN"}, {"no_adm": "Windows"})
+    )
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        first = await source_of(wanted)
+        _, recipe = compiled(wanted, first)
+        shown.program_is("app shop\nservice rate { http 9000  namespace shop }\n")
+        second = await next_source(wanted)
+        _, other = compiled(wanted, second)
+        await wanted.recall(first_facts, [other, recipe])
+        assert sorted(listed(wanted)) == ["rate", "search"]
+        assert b"NET_ADMIN" in ((await source_of(wanted)).facts or b"")
+        await wanted.recall(second_facts, [other])
+        assert sorted(listed(wanted)) == ["rate"]
+        facts = (await source_of(wanted)).facts or b""
+        assert b"Windows" in facts
+        assert b"NET_ADMIN" not in facts
+        assert len(shown._followed) == 1
 
 
 async def test_an_address_of_a_node_is_no_services_while_a_plan_is_published_that_knows_nothing_of_it() -> None:
@@ -271,8 +298,8 @@ async def test_a_program_may_lie_in_a_folder_of_its_own() -> None:
     async with running(wanted):
         state, recipe = compiled(wanted, await source_of(wanted))
         assert {"policies.adm", "k/more.adm"} <= recipe.inputs.keys()
-    again = wanted_of(shown, [recipe])
-    async with running(again):
+    again = wanted_of(shown)
+    async with running(again, [recipe]):
         assert compiled(again, await source_of(again))[0].version == state.version
 
 

@@ -69,9 +69,9 @@ class Process:
     async def _is_first(self) -> bool:
         return await self.secrets.get(self.names.state) is None
 
-    async def _prepare(self, state: StoredState) -> None:
-        assert state.position is not None
-        say("ready", step=state.position.rollout.moves)
+    async def _prepare(self, state: StoredState | None) -> None:
+        if state is not None and state.position is not None:
+            say("ready", step=state.position.rollout.moves)
 
     async def _end_streams(self) -> None:
         say("streams ended")

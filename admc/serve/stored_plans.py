@@ -1,0 +1,186 @@
+"""Builds the plans of a stored state again, with all that a server computes of them before it publishes.
+
+    StoredState --worker, threads--> Plans
+
+A server does this at its start. A replica that stands by does the same for each state that the active one stores. A
+plan is known by its digest, so one that is there is not built again: only other addresses are applied to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.rollout.rollout_state import begun
+from admc.serve.build.source import digest, restored
+from admc.serve.build.worker import RestoreState, Worker, WorkerError
+from admc.serve.rollout.addresses import elsewhere, is_elsewhere
+from admc.serve.rollout.plans import Planned
+from admc.serve.storage.manifest import SECRET_BYTES, plans_of
+from admc.serve.storage.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from admc.serve.build.source import Source
+    from admc.serve.environment import AddressSource
+    from admc.serve.rollout.plans import Plans
+    from admc.serve.storage.position import Recipe, StoredState
+
+LOG: Final = logging.getLogger("admc.serve")
+
+
+class Restored(NamedTuple):
+    """A stored position, and the plans that it names."""
+
+    position: Position
+    plans: Mapping[str, Planned]
+
+    @property
+    def newest(self) -> Planned:
+        return self.plans[self.position.rollout.newest]
+
+
+class StoredPlans:
+    """All calls belong on the event loop, one after the other."""
+
+    def __init__(self, plans: Plans, worker: Worker | None = None) -> None:
+        self._plans = plans
+        self._worker = worker
+        self._holds: tuple[str, Source | None] | None = None
+        """The plan that the worker holds, at the addresses that it has in `plans`, and the source that it was compared
+        with."""
+        self._last: Restored | None = None
+        self._turn = asyncio.Lock()
+
+    def begin(self) -> Worker:
+        """The worker; one that starts loads its modules meanwhile."""
+        if self._worker is None or not self._worker.alive:
+            self._worker, self._holds = Worker(), None
+        return self._worker
+
+    def take_worker(self) -> Worker | None:
+        """The worker, which holds the newest plan after `build`. It belongs to the caller from now on."""
+        worker, self._worker, self._holds = self._worker, None, None
+        return worker
+
+    async def close(self) -> None:
+        worker = self.take_worker()
+        if worker is not None:
+            await worker.end()
+
+    async def build(
+        self, found: StoredState, source: Source | None, addresses: AddressSource | None
+    ) -> Restored | None:
+        """The plans of a stored state; None if it has none. `source`: what is to be served now; `addresses`: the
+        present ones. Raises `CommandError`."""
+        if found.position is None and found.first is None:
+            return None
+        try:
+            async with self._turn:
+                if found.position is None:
+                    assert found.first is not None  # noqa: S101 - as above
+                    return await self._first_release(RestoreState(source, found.first))
+                return await self._build(found.position, source, addresses, reduced=found.is_reduced)
+        except WorkerError as error:
+            raise wrong_usage(
+                "ADM854",
+                "the stored state cannot be built again",
+                cause=str(error),
+                hint="start the server again; if that does not help, it is a bug in admc",
+            ) from error
+
+    async def _first_release(self, request: RestoreState) -> Restored:
+        newest = await self._newest("", request)
+        rollout = begun(newest.digest, secrets.token_bytes(SECRET_BYTES))
+        return Restored(Position(rollout, {newest.digest: request.recipe}, {}), {newest.digest: newest})
+
+    async def _build(
+        self, position: Position, source: Source | None, addresses: AddressSource | None, *, reduced: bool
+    ) -> Restored:
+        name = position.rollout.newest
+        request = RestoreState(source, position.plans[name])
+        newest = await self._located(name, request, addresses if reduced else None)
+        if self._last is not None and self._last.position is position and self._last.newest is newest:
+            self._holds = name, source
+            return self._last
+        plans = {name: newest}
+        for other in plans_of(position.rollout) - {name}:
+            if other in self._plans:
+                continue  # it goes to other addresses with the newest one
+            recipe = position.plans[other]
+            state = await asyncio.to_thread(restored, source, recipe)
+            if reduced and is_elsewhere(state, newest.state):
+                state = elsewhere(state, newest.state)
+            plans[other] = Planned(state, recipe)
+        await _to_its_end(lambda: self._put(position, plans, reduced=reduced))
+        self._holds = name, source
+        self._last = Restored(position, {each: self._plans[each] for each in plans_of(position.rollout)})
+        return self._last
+
+    def _put(self, position: Position, plans: Mapping[str, Planned], *, reduced: bool) -> None:
+        if any(planned.digest != name for name, planned in plans.items()):
+            raise wrong_usage(
+                "ADM854",
+                "a stored plan differs from the one that was stored",
+                cause="this admc compiles the same files to another plan",
+                hint="let the earlier release finish, or remove what is stored once every proxy has one plan",
+            )
+        for planned in plans.values():
+            self._plans.put(planned)
+        if reduced:
+            self._plans.relocate(self._plans[position.rollout.newest])
+        self._plans.restore(position, {})
+
+    async def _located(self, name: str, request: RestoreState, addresses: AddressSource | None) -> Planned:
+        """The newest plan. If its addresses were left out, at the present ones, if they fit: they may be those of a
+        newer program, which is compiled next."""
+        if addresses is not None:
+            try:
+                recipe = request.recipe._replace(endpoints=await addresses.current())
+                return await self._newest(name, request._replace(recipe=recipe))
+            except CommandError as error:
+                LOG.warning("kept_plan_without_addresses", extra={"why": str(error)})
+        return await self._newest(name, request)
+
+    async def _newest(self, name: str, request: RestoreState) -> Planned:
+        """Raises `CommandError` and `WorkerError`."""
+        worker, held = self.begin(), self._holds
+        self._holds = None  # until it is known what the worker holds
+        try:
+            if held == (name, request.source) and name in self._plans and request.recipe.endpoints is not None:
+                return await _moved(worker, self._plans[name], request.recipe)
+            read, groups = await worker.restore(request)
+        except (asyncio.CancelledError, WorkerError):
+            await self.close()  # it may be in the middle of it
+            raise
+        if read.state is None:
+            raise CommandError(Exit.INPUT, read.findings, read.folder)
+        return Planned(read.state, request.recipe, groups)
+
+
+async def _to_its_end(change: Callable[[], None]) -> None:
+    """In a thread. A cancellation waits for it: the server that begins next uses what it changes."""
+    changing = asyncio.create_task(asyncio.to_thread(change))
+    try:
+        await asyncio.shield(changing)
+    except asyncio.CancelledError:
+        await asyncio.wait({changing})
+        raise
+
+
+async def _moved(worker: Worker, planned: Planned, recipe: Recipe) -> Planned:
+    """The plan that the worker holds, at other addresses, with the snapshots that differ. Raises `CommandError` where
+    they do not fit, and `WorkerError`."""
+    endpoints = recipe.endpoints
+    if endpoints is None or digest(endpoints) == planned.state.endpoints_digest:
+        return planned
+    update, changed = await worker.update_addresses(endpoints)
+    if update.addresses is None:
+        raise CommandError(Exit.INPUT, update.findings)
+    state = replace(planned.state, addresses=update.addresses, endpoints_digest=update.digest)
+    return Planned(state, recipe, changed)

@@ -1,0 +1,42 @@
+"""What a server builds at its start. A replica that stands by builds the same before, and keeps it up to date.
+
+stored state --> Plans      program --compile--> Built      both by digest: what is the same is not built again
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from admc.serve.build.compiled import CompileAhead
+from admc.serve.build.worker import BuildState
+from admc.serve.rollout.plans import Plans
+from admc.serve.stored_plans import StoredPlans
+
+if TYPE_CHECKING:
+    from admc.serve.build.source import Source
+    from admc.serve.environment import AddressSource
+    from admc.serve.storage.position import StoredState
+    from admc.serve.stored_plans import Restored
+
+
+class WarmStart:
+    """Two workers, and the plans that the stored state names: as much as a server has in the middle of a rollout. All
+    calls belong on the event loop, one after the other."""
+
+    def __init__(self) -> None:
+        self.plans = Plans()
+        self.stored = StoredPlans(self.plans)
+        self.compile = CompileAhead()
+
+    async def prepare(
+        self, found: StoredState | None, source: Source | None, addresses: AddressSource
+    ) -> Restored | None:
+        """Build what a server would build now that finds this state stored and is to serve this source. Returns the
+        stored plans. Raises `CommandError` where these cannot be built, and `WorkerError` where the program cannot."""
+        if source is not None:
+            await self.compile.prepare(BuildState(source, (await addresses.current(),), with_recipe=True))
+        return None if found is None else await self.stored.build(found, source, addresses)
+
+    async def close(self) -> None:
+        await self.stored.close()
+        await self.compile.close()
