@@ -233,7 +233,7 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
             ("admc.serve.rollout.plans.Diff", _DIFF),
             ("admc.serve.rollout.plans.steady_guards", _GUARDS),
             ("admc.serve.files.redirection.wanted", _wanted),
-            ("admc.serve.persistence.restored", restored),
+            ("admc.serve.stored_plans.restored", restored),
             ("admc.serve.rollout.controller.time", SimpleNamespace(monotonic=clock)),
             ("admc.serve.rollout.publisher.time", SimpleNamespace(monotonic=clock)),
             ("asyncio.to_thread", at_once),
