@@ -7,6 +7,7 @@ import random
 import re
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def _fields(thing: Any) -> dict[str, Any]:
 # ---- the order of lines ----
 
 
+@pytest.mark.long
 @examples(60)
 @given(programs(), st.randoms(use_true_random=False))
 def test_only_the_order_of_policies_has_a_meaning(program: tuple[list[str], list[str]], rnd: random.Random) -> None:
@@ -90,6 +92,7 @@ def test_the_order_of_policies_is_kept(program: tuple[list[str], list[str]]) -> 
     assert [policy.name for policy in loaded.policies] == [f"p{index}" for index in reversed(range(len(rules)))]
 
 
+@pytest.mark.long
 @examples(40)
 @given(programs())
 def test_a_program_is_canonical(program: tuple[list[str], list[str]]) -> None:

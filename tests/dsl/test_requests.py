@@ -368,6 +368,7 @@ def test_a_broken_request_affects_no_other_statement(text: str, found: list[str]
     assert [_shown(each) for each in findings(HEAD + text)] == found
 
 
+@pytest.mark.long
 @examples(80)
 @given(programs(), st.data())
 def test_a_missing_or_needless_brace_affects_no_other_statement(

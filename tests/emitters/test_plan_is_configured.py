@@ -219,7 +219,9 @@ def test_examples(path: Path, mode: Mode) -> None:
     assert check(program, place(program), mode) > 0
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    "mode", [Mode.POD, *(pytest.param(each, marks=pytest.mark.long) for each in (Mode.EXPLICIT, Mode.REDIRECT))]
+)
 def test_whatever_is_left_out_or_added_is_noticed(mode: Mode) -> None:
     program = dsl.load(next(path for path in EXAMPLES if path.parent.name == "payments_edge"))
     placement = place(program)

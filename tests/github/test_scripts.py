@@ -162,6 +162,7 @@ def repository(tmp_path: Path) -> Repository:
     return found
 
 
+@pytest.mark.long
 def test_a_change_that_breaches_a_gate(repository: Repository, tmp_path: Path) -> None:
     repository.pull_request(7, files(tmp_path, WEAKER))
     done = checked(repository, f"{PROGRAM}\n")
@@ -345,6 +346,7 @@ def test_a_commit_is_an_id(repository: Repository, tmp_path: Path, commit: str) 
     assert "full id" in done.log
 
 
+@pytest.mark.long
 async def test_the_differences_become_one_comment(repository: Repository, tmp_path: Path) -> None:
     import asyncio
 

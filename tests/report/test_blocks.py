@@ -19,7 +19,9 @@ def laid(services: int, calls: int, seed: int) -> tuple[list[Box], list[tuple[in
     return [Box(rng.uniform(48, 160), rng.uniform(26, 64)) for _ in app.names], list(app.calls)
 
 
-@pytest.mark.parametrize(("services", "calls"), [(60, 150), (300, 900), (300, 1500), (1000, 3000)])
+@pytest.mark.parametrize(
+    ("services", "calls"), [(60, 150), (300, 900), (300, 1500), pytest.param(1000, 3000, marks=pytest.mark.long)]
+)
 def test_no_box_covers_another_and_the_whole_fits_a_window(services: int, calls: int) -> None:
     boxes, arrows = laid(services, calls, seed=services)
     middles = in_blocks(boxes, arrows)

@@ -91,6 +91,7 @@ def test_hostile_names_stay_data() -> None:
     assert f"{HOSTILE[0]}0" in names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["hotel.plan.json", "DIFF.json"])
 def test_the_same_input_has_the_same_bytes_in_every_process(tmp_path: Path, what: str) -> None:
     (tmp_path / "hotel.plan.json").write_bytes(to_json(hotel()))

@@ -100,6 +100,7 @@ def test_a_policy_that_gets_another_scope_or_match_is_there_in_both_versions(oth
                 assert own.typed_config == guards[plan].typed_config, name
 
 
+@pytest.mark.long
 def test_what_is_emitted_for_one_step_is_right_for_all() -> None:
     guard = "policy g = allow(callers: [CALLERS]) on {s, t} -> d\npin g at ingress\n"
     old, new = small("ingress", guard.replace("CALLERS", "s, t")), small("egress", guard.replace("CALLERS", "s"))

@@ -146,6 +146,7 @@ def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_
         server.close()
 
 
+@pytest.mark.long
 @NEEDS_ROOT
 @pytest.mark.parametrize("sides", [("ingress", "egress"), pytest.param(("egress", "ingress"), marks=pytest.mark.long)])
 def test_a_policy_moves_between_adms_of_pods_whose_rules_never_change(sides: tuple[str, str]) -> None:

@@ -264,6 +264,7 @@ def _until_written(path: Path, times: int) -> None:
         time.sleep(0.0002)
 
 
+@pytest.mark.long
 def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
     """Whenever the writer is killed, the stored state is consistent."""
     numbers = set()

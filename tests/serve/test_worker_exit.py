@@ -129,6 +129,7 @@ async def test_a_compile_whose_worker_ends_is_repeated_after_a_pause(tmp_path: P
     assert second - first >= AGAIN_SECONDS
 
 
+@pytest.mark.long
 async def test_a_compile_is_repeated_if_the_active_worker_has_ended(tmp_path: Path) -> None:
     path, endpoints = tmp_path / "policies.adm", tmp_path / "endpoints.json"
     path.write_text(PROGRAM)

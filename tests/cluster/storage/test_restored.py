@@ -87,6 +87,7 @@ async def test_a_snapshot_that_is_not_kept_is_made_again_and_counts_as_acknowled
         assert {name: snapshot.version for name, snapshot in second.config.acknowledged.items()} == before
 
 
+@pytest.mark.long
 async def test_what_a_proxy_had_acknowledged_before_it_refused_is_kept() -> None:
     api = MemoryApi()
     async with server(api, "one", PROGRAM) as first:

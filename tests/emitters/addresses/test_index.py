@@ -100,6 +100,7 @@ def _in(item: Any, peer: Any) -> bool:
     return peer in ipaddress.ip_network(f"{item['address_prefix']}/{item['prefix_len']}")
 
 
+@pytest.mark.long
 @given(OWNED, st.frozensets(st.sampled_from((*PARTIES, "internet")), min_size=1), st.booleans(), st.booleans())
 def test_callers(owned: dict[Network, str], names: frozenset[str], unknown: bool, open_: bool) -> None:
     program, addresses = _world(owned, unknown)

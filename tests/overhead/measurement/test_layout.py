@@ -24,7 +24,9 @@ def _layout(mode: Mode, folder: Path) -> Layout:
     return Layout(_arms(), mode, (100, 4096), folder / "tapped")
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize(
+    "mode", [Mode.REDIRECT, *(pytest.param(each, marks=pytest.mark.long) for each in (Mode.EXPLICIT, Mode.POD))]
+)
 def test_a_real_envoy_accepts_all_arms(mode: Mode, tmp_path: Path) -> None:
     binary = envoy_binary()
     assert binary is not None
@@ -40,6 +42,7 @@ def test_a_real_envoy_accepts_all_arms(mode: Mode, tmp_path: Path) -> None:
         assert f"{side}{'/' if side == 'ingress' else ''}{layout.ports[arm.name].number}" in content
 
 
+@pytest.mark.long
 def test_redirection_takes_the_ports_of_all_arms_and_no_other(tmp_path: Path) -> None:
     layout = _layout(Mode.REDIRECT, tmp_path)
     rules = layout.files()["pod/iptables.rules"].decode()
@@ -49,6 +52,7 @@ def test_redirection_takes_the_ports_of_all_arms_and_no_other(tmp_path: Path) ->
         assert f"--dport {port} " not in rules
 
 
+@pytest.mark.long
 def test_without_redirection_no_rules_are_emitted(tmp_path: Path) -> None:
     assert set(_layout(Mode.EXPLICIT, tmp_path).files()) == {"pod/bootstrap.yaml"}
 

@@ -156,6 +156,7 @@ def test_a_sidecar_writes_its_access_log_whole(task: Task) -> None:
     assert found["bytes"] > 1 << 16
 
 
+@pytest.mark.long
 @NEEDS_MESH
 def test_a_layout_can_follow_another_at_once(task: Task) -> None:
     """The kernel removes the interfaces of an ended network some time later, and each layout has the same names."""
@@ -239,6 +240,7 @@ def test_an_interrupt_keeps_what_there_is(tmp_path: Path, number: signal.Signals
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["hop"]
 
 
+@pytest.mark.long
 @NEEDS_GO
 def test_an_interrupt_before_the_first_hop_writes_nothing(tmp_path: Path) -> None:
     process = _command(tmp_path)

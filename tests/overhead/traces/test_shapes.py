@@ -58,7 +58,7 @@ def test_shapes_are_those_of_plain_trees(written: Path, monkeypatch: pytest.Monk
     assert len(expected) < expected.total()
 
 
-@pytest.mark.parametrize("with_program", [True, False])
+@pytest.mark.parametrize("with_program", [pytest.param(True, marks=pytest.mark.long), False])
 def test_order_and_parts_change_no_byte(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_program: bool
 ) -> None:

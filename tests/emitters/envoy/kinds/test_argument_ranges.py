@@ -173,6 +173,7 @@ def _accepted(one: Drawn) -> bool:
     return not check(program, place(program))
 
 
+@pytest.mark.long
 @envoy
 @examples(2, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(drawn=st.lists(policies(), min_size=40, max_size=60))
