@@ -145,7 +145,11 @@ def with_adm(spec: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
 
 
 def addresses(node: Node, name: str) -> list[str]:
-    return [each["ip"] for each in node.get("Pod", name, NAMESPACE)["status"]["podIPs"]]
+    def found() -> list[str]:
+        return [each["ip"] for each in node.get("Pod", name, NAMESPACE)["status"].get("podIPs", ())]
+
+    node.wait_for(found, f"the addresses of {name}")  # the kubelet may report them after the container has begun
+    return found()
 
 
 @pytest.fixture(scope="module")

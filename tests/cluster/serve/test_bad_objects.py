@@ -121,9 +121,9 @@ def test_a_stored_state_that_is_deleted_is_stored_again(running: Running, what: 
 
     name = shop.until(lambda: next((each for each in names() if f"-{what}" in each), ""))
     uid = shop.api.request("GET", f"{secrets}/{name}")["metadata"]["uid"]
-    renewed = len(running.server.events("kept_folder_renewed"))
+    renewed = len(running.server.events("kept_state_renewed"))
     shop.api.request("DELETE", f"{secrets}/{name}")
-    running.server.until_event("kept_folder_renewed", renewed + 1)
+    running.server.until_event("kept_state_renewed", renewed + 1)
     shop.until(lambda: running.is_other(f"{secrets}/{name}", uid))
     running.stays()
 
