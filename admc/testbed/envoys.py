@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -125,11 +124,11 @@ class Envoy:
 
     @property
     def closed(self) -> bool:
-        """Whether its admin port refuses connections: the system closes the sockets of a process that ends before it
-        reports the end."""
+        """Whether its admin interface refuses or closes connections. The system closes the sockets of a process that
+        ends, one after the other, before it reports the end: one that still accepts a connection answers nothing."""
         try:
-            socket.create_connection(self.admin, POLL_SECONDS).close()
-        except ConnectionRefusedError:
+            self.admin_get("/ready", POLL_SECONDS)
+        except (ConnectionError, http.client.HTTPException):
             return True
         except OSError:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -124,8 +125,10 @@ def test_a_bootstrap_without_an_admin_address_is_refused(tmp_path: Path) -> None
         envoys.start({"a": path})
 
 
-def test_an_envoy_whose_sockets_are_closed_is_waited_for(tmp_path: Path) -> None:
-    """The system closes the sockets of a killed process before it reports the end."""
+@pytest.mark.parametrize("last_accepted", [False, True])
+def test_an_envoy_whose_sockets_are_closed_is_waited_for(last_accepted: bool, tmp_path: Path) -> None:
+    """The system closes the sockets of a killed process before it reports the end, those of connections before or
+    after the listening one."""
     ending = "import sys; sys.stdin.read(); import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     process = subprocess.Popen([sys.executable, "-c", ending], stdin=subprocess.PIPE)
     assert process.stdin is not None
@@ -133,9 +136,19 @@ def test_an_envoy_whose_sockets_are_closed_is_waited_for(tmp_path: Path) -> None
     log.write_text("last words\n")
     envoys = Envoys(tmp_path, "envoy")
     envoys.running["a"] = Envoy("a", process, (ADMIN, 15000), log, log)
-    with socket.create_server((ADMIN, 15000)):
+    with socket.create_server((ADMIN, 15000)) as listener:
         envoys.check(closely=True)
-    envoys.check()
-    threading.Timer(0.2, process.stdin.close).start()
-    with pytest.raises(EnvoyError, match=r"the Envoy of `a` ended by itself \(signal SIGKILL\): last words"):
-        envoys.check(closely=True)
+        envoys.check()
+        threading.Timer(0.2, process.stdin.close).start()
+        if last_accepted:
+            threading.Thread(target=lambda: _close_all(listener), daemon=True).start()
+        else:
+            listener.close()
+        with pytest.raises(EnvoyError, match=r"the Envoy of `a` ended by itself \(signal SIGKILL\): last words"):
+            envoys.check(closely=True)
+
+
+def _close_all(listener: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            listener.accept()[0].close()
