@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from admc.__main__ import main
+from admc.cli.explain import ExplainFormat, explain
 from admc.codes import OWN, registry
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +63,7 @@ def test_entries_are_written_like_messages(code: str) -> None:
 
 def test_every_code_can_be_explained(capfd: pytest.CaptureFixture[str]) -> None:
     for code in registry():
-        assert main(["explain", code, "--format", "json"]) == 0
+        assert explain(code, format_=ExplainFormat.JSON) == 0
         assert json.loads(capfd.readouterr().out)["subject"] == code
     assert main(["explain", "adm606"]) == 0
     out = capfd.readouterr().out

@@ -227,6 +227,7 @@ def test_an_item_of_a_list_of_objects_keeps_the_rest_of_its_text() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("item", ["- name: x\n", "- x\n", "- {}\n", "- kind: x\n"])
 def test_a_long_list_of_equal_items_takes_little_time(item: str) -> None:
     text = "spec:\n  list:\n" + f"  {item}" * 20_000

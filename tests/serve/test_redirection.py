@@ -52,7 +52,7 @@ def settled(rollout: Rollout) -> bool:
     return not rollout.under_way
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", [pytest.param(False, marks=pytest.mark.long), True])
 def test_prepare_waits_until_the_receivers_rules_are_confirmed(tmp_path: Path, restarts: bool) -> None:
     folder = tmp_path / "state"
     server = Agreeing()
@@ -273,7 +273,7 @@ def test_a_lost_record_of_what_is_loaded_has_to_be_confirmed_again(tmp_path: Pat
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_removed_folder_is_written_again_with_all_requests_and_records(tmp_path: Path, restarts: bool) -> None:
     folder = tmp_path / "state"
     server = Agreeing()

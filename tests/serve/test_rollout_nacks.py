@@ -52,7 +52,7 @@ def is_proven(rollout: Rollout) -> bool:
     return rollout.state is not None and rollout.state.proven == rollout.state.now
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_refused_plan_is_taken_back_before_one_that_moves_something(tmp_path: Path, *, restarts: bool) -> None:
     """Otherwise the first step would have the refused configuration, and the proxy would refuse the step, too."""
     bad, last = planned(tmp_path, "egress", "silver"), planned(tmp_path, "ingress", "bronze")
@@ -195,7 +195,7 @@ def delayed(folder: Path, milliseconds: int, *sides: str) -> Planned:
     return planned_by(folder / f"{milliseconds}-{'-'.join(sides)}.adm", APP + policies + pins)
 
 
-@pytest.mark.parametrize("step", [StepName.PREPARE, StepName.SENDERS])
+@pytest.mark.parametrize("step", [pytest.param(StepName.PREPARE, marks=pytest.mark.long), StepName.SENDERS])
 def test_a_plan_without_safe_steps_is_rejected_at_once_and_the_rollout_goes_on(tmp_path: Path, step: StepName) -> None:
     second = delayed(tmp_path, 5, "ingress", "egress", "ingress")
     third = delayed(tmp_path, 6, "egress", "ingress", "ingress")

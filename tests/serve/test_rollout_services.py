@@ -12,6 +12,8 @@ from emitters.envoy import Mode
 from tests.serve.always_ack import PROGRAM, Agreeing, at, back, begun, close_all, following, hasten, planned_by
 from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
 
+MODES = (Mode.POD, *(pytest.param(mode, marks=pytest.mark.long) for mode in (Mode.REDIRECT, Mode.EXPLICIT)))
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -37,7 +39,7 @@ def confirm_all(folder: Path) -> None:
             (place / "loaded").write_bytes((place / "digest").read_bytes())
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", MODES)
 def test_a_removed_service_keeps_its_policies_and_holds_nothing_up(tmp_path: Path, mode: Mode) -> None:
     more = "service till { http 8082 }\ncall till -> cart\n"
     policy = PROGRAM.replace("web -> cart\npin", "* -> cart\npin")
@@ -101,7 +103,7 @@ def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_use(t
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", MODES)
 def test_a_service_that_only_an_earlier_rollout_was_about_keeps_its_policies(tmp_path: Path, mode: Mode) -> None:
     text = PROGRAM.partition("pin")[0] + (
         "service stock { http 8082 }\ncall web -> stock\n"

@@ -149,6 +149,7 @@ def cores(rows: Sequence[Row], size: int) -> Counter[str]:
     return found
 
 
+@pytest.mark.long
 @NEEDS_GO
 def test_a_measured_hop_has_parts(real: Sampler, task: Task) -> None:
     found = measured._run(task, lambda _: None)
