@@ -27,6 +27,8 @@ from xds_server.transport.connection import Connection
 from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import pytest
 
     from xds_server.protocol.stream import Stream
@@ -204,22 +206,48 @@ async def test_one_client_with_many_streams_is_stopped_and_another_is_not(caplog
         assert server.admission._budget.sum == 0
 
 
-async def test_nothing_stays_of_a_stream_that_was_refused() -> None:
-    """Not even until the garbage collector runs: in `admc serve` it runs seldom."""
-    store = SnapshotCache()
-    store.publish("web", world("clusters a=1-"))
-    server = XdsServer(store, lambda caller: Admission("web", caller.node.id), Limits(held_per_client=100_000))
-    port = await server.start("127.0.0.1:0")
+@contextlib.asynccontextmanager
+async def without_garbage_collection() -> AsyncIterator[None]:
+    """Nothing may stay of a stream, not even until the garbage collector runs: in `admc serve` it runs seldom."""
     gc.collect()
     gc.disable()
     try:
-        for wrong in (STRANGE[:500], ("x" * 2_000,)):
-            async with Client(port, "delta") as client:
-                await client.send(ROUTES, *wrong)
-                assert (await client.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+        yield
         async with asyncio.timeout(SECONDS):
             while any(isinstance(each, (Connection, DeltaStream)) for each in gc.get_objects()):
                 await asyncio.sleep(0.01)
     finally:
         gc.enable()
+
+
+async def test_nothing_stays_of_a_stream_that_was_refused() -> None:
+    store = SnapshotCache()
+    store.publish("web", world("clusters a=1-"))
+    server = XdsServer(store, lambda caller: Admission("web", caller.node.id), Limits(held_per_client=100_000))
+    port = await server.start("127.0.0.1:0")
+    try:
+        async with without_garbage_collection():
+            for wrong in (STRANGE[:500], ("x" * 2_000,)):
+                async with Client(port, "delta") as client:
+                    await client.send(ROUTES, *wrong)
+                    assert (await client.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+    finally:
+        await server.stop(0.2)
+
+
+async def test_nothing_stays_of_a_stream_that_the_server_ends() -> None:
+    """Then its reader still waits for a request, and gRPC makes that fail once the call has ended."""
+    store = SnapshotCache()
+    store.publish("web", world("clusters a=1-"))
+    server = XdsServer(store, lambda _: Admission("web"))
+    port = await server.start("127.0.0.1:0")
+    try:
+        async with without_garbage_collection(), Client(port, "delta") as client:
+            await client.send(CLUSTER)
+            await client.read()
+            for connection in server.connections:
+                connection.reject(grpc.StatusCode.PERMISSION_DENIED, "the admission of this client has changed")
+            del connection
+            assert (await client.status())[0] is grpc.StatusCode.PERMISSION_DENIED
+    finally:
         await server.stop(0.2)

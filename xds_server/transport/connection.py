@@ -293,7 +293,9 @@ class Connection(Writer, Generic[RequestT]):
             # Any error has to end the stream: without its reader it would stay open for ever.
             self._failure = error
         finally:
-            if not self._ended:
+            if self._ended:
+                self._failure = None  # as in `release`: its frames refer to this stream
+            else:
                 self.write()
 
     def _make_room(self) -> None:

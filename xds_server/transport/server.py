@@ -236,8 +236,9 @@ class XdsServer:
             self.metrics.streams[why] += 1
             return
         self.metrics.streams[code.name.lower()] += 1
-        # Outside of the `except` block: gRPC keeps the exception that `abort` raises, and with it its context.
-        await context.abort(code, message)
+        # Not by `abort`: gRPC keeps the exception that it raises, and with it the stream, until a garbage collection.
+        context.set_code(code)
+        context.set_details(message)
 
     async def _serve(self, context: GrpcStream, variant: Variant[RequestT]) -> str:
         """Serve one stream, and return why it ended. Raises `StreamRejectedError`."""
