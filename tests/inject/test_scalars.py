@@ -56,7 +56,7 @@ def things(cluster_api: ApiServer) -> ApiServer:
     cluster_api.apply(path, body)
 
     def is_there() -> bool:
-        conditions = cluster_api.request("GET", path).get("status", {}).get("conditions", ())
+        conditions = cluster_api.request("GET", path).get("status", {}).get("conditions") or ()
         return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
     cluster_api.process.wait_until(is_there)
