@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from admc.exits import CommandError
@@ -336,9 +335,8 @@ class Reconciler:
                 self.counts.endpoint_errors += 1
                 self.problems.report("endpoints", update.findings, "")
                 return
-            new = replace(old, addresses=update.addresses, endpoints_digest=update.digest)
             recipe = self.config.recipe if content is None else _with_endpoints(self.config.recipe, content)
-            await self.config.apply(StateUpdate(old, new, snapshots, recipe))
+            await self.config.apply(StateUpdate(old, update.applied_to(old), snapshots, recipe))
         except WorkerError as error:
             self.counts.endpoint_errors += 1
             self.problems.report_worker_failure("endpoints", error)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, Exit, wrong_usage
@@ -180,7 +179,4 @@ async def _moved(worker: Worker, planned: Planned, recipe: Recipe) -> Planned:
     if endpoints is None or digest(endpoints) == planned.state.endpoints_digest:
         return planned
     update, changed = await worker.update_addresses(endpoints)
-    if update.addresses is None:
-        raise CommandError(Exit.INPUT, update.findings)
-    state = replace(planned.state, addresses=update.addresses, endpoints_digest=update.digest)
-    return Planned(state, recipe, changed)
+    return Planned(update.applied_to(planned.state), recipe, changed)

@@ -23,7 +23,7 @@ from admc.serve.warm_start import WarmStart
 from emitters.addresses import Addresses as EmittedAddresses
 from tests.cluster.memory_api import MemoryApi
 from tests.cluster.storage.secrets_of import replica
-from tests.cluster.storage.test_restored import FromSecrets, current_versions, until
+from tests.cluster.storage.test_restored import PROGRAM, FromSecrets, current_versions, until
 from tests.serve.memory_environment import PODS, source_of
 
 if TYPE_CHECKING:
@@ -32,14 +32,6 @@ if TYPE_CHECKING:
     from admc.serve.build.source import Source
     from admc.serve.storage.position import Recipe, StoredState
 
-PROGRAM = """\
-app shop
-service web  { http 8080 }
-service cart { http 8081 }
-call web -> cart
-policy tier = set_request_header(name: "x-tier", value: "gold") on web -> cart
-pin tier at egress
-"""
 AT_INGRESS = PROGRAM.replace("egress", "ingress")
 
 

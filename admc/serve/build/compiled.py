@@ -7,10 +7,9 @@ A replica that stands by compiles before it serves. The server that it becomes t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.exits import CommandError, Exit
+from admc.exits import CommandError
 from admc.serve.build.source import digest
 from admc.serve.build.worker import Worker
 
@@ -36,9 +35,7 @@ class Built(NamedTuple):
         if digest(endpoints) == self.state.endpoints_digest:
             return self
         update, changed = await self.worker.update_addresses(endpoints)
-        if update.addresses is None:
-            raise CommandError(Exit.INPUT, update.findings)
-        state = replace(self.state, addresses=update.addresses, endpoints_digest=update.digest)
+        state = update.applied_to(self.state)
         recipe = self.read.recipe and self.read.recipe._replace(endpoints=endpoints)
         read = self.read._replace(state=state, recipe=recipe, unlisted=update.unlisted)
         return self._replace(read=read, snapshots=self.snapshots.updated(changed))

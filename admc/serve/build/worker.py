@@ -17,9 +17,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, TypeVarTuple
 
-from admc.exits import CommandError
+from admc.exits import CommandError, Exit
 from admc.serve.build import snapshots, source
 from admc.serve.build.address_changes import AddressChanges, changed, changes
 from admc.serve.build.address_deps import AddressIndex
@@ -81,6 +82,12 @@ class AddressUpdate(NamedTuple):
     seconds: float = 0.0
     unlisted: Unlisted = Unlisted()
     """Names that the endpoints file does not list."""
+
+    def applied_to(self, state: State) -> State:
+        """The same state at these addresses. Raises `CommandError` with the findings where there are none."""
+        if self.addresses is None:
+            raise CommandError(Exit.INPUT, self.findings)
+        return replace(state, addresses=self.addresses, endpoints_digest=self.digest)
 
 
 class _Relocated(NamedTuple):

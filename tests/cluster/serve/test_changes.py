@@ -6,31 +6,15 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from emitters.interception.pod import PodCaptures
-from tests.cluster.serve.installation import PROGRAM, Installation, installation
+from tests.cluster.serve.installation import PROGRAM, Installation
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cluster.api_server import ApiServer
     from tests.serve.server_process import Served
 
 AT_EGRESS = PROGRAM.replace("SIDE", "egress")
 WITHOUT_CART = "app shop\nservice web { http 8080  namespace NAMESPACE }\n"
 CLOSING = AT_EGRESS.replace("on web -> cart", "on * -> cart")
 IMPOSSIBLE = AT_EGRESS + "pin p at ingress\n"
-
-
-@pytest.fixture
-def shop(cluster_api: ApiServer, tmp_path: Path) -> Installation:
-    found = installation(cluster_api, tmp_path)
-    found.service("web", 8080)
-    found.service("cart", 8081)
-    found.pod("web-1", "web", "10.78.0.1", PodCaptures(frozenset(), frozenset({8081})))
-    found.pod("cart-1", "cart", "10.78.0.2")
-    return found
 
 
 def row(server: Served) -> dict[str, Any]:
@@ -69,7 +53,7 @@ def test_pods_are_followed_while_a_program_is_refused(shop: Installation) -> Non
         shop.program(IMPOSSIBLE)
         shop.until(lambda: shop.condition("Accepted")[0] == "False")
         assert row(server)["state"] == before
-        shop.pod("cart-2", "cart", "10.78.0.3")
+        shop.pod("cart-2", "cart", "10.77.0.3")
         shop.until(lambda: row(server)["state"] != before)
         assert not [each for each in server.events("finding") if each["about"] == "endpoints"]
 

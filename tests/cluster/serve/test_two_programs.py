@@ -6,9 +6,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
-from emitters.interception.pod import PodCaptures
 from tests.cluster.serve.installation import PROGRAM, Installation, installation
 
 if TYPE_CHECKING:
@@ -18,16 +15,6 @@ if TYPE_CHECKING:
 
 GOOD = PROGRAM.replace("SIDE", "egress")
 MERGE = "application/merge-patch+json"
-
-
-@pytest.fixture
-def shop(cluster_api: ApiServer, tmp_path: Path) -> Installation:
-    found = installation(cluster_api, tmp_path)
-    found.service("web", 8080)
-    found.service("cart", 8081)
-    found.pod("web-1", "web", "10.81.0.1", PodCaptures(frozenset(), frozenset({8081})))
-    found.pod("cart-1", "cart", "10.81.0.2")
-    return found
 
 
 def until_another_second() -> None:
