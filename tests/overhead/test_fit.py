@@ -178,11 +178,29 @@ def test_turns_that_cannot_be_compared_are_named() -> None:
     assert fitted.notes == ("hop http: no turn has both `hop` and `none`",)
 
 
-def test_a_turn_without_all_sizes_is_left_out() -> None:
-    text = table(turns=6)
-    kept = [row for row in text.splitlines() if not row.startswith("3,hop,http,,,,5,100,")]
-    fitted = made("\n".join(kept))
-    assert "hop http: turn 3 lacks a size at 5/s, and is left out there" in fitted.notes
+def test_a_burst_in_one_slice_spoils_no_other_size_of_its_turn() -> None:
+    """Each turn has one slice that takes ten times as much, each time of another size."""
+    sizes = (100, 1100, 2100, 3100, 4100)
+    lines = [HEADER]
+    for turn in range(5):
+        for at, size in enumerate(sizes):
+            latency = (100 + Fraction(size - 100, 100)) * (10 if at == turn else 1)
+            lines.append(line(turn, "none", 10, size, latency_us=0))
+            lines.append(line(turn, "hop", 10, size, latency_us=float(latency)))
+    law = made("\n".join(lines)).profile.hops[0].parts[0].latency
+    assert law is not None
+    assert law.per_byte is not None
+    assert (law.base[0].figure.value, law.per_byte[0].figure.value) == (100, Decimal("0.01"))
+
+
+def test_a_size_that_most_turns_lack_is_left_out() -> None:
+    """A machine that is saturated by it now and then has no latency of the other slices."""
+    lacking = [3, 5], [1, 2, 3, 5]
+    for turns, left_out in zip(lacking, (False, True), strict=True):
+        gone = tuple(f"{turn},hop,http,,,,5,{SIZES[-1]}," for turn in turns)
+        fitted = made("\n".join(row for row in table(turns=6).splitlines() if not row.startswith(gone)))
+        note = f"hop http at 5/s: {SIZES[-1]} bytes are left out, since most turns lack them"
+        assert (note in fitted.notes) == left_out
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40))
@@ -361,20 +379,6 @@ def test_the_number_of_arms_is_limited(admc: Admc, tmp_path: Path, monkeypatch: 
     run = _fit(admc, _rows(*rows))
     assert run.code == 1
     assert "error[ADM869]: the file has more than 1,000 arms" in run.err
-
-
-def test_incomplete_turns_are_counted_where_they_are_many() -> None:
-    rows = [
-        {"turn": turn, "arm": arm, "rate": rate, "size": 100, "latency_us": us}
-        for turn in range(40)
-        for rate in (10, 20)
-        for arm, us in (("none", 2), ("hop", 5))
-        if rate == 10 or turn < 10
-    ]
-    fitted = made(_rows(*rows))
-    notes = [note for note in fitted.notes if "lack" in note]
-    assert len(notes) == 9
-    assert notes[-1] == "hop http: 22 more turns lack a size at 20/s"
 
 
 def test_the_interval_of_many_turns_is_found_quickly() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import math
 from fractions import Fraction
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from admc import decimals
 from admc.overhead.profile_import import estimates
 from admc.overhead.profiles import amounts, vocabulary, write
-from admc.overhead.profiles.law import Amount, Function, function, independent, total
+from admc.overhead.profiles.law import Amount, Function, function, independent, logarithm, of_knots, total
 from admc.overhead.profiles.profile import CPU, LATENCY, law
 from tests.overhead.documents import profile
 
@@ -32,17 +33,27 @@ def test_cpu_of_a_request_is_cores_divided_by_the_rate() -> None:
         assert found.estimate(Fraction(rate), 100).amount.value == Fraction(seconds)
 
 
-def test_cores_are_linear_in_the_rate_between_two_knots() -> None:
-    found = _function(CPU)
-    for rate in (30, 60, 90):
-        cores = found.estimate(Fraction(rate), 100).amount.value * rate
-        assert cores == Fraction("0.018") + (Fraction("0.064") - Fraction("0.018")) * Fraction(rate - 20, 80)
+@pytest.mark.parametrize("quantity", [CPU, LATENCY])
+def test_a_figure_is_linear_in_the_logarithm_of_the_rate_between_two_knots(quantity: str) -> None:
+    found = _function(quantity)
+    low, middle, high = (found.estimate(Fraction(rate), 100).amount.value for rate in (20, 60, 100))
+    assert high < low
+    share = math.log(60 / 20) / math.log(100 / 20)
+    assert float(middle) == pytest.approx(float(low) + float(high - low) * share)
 
 
-def test_latency_is_linear_in_the_time_between_two_requests() -> None:
-    found = _function(LATENCY)
-    gap = (Fraction(1, 5) + Fraction(1, 1600)) / 2
-    assert found.estimate(1 / gap, 100).amount.value == Fraction(500)
+@given(st.fractions(Fraction(1, 1000), 10**9), st.fractions(Fraction(1, 1000), 10**9))
+def test_logarithms_rise_with_the_rate(one: Fraction, other: Fraction) -> None:
+    low, high = sorted((one, other))
+    assert logarithm(low) <= logarithm(high)
+    assert logarithm(low) / 1e9 == pytest.approx(math.log(low), abs=1e-8)
+
+
+def test_rates_that_are_nearly_the_same_have_a_figure_between_them() -> None:
+    near = Fraction(100) + Fraction(1, 10**12)
+    line = of_knots((Fraction(100), near), (Amount.of(7, 6, 8), Amount.of(5, 4, 6)))
+    value = line.at((100 + near) / 2)[0].value
+    assert 5 <= value <= 7
 
 
 @pytest.mark.parametrize(("rate", "expected", "outside"), [(4, 800, True), (5, 800, False), (1600, 200, False)])

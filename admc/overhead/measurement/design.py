@@ -103,16 +103,14 @@ def two_digits(value: float) -> float:
 
 
 def component_cells(of: Sequence[float], grid: Grid) -> tuple[tuple[Cell, ...], ...]:
-    """Components are measured at the middle rate with both ends of the sizes, and at the highest with the smallest.
+    """Components are measured at the middle rate with both ends of the sizes, and at higher ones with the smallest.
 
     At lower rates a slice has too few requests to see a small cost beside that of the hop. At the highest one, a
     component that works on each byte of a large message takes more than a worker.
     """
-    slow, fast = of[len(of) // 2], of[-1]
-    return (
-        (Cell(slow, grid.sizes[0]), Cell(slow, grid.sizes[-1])),
-        (Cell(fast, grid.sizes[0]),),
-    )
+    slow, small, large = of[len(of) // 2], grid.sizes[0], grid.sizes[-1]
+    faster = [(Cell(rate, small),) for rate in of if rate > slow]
+    return ((Cell(slow, small), Cell(slow, large)), *faster)
 
 
 def in_turn(items: Sequence[str], turn: int) -> tuple[str, ...]:
@@ -133,34 +131,47 @@ class Tried(NamedTuple):
     """Microseconds, the median."""
 
 
-_MORE_LATENCY: Final = 2.0
-"""Above this multiple of the latency at a low rate, requests wait for each other."""
+_LATER: Final = 2.0
+"""Requests may be sent so many times later than at a low rate, or by `_MOST_LATE` microseconds."""
 _MOST_LATE: Final = 1_000.0
 
 
 def holds(tried: Tried, first: Tried) -> bool:
-    """Whether neither the sidecar nor the machine is saturated."""
+    """Whether neither the sidecar nor the machine is saturated.
+
+    At a low rate a sidecar is cold, and so its latency is high. Where it is higher at a high rate, requests wait for
+    each other.
+    """
     return (
         tried.failed == 0
         and tried.cores <= WORKER_SHARE
-        and tried.late <= max(_MOST_LATE, _MORE_LATENCY * first.late)
-        and tried.latency <= _MORE_LATENCY * first.latency
+        and tried.late <= max(_MOST_LATE, _LATER * first.late)
+        and tried.latency <= first.latency
     )
+
+
+_FIRST_TRIES: Final = 3
+_TRIES: Final = 2
+"""A burst of other work on the machine may spoil one."""
 
 
 def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int = 2) -> float:
     """The highest rate that a sidecar takes here: doubled until one does not hold, then searched for in between."""
-    first = run(start)
+    first = sorted((run(start) for _ in range(_FIRST_TRIES)), key=lambda tried: tried.latency)[_FIRST_TRIES // 2]
+
+    def held(rate: float) -> bool:
+        return any(holds(run(rate), first) for _ in range(_TRIES))
+
     good, bad = start, math.inf
     while bad == math.inf and good < HIGHEST_RATE:
         rate = min(2 * good, HIGHEST_RATE)
-        if holds(run(rate), first):
+        if held(rate):
             good = rate
         else:
             bad = rate
     for _ in range(refinements if bad < math.inf else 0):
         middle = math.sqrt(good * bad)
-        if holds(run(middle), first):
+        if held(middle):
             good = middle
         else:
             bad = middle

@@ -26,7 +26,6 @@ from admc.overhead.profile_import import runs
 from dsl.program import Protocol, Side
 from emitters.envoy import Mode
 
-_POD = "pod"
 _PROBE_SECONDS = 0.4
 
 
@@ -49,10 +48,9 @@ def run(task: Task, channel: Channel) -> None:
     mode = _mode(channel)
     found = idle(mode, task.folder, task.tools, task.header, task.grid.idle, 1.0, channel.progress)
     _report_idle(found, channel)
-    arms = (*_bare(task.protocols), *_of_uses(task.uses))
-    layout = Layout(arms, mode, task.grid.sizes, task.folder / "tapped")
+    layout = Layout(arms(task.protocols, task.uses), mode, task.grid.sizes, task.folder / "tapped")
     with Bed(layout, task.folder / "bed", task.tools) as bed:
-        session = _Session(task, channel, bed, until, StackSlices(bed, _POD, channel))
+        session = _Session(task, channel, bed, until, StackSlices(bed, hop_pod(task.protocols[0]), channel))
         session.check()
         session.turns(session.groups())
 
@@ -74,17 +72,33 @@ def _report_idle(found: Idle, channel: Channel) -> None:
     channel.about("memory", {"hop": found.hop, "policy": found.policy, "connection": found.connection})
 
 
+def hop_pod(protocol: Protocol) -> str:
+    """The sidecar with nothing but bare hops of a protocol: other hops beside one make each of its requests dearer."""
+    return f"{protocol}_hop"
+
+
+def _component_pod(protocol: Protocol, side: Side) -> str:
+    """The sidecar with the hops that have a component, and with the bare one that they are compared with."""
+    return f"{protocol}_{side}"
+
+
 def bare(protocol: Protocol, side: Side) -> str:
-    """The name of the arm with a bare hop."""
+    """The name of the arm whose bare hop is measured."""
     return f"{protocol} hop at {side}"
 
 
-def _bare(protocols: Sequence[Protocol]) -> list[Arm]:
-    return [Arm(bare(protocol, side), _POD, side, protocol) for protocol in protocols for side in Side]
+def compared(protocol: Protocol, side: Side) -> str:
+    """The name of the arm with the bare hop that components are compared with."""
+    return f"{protocol} hop beside components at {side}"
 
 
-def _of_uses(uses: Sequence[Use]) -> list[Arm]:
-    return [Arm(title(use), _POD, use.side, use.protocol, (use,)) for use in uses]
+def arms(protocols: Sequence[Protocol], uses: Sequence[Use]) -> tuple[Arm, ...]:
+    """Every hop that is measured."""
+    found = [Arm(bare(protocol, side), hop_pod(protocol), side, protocol) for protocol in protocols for side in Side]
+    for protocol, side in dict.fromkeys((use.protocol, use.side) for use in uses):
+        found.append(Arm(compared(protocol, side), _component_pod(protocol, side), side, protocol))
+    found += [Arm(title(use), _component_pod(use.protocol, use.side), use.side, use.protocol, (use,)) for use in uses]
+    return tuple(found)
 
 
 def title(use: Use) -> str:
@@ -115,7 +129,7 @@ class _Session:
         self.channel.progress("checking each arm")
         for arm in self.arms.values():
             size = self.task.grid.sizes[0]
-            found = self.bed.measure([Load(self.bed.layout.through(arm), 100, size)], 0.05, 0.0, [_POD]).loads[0]
+            found = self.bed.measure([Load(self.bed.layout.through(arm), 100, size)], 0.05, 0.0, []).loads[0]
             if found.failed:
                 self.broken.add(arm.name)
                 self.channel.note(f"{arm.name}: not measured, since its requests fail ({found.error})")
@@ -137,15 +151,16 @@ class _Session:
                 names = [name for name in map(title, uses) if name not in self.broken]
                 for cells in design.component_cells(rates, self.task.grid) if names else ():
                     at = f"{protocol} components at {side}, {cells[0].rate:g}/s"
-                    found.append(Group(at, protocol, side, (bare(protocol, side), *names), cells))
+                    found.append(Group(at, protocol, side, (compared(protocol, side), *names), cells))
         return found
 
     def _try(self, protocol: Protocol, rate: float) -> Tried:
         self.channel.progress(f"looking for the highest rate: {protocol}, {rate:.0f}/s")
-        load = Load(self.bed.layout.through(self.arms[bare(protocol, Side.INGRESS)]), rate, self.task.grid.sizes[-1])
-        found = self.bed.measure([load], _PROBE_SECONDS, 0.1, [_POD])
+        arm = self.arms[bare(protocol, Side.INGRESS)]
+        load = Load(self.bed.layout.through(arm), rate, self.task.grid.sizes[-1])
+        found = self.bed.measure([load], _PROBE_SECONDS, 0.1, [arm.pod])
         one = found.loads[0]
-        return Tried(_cores(found, rate), one.latency, one.failed, one.late)
+        return Tried(_cores(found, arm.pod, rate), one.latency, one.failed, one.late)
 
     # ---- turns ----
 
@@ -196,13 +211,13 @@ class _Session:
         to = self.bed.layout.past(hop) if name == runs.NONE else self.bed.layout.through(arm)
         seconds = design.slice_seconds(cell.rate, self.task.grid)
         warm = design.warm_seconds(cell.rate, self.task.grid)
-        found = self.bed.measure([Load(to, cell.rate, cell.size)], seconds, warm, [_POD])
+        found = self.bed.measure([Load(to, cell.rate, cell.size)], seconds, warm, [arm.pod])
         self.bed.forget_taps()
         one = found.loads[0]
         if one.failed:
             self.channel.note(f"{name} at {cell.rate:g}/s, {cell.size} bytes: a slice is left out ({one.error})")
             return None
-        cores = _cores(found, cell.rate)
+        cores = _cores(found, arm.pod, cell.rate)
         if cores > design.WORKER_SHARE:
             self.channel.note(f"{name} at {cell.rate:g}/s, {cell.size} bytes: no latency, since it saturates a worker")
         self.channel.row(
@@ -222,10 +237,11 @@ class _Session:
         """A slice in which stacks are sampled."""
         measured = self.samples.get((group.name, runs.HOP, cell))
         if measured:
-            load = Load(self.bed.layout.through(self.arms[bare(group.protocol, side)]), cell.rate, cell.size)
+            arm = self.arms[bare(group.protocol, side)]
+            load = Load(self.bed.layout.through(arm), cell.rate, cell.size)
             seconds = design.slice_seconds(cell.rate, self.task.grid)
             warm = design.warm_seconds(cell.rate, self.task.grid)
-            self.stacks.under(load, seconds, warm, measured[-1].cores, f"{turn + 1}")
+            self.stacks.under(arm.pod, load, seconds, warm, measured[-1].cores, f"{turn + 1}")
 
     def _key(self, name: str, side: Side) -> runs.Arm:
         """How the table names an arm. A bare hop with a side is what components are compared with."""
@@ -244,6 +260,6 @@ class _Session:
         return True
 
 
-def _cores(found: Measured, rate: float) -> float:
+def _cores(found: Measured, pod: str, rate: float) -> float:
     """CPU of the requests that were sent, at their rate: a slice ends a little later than its last request."""
-    return found.cpu[_POD] / found.loads[0].sent * rate
+    return found.cpu[pod] / found.loads[0].sent * rate

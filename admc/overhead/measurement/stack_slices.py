@@ -24,15 +24,16 @@ _IDLE_CORES: Final = 0.002
 class StackSlices:
     """Where stacks cannot be sampled, nothing is measured, and a note says why."""
 
-    def __init__(self, bed: Bed, pod: str, channel: Channel) -> None:
+    def __init__(self, bed: Bed, idle: str, channel: Channel) -> None:
+        """`idle` is the pod whose sidecar is sampled without requests."""
         self._bed = bed
-        self._pod = pod
+        self._idle = idle
         self._channel = channel
         self._sampler: Sampler | None = None
         self._stacks = 0
         try:
             self._sampler = Sampler()
-            with self._sampler.sampling(bed.sidecars[pod].pid, period_for(1.0, 1.0)):
+            with self._sampler.sampling(bed.sidecars[idle].pid, period_for(1.0, 1.0)):
                 pass
         except CannotSampleError as error:
             self._refused(error)
@@ -43,19 +44,19 @@ class StackSlices:
 
     def idle(self, turn: str) -> None:
         """Without requests: what is no hop's."""
-        self._slice([], IDLE_SECONDS, 0.0, _IDLE_CORES, turn)
+        self._slice(self._idle, [], IDLE_SECONDS, 0.0, _IDLE_CORES, turn)
 
-    def under(self, load: Load, seconds: float, warm: float, cores: float, turn: str) -> None:
+    def under(self, pod: str, load: Load, seconds: float, warm: float, cores: float, turn: str) -> None:
         """While a load runs. `cores` is what the sidecar takes."""
-        self._slice([load], seconds, warm, cores, turn)
+        self._slice(pod, [load], seconds, warm, cores, turn)
 
-    def _slice(self, loads: Sequence[Load], seconds: float, warm: float, cores: float, turn: str) -> None:
+    def _slice(self, pod: str, loads: Sequence[Load], seconds: float, warm: float, cores: float, turn: str) -> None:
         if self._sampler is None:
             return
         began = time.monotonic()
         try:
-            with self._sampler.sampling(self._bed.sidecars[self._pod].pid, period_for(cores, seconds)) as found:
-                measured = self._bed.measure(loads, seconds, warm, [self._pod])
+            with self._sampler.sampling(self._bed.sidecars[pod].pid, period_for(cores, seconds)) as found:
+                measured = self._bed.measure(loads, seconds, warm, [pod])
                 took = time.monotonic() - began
         except LostError as error:
             self._channel.note(f"stacks of a slice are left out, since {error}")

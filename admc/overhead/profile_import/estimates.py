@@ -45,7 +45,7 @@ def middles(values: Sequence[int]) -> int:
 class Line:
     """The line of least squares through a figure at each size: each of its two figures is a weighted sum.
 
-    The weights depend on the sizes alone, so they are the same in each turn. All are whole numbers, over `over`.
+    All weights are whole numbers, over `over`.
     """
 
     def __init__(self, sizes: Sequence[Decimal]) -> None:
@@ -56,27 +56,30 @@ class Line:
         slopes = [each / spread if spread else Fraction(0) for each in away]
         bases = [Fraction(1, number) - mean * each for each in slopes]
         self.over = lcm(*(each.denominator for each in (*slopes, *bases)))
-        self._slopes = [int(each * self.over) for each in slopes]
-        self._bases = [int(each * self.over) for each in bases]
-
-    def base(self, values: Sequence[int]) -> int:
-        """The value at zero."""
-        return sum(weight * value for weight, value in zip(self._bases, values, strict=True))
-
-    def slope(self, values: Sequence[int]) -> int:
-        """Zero for a single size."""
-        return sum(weight * value for weight, value in zip(self._slopes, values, strict=True))
+        self.slope = tuple(int(each * self.over) for each in slopes)
+        """The weights of the slope; zero for a single size."""
+        self.base = tuple(int(each * self.over) for each in bases)
+        """The weights of the value at zero."""
 
 
 def estimate(values: Sequence[int], over: Fraction | int = 1) -> Estimate | None:
     """The median with its interval. A cost below zero is noise: its value is zero, and its interval stays."""
-    if not values:
-        return None
+    return weighted((1,), [(value,) for value in values], over) if values else None
+
+
+def weighted(weights: Sequence[int], turns: Sequence[Sequence[int | None]], over: Fraction | int) -> Estimate:
+    """The weighted sum of the medians over turns; each turn has a value for each weight, or None.
+
+    The interval is that of the sums of single turns that are complete: in a slow turn all values are high."""
     unit = 1 / Fraction(over * UNIT)
-    value = max(Fraction(0), middles(values) * unit / 2)
-    low, high = (None if end is None else end * unit for end in interval(values))
+    columns = [[value for value in column if value is not None] for column in zip(*turns, strict=True)]
+    twice = sum(weight * middles(column) for weight, column in zip(weights, columns, strict=True))
+    value = max(Fraction(0), twice * unit / 2)
+    complete = [[value for value in turn if value is not None] for turn in turns if None not in turn]
+    sums = [sum(weight * value for weight, value in zip(weights, turn, strict=True)) for turn in complete]
+    low, high = (None if end is None else end * unit for end in interval(sums))
     return Estimate(
-        value, low if low is None else min(low, value), high if high is None else max(high, value), len(values)
+        value, low if low is None else min(low, value), high if high is None else max(high, value), len(turns)
     )
 
 

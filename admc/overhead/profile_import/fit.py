@@ -1,20 +1,22 @@
 """Makes a profile from raw runs: differences within a turn, medians over turns, intervals by order statistics.
 
 A hop is what a bare hop adds to no proxy; a component is what one policy adds to the bare hop, to that of its own side
-where hops have a side. Both are compared within one turn, so that slow changes of the machine cancel out. In each turn
-a straight line over the sizes gives the figure at the smallest size and the cost of a byte.
+where hops have a side. Both are compared within one turn, so that slow changes of the machine cancel out. A straight
+line through the medians of the sizes gives the figure at the smallest size and the cost of a byte: so a burst of other
+work on the machine spoils one slice of a turn, and not the whole turn.
 
-    [Run] -> by turn (`turns`) -> differences -> medians over turns (`estimates`) -> Profile
+    [Run] -> by turn (`turns`) -> differences -> medians over turns -> lines over sizes (`estimates`) -> Profile
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from admc.overhead.profile_import.estimates import UNIT, Estimate, Line, estimate, mean, merged, rounded
+from admc.overhead.profile_import.estimates import UNIT, Estimate, Line, estimate, mean, merged, rounded, weighted
 from admc.overhead.profile_import.parts import CannotSplitError, split
 from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, PART, PARTS, Arm, Run
 from admc.overhead.profile_import.turns import Differences, Runs, sizes_of, turns_of
@@ -39,7 +41,6 @@ from admc.overhead.profiles.profile import (
 )
 from dsl.program import Protocol, Side
 
-SHOWN_TURNS: Final = 8
 _PLACES: Final[Mapping[str, int]] = {LATENCY: 6, CPU: 12}
 _BYTE_PLACES: Final[Mapping[str, int]] = {LATENCY: 12, CPU: 15}
 
@@ -70,7 +71,7 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
         method=Method(
             "median",
             "differences within a turn, the median over turns; intervals of 90% by order statistics; a straight line "
-            "over sizes",
+            "through the medians of the sizes",
         ),
         saturation=saturation,
         parts={WHOLE: "all parts together", **{name: PARTS[name] for name in PARTS if name in maker.parts}},
@@ -182,55 +183,39 @@ class _Maker:
         for turn, cells in turns.items():
             for (rate, size), value in cells.items():
                 by_rate.setdefault(rate, {}).setdefault(turn, {})[size] = value
-        rates = sorted(by_rate)
-        smallest = min((size for cells in turns.values() for _, size in cells), default=Decimal(0))
-        bases: list[Estimate] = []
-        slopes: list[Estimate] = []
-        kept: list[Decimal] = []
-        sloped: list[Decimal] = []
-        for rate in rates:
-            there = {turn: by_rate[rate].get(turn, {}) for turn in turns}
-            base, slope = self._lines(quantity, what, rate, smallest, there)
-            if base is None:
-                continue
-            kept.append(rate)
-            bases.append(base)
-            if slope is not None:
-                sloped.append(rate)
-                slopes.append(slope)
-        if not kept:
+        if not by_rate:
             return None
+        smallest = min(size for cells in turns.values() for _, size in cells)
+        rates = sorted(by_rate)
+        lines = [
+            self._line(quantity, f"{what} at {rate}/s", rate, smallest, list(by_rate[rate].values())) for rate in rates
+        ]
+        bases = [base for base, _ in lines]
+        sloped = [rate for rate, (_, slope) in zip(rates, lines, strict=True) if slope is not None]
+        slopes = [slope for _, slope in lines if slope is not None]
         if quantity == CPU:
-            bases = self._falling(f"{what}: CPU of a request", kept, bases)
+            bases = self._falling(f"{what}: CPU of a request", rates, bases)
             slopes = self._falling(f"{what}: CPU of a byte", sloped, slopes)
         per_byte = _curve(quantity, sloped, slopes, _BYTE_PLACES[quantity]) if slopes else None
-        return Law(_curve(quantity, kept, bases, _PLACES[quantity]), per_byte)
+        return Law(_curve(quantity, rates, bases, _PLACES[quantity]), per_byte)
 
-    def _lines(
-        self, quantity: str, what: str, rate: Decimal, smallest: Decimal, turns: Mapping[str, Mapping[Decimal, int]]
-    ) -> tuple[Estimate | None, Estimate | None]:
+    def _line(
+        self, quantity: str, what: str, rate: Decimal, smallest: Decimal, turns: Sequence[Mapping[Decimal, int]]
+    ) -> tuple[Estimate, Estimate | None]:
         """The figure of one request at the smallest size, and that of a byte, at one rate.
 
-        `turns` has the values of that rate by turn and size."""
-        sizes = sorted({size for values in turns.values() for size in values})
-        line = Line([size - smallest for size in sizes])
-        bases: list[int] = []
-        slopes: list[int] = []
-        incomplete: list[str] = []
-        for turn, found in turns.items():
-            if len(found) < len(sizes):
-                incomplete.append(turn)
-                continue
-            values = [found[size] for size in sizes]
-            bases.append(line.base(values))
-            slopes.append(line.slope(values))
+        Each of `turns` has values by size. A size that most turns lack was too much for the machine in these."""
+        times = Counter(size for found in turns for size in found)
+        most = max(times.values())
+        sizes = sorted(size for size, number in times.items() if 2 * number >= most)
         self.notes += [
-            f"{what}: turn {turn} lacks a size at {rate}/s, and is left out there" for turn in incomplete[:SHOWN_TURNS]
+            f"{what}: {size} bytes are left out, since most turns lack them"
+            for size in sorted(times.keys() - set(sizes))
         ]
-        if len(incomplete) > SHOWN_TURNS:
-            self.notes.append(f"{what}: {len(incomplete) - SHOWN_TURNS} more turns lack a size at {rate}/s")
+        line = Line([size - smallest for size in sizes])
         over = line.over * (Fraction(rate) if quantity == CPU else 1)
-        return estimate(bases, over), estimate(slopes, over) if len(sizes) > 1 else None
+        rows = [[found.get(size) for size in sizes] for found in turns]
+        return weighted(line.base, rows, over), weighted(line.slope, rows, over) if len(sizes) > 1 else None
 
     def _falling(self, what: str, rates: Sequence[Decimal], found: Sequence[Estimate]) -> list[Estimate]:
         """The nearest figures that do not rise with the rate: neighbours that rise become their mean."""

@@ -130,7 +130,7 @@ def _noun(quantity: str) -> str:
 
 
 def _rates(functions: Iterable[Function]) -> list[Fraction]:
-    """All rates of knots, ascending. Between two of them every figure is linear in 1/rate, and so is their sum.
+    """All rates of knots, ascending. Between two, every figure is linear in the logarithm, and so is their sum.
 
     One rate, which does not matter, where the source states none."""
     lines = [line for each in functions for line in (each.base, each.slope) if line is not None]

@@ -1,8 +1,8 @@
 """The arithmetic of a law: its value at a rate and a size, exactly.
 
-Between two knots a figure is linear in the mean time between two requests, 1/rate: a proxy that waits longer is colder.
-For CPU this is the same as: cores are linear in the rate. Beyond the outer knots the figure of the nearest one stands,
-and the result says that it is extrapolated. `docs/adr/0019-law-of-a-hop.md` compares this with other forms.
+Between two knots the figure of a request is linear in the logarithm of the rate: a proxy that waits longer is colder.
+Beyond the outer knots the figure of the nearest one stands, and the result says that it is extrapolated.
+`docs/adr/0019-law-of-a-hop.md` compares this with other forms.
 
 Amounts are whole numbers over one divisor. `Fraction` would reduce after every step, which takes most of the time where
 a large application has 100,000 figures.
@@ -10,7 +10,9 @@ a large application has 100,000 figures.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt, lcm
@@ -22,6 +24,8 @@ ZERO: Final = Fraction(0)
 ONE: Final = Fraction(1)
 _FINE: Final = 10**9
 """Least divisor of an amount with a rounded end."""
+_LOGARITHM: Final = Context(prec=30, rounding=ROUND_HALF_EVEN)
+_PLACES_OF_LOGARITHM: Final = 9
 
 
 class Amount(NamedTuple):
@@ -144,50 +148,34 @@ class Estimate(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A curve, prepared for arithmetic: the figure of one request by the rate.
-
-    `masses` are figures times their rates: cores, for CPU. Between two knots they are linear in the rate.
-    """
+    """A curve, prepared for arithmetic: the figure of one request by the rate."""
 
     rates: tuple[Fraction, ...] | None
-    """None for a single figure whose rate is not stated; its mass is the figure itself."""
+    """None for a single figure whose rate is not stated."""
     steps: tuple[int, ...]
-    """The rates in units of 1 / `unit`."""
-    unit: int
-    masses: tuple[Amount, ...]
-    """All over one divisor."""
+    """The logarithms of the rates."""
     knots: tuple[Amount, ...]
-    """The figures at the rates."""
+    """The figures at the rates, all over one divisor."""
 
     def at(self, rate: Fraction | None) -> tuple[Amount, bool]:
         """The figure at a rate, and whether the rate lies outside of the knots."""
         if self.rates is None or rate is None:
             return self.knots[0], True
-        # In units of 1 / (unit x denominator), all rates are whole numbers.
-        numerator, denominator = rate.numerator, rate.denominator
-        here = numerator * self.unit
-        after = 0
-        for step in self.steps:
-            if step * denominator >= here:
-                break
-            after += 1
-        if after == len(self.steps):
+        after = bisect_left(self.rates, rate)
+        if after == len(self.rates):
             return self.knots[after - 1], True
-        met = self.steps[after] * denominator == here
+        met = self.rates[after] == rate
         if met or after == 0:
             return self.knots[after], not met
-        one, other = self.steps[after - 1], self.steps[after]
-        return self._between(
-            self.masses[after - 1],
-            self.masses[after],
-            other * denominator - here,
-            here - one * denominator,
-            numerator * (other - one),
-        ), False
+        here, one, other = logarithm(rate), self.steps[after - 1], self.steps[after]
+        return self._between(self.knots[after - 1], self.knots[after], other - here, here - one), False
 
     @staticmethod
-    def _between(one: Amount, other: Amount, near: int, far: int, over: int) -> Amount:
+    def _between(one: Amount, other: Amount, near: int, far: int) -> Amount:
         """Two knots were measured by other runs, so squares of their errors add up."""
+        over = near + far
+        if over == 0:
+            return one
         value = one.part * near + other.part * far
         low = high = None
         if one.low_part is not None and other.low_part is not None:
@@ -195,6 +183,15 @@ class Line(NamedTuple):
         if one.high_part is not None and other.high_part is not None:
             high = value + hypotenuse((one.high_part - one.part) * near, (other.high_part - other.part) * far)
         return Amount(value, low, high, one.over * over)
+
+
+@lru_cache(maxsize=1 << 16)
+def logarithm(rate: Fraction) -> int:
+    """The natural logarithm of a positive rate, in units of the ninth digit after the point.
+
+    It never falls as the rate rises. `decimal` rounds it correctly, so it is the same on every machine."""
+    value = _LOGARITHM.ln(_LOGARITHM.divide(Decimal(rate.numerator), Decimal(rate.denominator)))
+    return int(value.scaleb(_PLACES_OF_LOGARITHM, _LOGARITHM).to_integral_value(ROUND_HALF_EVEN))
 
 
 class MeasuredSizes(NamedTuple):
@@ -272,23 +269,19 @@ def line(quantity: str, curve: Curve) -> Line:
     figures = [amount(knot.figure) for knot in curve]
     rates = tuple(Fraction(knot.rate) for knot in curve if knot.rate is not None)
     if len(rates) < len(figures):
-        return Line(None, (1,), 1, tuple(figures[:1]), tuple(figures[:1]))
-    # CPU is given as cores, which are masses already.
-    masses = figures if quantity == CPU else [each.scaled(rate) for each, rate in zip(figures, rates, strict=True)]
-    return of_masses(rates, masses)
+        return Line(None, (0,), tuple(figures[:1]))
+    if quantity == CPU:  # given as cores
+        figures = [each.scaled(1 / rate) for each, rate in zip(figures, rates, strict=True)]
+    return of_knots(rates, figures)
 
 
-def of_masses(rates: Sequence[Fraction], masses: Sequence[Amount]) -> Line:
-    unit = lcm(*(rate.denominator for rate in rates))
-    over = lcm(*(mass.over for mass in masses))
-    steps = tuple(int(rate * unit) for rate in rates)
-    common = tuple(mass.over_common(over) for mass in masses)
-    knots = tuple(mass.times(unit, over * step) for mass, step in zip(common, steps, strict=True))
-    return Line(tuple(rates), steps, unit, common, knots)
+def of_knots(rates: Sequence[Fraction], figures: Sequence[Amount]) -> Line:
+    over = lcm(*(each.over for each in figures))
+    return Line(tuple(rates), tuple(map(logarithm, rates)), tuple(each.over_common(over) for each in figures))
 
 
 def together(functions: Sequence[Function]) -> Function:
-    """The sum of the functions of one hop. Between all their knots each is linear in 1/rate, and so is the sum."""
+    """The sum of the functions of one hop. Between all their knots each is linear in the logarithm; so is the sum."""
     slopes = [each.slope for each in functions if each.slope is not None]
     slope = _sum_of_lines(slopes) if slopes else None
     return Function(_sum_of_lines([each.base for each in functions]), slope, functions[0].sizes)
@@ -298,8 +291,8 @@ def _sum_of_lines(lines: Sequence[Line]) -> Line:
     rates = sorted({rate for each in lines for rate in each.rates or ()})
     if not rates:
         figure = total(each.knots[0] for each in lines)
-        return Line(None, (1,), 1, (figure,), (figure,))
-    return of_masses(rates, [total(each.at(rate)[0] for each in lines).scaled(rate) for rate in rates])
+        return Line(None, (0,), (figure,))
+    return of_knots(rates, [total(each.at(rate)[0] for each in lines) for rate in rates])
 
 
 @lru_cache(maxsize=4096)

@@ -41,7 +41,7 @@ class Settings(NamedTuple):
     """Sidecars that run at the same time, the reference aside."""
 
 
-USUAL = Settings(24, 8, 4, 1.2, 8)
+USUAL = Settings(24, 8, 6, 1.2, 8)
 
 
 class Half(NamedTuple):

@@ -27,9 +27,9 @@ from tests.bench.overhead.judge import Factors, Judged, Row, error, factors, jud
 from tests.bench.overhead.measure import REFERENCE, USUAL, Settings, layout, measured
 from tests.bench.overhead.predict import naive, predictor
 
-MINUTES = 18.0
-"""For the profile, where none is given. An interval takes five turns, and a turn of all components takes 3.5 minutes:
-in 15 minutes the protocols that come last had four, and so no interval."""
+MINUTES = 30.0
+"""For the profile, where none is given, as of `admc profile measure`. An interval takes five turns, and a turn over
+everything takes four to five minutes."""
 SLOWER = 0.7
 QUANTITIES = {"cpu": "CPU of a request", "latency": "added median latency"}
 
