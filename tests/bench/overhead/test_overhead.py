@@ -249,7 +249,7 @@ def test_without_go_the_suite_is_skipped(capsys: pytest.CaptureFixture[str], mon
 @pytest.mark.skipif(go() is None, reason="this machine lacks Go; `make system` installs what is missing")
 def test_a_short_run_has_a_row_for_each_sidecar(tmp_path: Path) -> None:
     tools = Tools(programs.envoy()[0], programs.app())
-    slow = replace(_profile(), saturation=Decimal("0.05"))
+    slow = replace(_profile(), saturation=Decimal("0.08"))
     found = compared(slow, 3, tools, Settings(3, 1, 1, 0.1, 2), tmp_path, lambda _: None, lambda _: None)
     assert len(found.rows) == 3
     for row in found.rows:
