@@ -50,7 +50,7 @@ def run(task: Task, channel: Channel) -> None:
     _report_idle(found, channel)
     layout = Layout(arms(task.protocols, task.uses), mode, task.grid.sizes, task.folder / "tapped")
     with Bed(layout, task.folder / "bed", task.tools) as bed:
-        session = _Session(task, channel, bed, until, StackSlices(bed, hop_pod(task.protocols[0]), channel))
+        session = _Session(task, channel, bed, until, StackSlices(bed, _hop_pod(task.protocols[0]), channel))
         session.check()
         session.turns(session.groups())
 
@@ -72,7 +72,7 @@ def _report_idle(found: Idle, channel: Channel) -> None:
     channel.about("memory", {"hop": found.hop, "policy": found.policy, "connection": found.connection})
 
 
-def hop_pod(protocol: Protocol) -> str:
+def _hop_pod(protocol: Protocol) -> str:
     """The sidecar with nothing but bare hops of a protocol: other hops beside one make each of its requests dearer."""
     return f"{protocol}_hop"
 
@@ -94,7 +94,7 @@ def compared(protocol: Protocol, side: Side) -> str:
 
 def arms(protocols: Sequence[Protocol], uses: Sequence[Use]) -> tuple[Arm, ...]:
     """Every hop that is measured."""
-    found = [Arm(bare(protocol, side), hop_pod(protocol), side, protocol) for protocol in protocols for side in Side]
+    found = [Arm(bare(protocol, side), _hop_pod(protocol), side, protocol) for protocol in protocols for side in Side]
     for protocol, side in dict.fromkeys((use.protocol, use.side) for use in uses):
         found.append(Arm(compared(protocol, side), _component_pod(protocol, side), side, protocol))
     found += [Arm(title(use), _component_pod(use.protocol, use.side), use.side, use.protocol, (use,)) for use in uses]

@@ -208,10 +208,9 @@ class _Maker:
         times = Counter(size for found in turns for size in found)
         most = max(times.values())
         sizes = sorted(size for size, number in times.items() if 2 * number >= most)
-        self.notes += [
-            f"{what}: {size} bytes are left out, since most turns lack them"
-            for size in sorted(times.keys() - set(sizes))
-        ]
+        if left_out := sorted(times.keys() - set(sizes)):
+            listed = ", ".join(map(str, left_out))
+            self.notes.append(f"{what}: {listed} bytes are left out, since most turns lack them")
         line = Line([size - smallest for size in sizes])
         over = line.over * (Fraction(rate) if quantity == CPU else 1)
         rows = [[found.get(size) for size in sizes] for found in turns]
