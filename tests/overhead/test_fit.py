@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cProfile
 import json
 import random
 import time
@@ -26,6 +25,7 @@ from admc.overhead.profiles.write import to_json
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.text import SourceText
 from tests.admc.command import Admc
+from tests.work import function_calls
 
 RATES = (5, 100, 1600)
 SIZES = (100, 4000, 16000)
@@ -394,14 +394,10 @@ def test_the_interval_of_many_turns_is_found_quickly() -> None:
 def test_the_work_for_a_run_is_bounded() -> None:
     """A table may have 200,000 runs. Calls are counted, since time depends on what else the machine does."""
 
-    def calls(text: str) -> int:
-        with cProfile.Profile() as profiler:
-            made(text)
-        return sum(entry.callcount for entry in profiler.getstats())
-
     one, two = table(turns=20, noise=0.02), table(turns=60, noise=0.02)
     made(one)
-    assert calls(two) - calls(one) < 150 * (two.count("\n") - one.count("\n"))
+    more = function_calls(lambda: made(two)) - function_calls(lambda: made(one))
+    assert more < 150 * (two.count("\n") - one.count("\n"))
 
 
 def test_an_error_in_the_result_names_the_table(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

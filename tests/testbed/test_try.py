@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -409,8 +410,10 @@ WITH_SIGHUP = (
 )
 
 
-def started(program: Path, folder: Path, *options: str) -> subprocess.Popen[str]:
-    """The command, once an Envoy of its own runs."""
+@contextmanager
+def started(program: Path, folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """The command, once an Envoy of its own runs. It does not outlive a test that fails, and so holds no port that the
+    next test needs."""
     process = subprocess.Popen(
         [sys.executable, "-c", WITH_SIGHUP, sys.executable, "-m", "admc", "try", str(program), "--json", *options],
         stdout=subprocess.PIPE,
@@ -419,18 +422,22 @@ def started(program: Path, folder: Path, *options: str) -> subprocess.Popen[str]
         start_new_session=True,
         env={**os.environ, "TMPDIR": str(folder)},
     )
-    deadline = time.monotonic() + 60
-    while not started_from(folder) and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.01)
-    return process
+    try:
+        deadline = time.monotonic() + 60
+        while not started_from(folder) and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.01)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
-def await_request(folder: Path, program: Path) -> None:
+def await_request(process: subprocess.Popen[str], program: Path) -> None:
     """Wait until the Envoy of `web` holds a request: with `SLOW`, for as long as the service takes."""
     admin = loopback(load_program(program)).pod_addresses("web")[0]
     deadline = time.monotonic() + 60
     while not _active(admin):
-        assert started_from(folder), "the command has ended its Envoy"
+        assert process.poll() is None, "the command has ended"
         assert time.monotonic() < deadline, "no request is sent"
         time.sleep(0.02)
 
@@ -447,10 +454,7 @@ def _active(admin: str) -> int:
 
 
 def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str, str]:
-    try:
-        out, err = process.communicate(timeout=seconds)
-    finally:
-        process.kill()
+    out, err = process.communicate(timeout=seconds)
     return process.returncode, out, err
 
 
@@ -462,11 +466,11 @@ def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str
 def test_a_signal_ends_everything(number: signal.Signals, sends: bool, small: Path, temporary: Path) -> None:
     """Also while an Envoy starts, and while a request waits for a slow service."""
     small.write_text(SLOW)
-    process = started(small, temporary)
-    if sends:
-        await_request(temporary, small)
-    process.send_signal(number)
-    code, out, err = ended(process)
+    with started(small, temporary) as process:
+        if sends:
+            await_request(process, small)
+        process.send_signal(number)
+        code, out, err = ended(process)
     assert (code, out) == (130, "")
     assert err.endswith("interrupted\n")
 
@@ -475,22 +479,22 @@ def test_a_signal_ends_everything(number: signal.Signals, sends: bool, small: Pa
 @alone
 def test_a_second_signal_does_not_interrupt_the_clean_up(small: Path, temporary: Path) -> None:
     small.write_text(SLOW)
-    process = started(small, temporary)
-    for _ in range(20):
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.01)
-    assert ended(process)[0] == 130
+    with started(small, temporary) as process:
+        for _ in range(20):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+        assert ended(process)[0] == 130
 
 
 @needs_envoy
 @alone
 def test_an_envoy_that_is_killed_is_no_policy_that_is_not_enforced(small: Path, temporary: Path) -> None:
     small.write_text(SLOW)
-    process = started(small, temporary)
-    await_request(temporary, small)
-    (envoy,) = started_from(temporary)
-    os.kill(envoy, signal.SIGKILL)
-    code, out, _ = ended(process)
+    with started(small, temporary) as process:
+        await_request(process, small)
+        (envoy,) = started_from(temporary)
+        os.kill(envoy, signal.SIGKILL)
+        code, out, _ = ended(process)
     assert code == 1
     assert failure(out)[0] == "ADM828"
     assert "the Envoy of `web` ended" in failure(out)[1]
@@ -503,9 +507,9 @@ def test_envoys_end_with_a_command_that_is_killed(small: Path, tmp_path: Path) -
     small.write_text(SLOW)
     folder = tmp_path / "killed"
     folder.mkdir()
-    process = started(small, folder)
-    process.kill()
-    ended(process)
+    with started(small, folder) as process:
+        process.kill()
+        ended(process)
     deadline = time.monotonic() + 30
     while started_from(folder) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -138,30 +138,23 @@ def test_wrong_arguments_end_the_program_before_it_touches_anything() -> None:
     assert "usage: python -m admc.pod " in done.stderr
 
 
-def test_the_program_loads_nothing_of_the_compiler_and_starts_quickly() -> None:
-    code = (
-        "import sys, time; began = time.process_time(); import admc.pod.__main__, admc.pod.rules\n"
-        "print(time.process_time() - began); print(*sys.modules)"
-    )
-    took = []
-    for _ in range(5):
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-        seconds, _, modules = done.stdout.partition("\n")
-        took.append(float(seconds))
-        own = {name for name in modules.split() if name.split(".")[0] in {"admc", "dsl", "solver", "emitters"}}
-        assert own <= {
-            "admc",
-            "admc.pod",
-            "admc.pod.__main__",
-            "admc.pod.rules",
-            "emitters",
-            "emitters.ports",
-            "emitters.interception",
-            "emitters.interception.pod",
-            "emitters.interception.tables",
-        }
-        assert not {"google.protobuf", "kubernetes", "ortools", "typer", "asyncio"} & set(modules.split())
-    assert min(took) < 0.1, took
+def test_the_program_loads_nothing_of_the_compiler_and_so_starts_quickly() -> None:
+    code = "import sys, admc.pod.__main__, admc.pod.rules; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    modules = done.stdout
+    own = {name for name in modules.split() if name.split(".")[0] in {"admc", "dsl", "solver", "emitters"}}
+    assert own <= {
+        "admc",
+        "admc.pod",
+        "admc.pod.__main__",
+        "admc.pod.rules",
+        "emitters",
+        "emitters.ports",
+        "emitters.interception",
+        "emitters.interception.pod",
+        "emitters.interception.tables",
+    }
+    assert not {"google.protobuf", "kubernetes", "ortools", "typer", "asyncio"} & set(modules.split())
 
 
 @NEEDS_MESH
