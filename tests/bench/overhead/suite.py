@@ -16,6 +16,7 @@ from admc.exits import CommandError
 from admc.overhead.measurement import measured as measuring
 from admc.overhead.measurement import programs
 from admc.overhead.measurement.bed import Tools
+from admc.overhead.measurement.stolen import Ticks, disturbance
 from admc.overhead.measurement.uses import of_prelude
 from admc.overhead.profiles.profile import Profile
 from admc.overhead.profiles.source import named_profile
@@ -98,7 +99,10 @@ def compared(
     shape = layout(configurations, Mode.REDIRECT, folder)
     predict, others = predictor(profile, shape), naive(profile, shape)
     predictions = {each.name: predict(each) for each in (*configurations, REFERENCE)}
+    before = Ticks.now()
     found = measured(configurations, tools, settings, progress, note)
+    if (said := disturbance(Ticks.now().share_since(before))) is not None:
+        note(said)
     rows = tuple(
         Row(
             str(each),

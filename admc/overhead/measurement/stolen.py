@@ -1,0 +1,44 @@
+"""The time that the host of a virtual machine takes away from it (`steal` in `/proc/stat`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+MOST: Final = 0.01
+"""The part of the time of all cores beyond which a measurement is disturbed (docs/profiles.md)."""
+_STAT: Final = Path("/proc/stat")
+_STEAL: Final = 7
+_COUNTED: Final = 8
+"""The columns after these (guests) are counted in the first ones already."""
+
+
+class Ticks(NamedTuple):
+    """Of all cores, since the machine was started."""
+
+    all: int
+    stolen: int
+
+    @classmethod
+    def now(cls) -> Ticks:
+        return cls.read(_STAT.read_text())
+
+    @classmethod
+    def read(cls, stat: str) -> Ticks:
+        ticks = [int(each) for each in stat.splitlines()[0].split()[1:]][:_COUNTED]
+        return cls(sum(ticks), ticks[_STEAL])
+
+    def share_since(self, before: Ticks) -> float:
+        """The part of the time of all cores that was taken away."""
+        passed = self.all - before.all
+        return (self.stolen - before.stolen) / passed if passed > 0 else 0.0
+
+
+def disturbance(share: float) -> str | None:
+    """What to say of a measurement in which the host took so much of the time away."""
+    if share <= MOST:
+        return None
+    return (
+        f"the host took {share:.0%} of the time of all cores away from this machine while requests were sent, so "
+        "latencies are too high, and CPU somewhat: measure at another time, or on a machine with cores of its own"
+    )

@@ -1,0 +1,28 @@
+"""The time that the host takes away from this machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from admc.overhead.measurement.stolen import MOST, Ticks, disturbance
+
+STAT = "cpu  100 2 30 800 5 0 3 60 7 0\ncpu0 50 1 15 400 2 0 1 30 3 0\nintr 1\n"
+
+
+def test_stolen_time_is_a_part_of_the_time_of_all_cores() -> None:
+    """Guests are counted in the first columns already."""
+    before = Ticks.read(STAT)
+    assert before == Ticks(1000, 60)
+    after = Ticks.read(STAT.replace("800", "1600").replace(" 60 ", " 260 "))
+    assert after.share_since(before) == pytest.approx(0.2)
+    assert before.share_since(before) == 0.0
+    now = Ticks.now()
+    assert 0 <= now.stolen < now.all
+
+
+def test_a_note_says_how_much_it_was() -> None:
+    assert disturbance(0.0) is None
+    assert disturbance(MOST) is None
+    said = disturbance(0.0416)
+    assert said is not None
+    assert "took 4% of the time of all cores away from this machine" in said
