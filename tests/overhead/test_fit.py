@@ -193,14 +193,39 @@ def test_a_burst_in_one_slice_spoils_no_other_size_of_its_turn() -> None:
     assert (law.base[0].figure.value, law.per_byte[0].figure.value) == (100, Decimal("0.01"))
 
 
-def test_a_size_that_most_turns_lack_is_left_out() -> None:
-    """A machine that is saturated by it now and then has no latency of the other slices."""
-    lacking = [3, 5], [1, 2, 3, 5]
-    for turns, left_out in zip(lacking, (False, True), strict=True):
-        gone = tuple(f"{turn},hop,http,,,,5,{SIZES[-1]}," for turn in turns)
-        fitted = made("\n".join(row for row in table(turns=6).splitlines() if not row.startswith(gone)))
-        note = f"hop http at 5/s: {SIZES[-1]} bytes are left out, since most turns lack them"
-        assert (note in fitted.notes) == left_out
+def slow_and_fast(slow: int) -> Fitted:
+    """Ten turns, some of which take nine times as much and lack the largest size: it saturated the machine in these."""
+    lines = [HEADER]
+    for turn in range(10):
+        for size in (100, 600, 1100):
+            latency = (100 + Fraction(size - 100, 5)) * (9 if turn < slow else 1)
+            lines.append(line(turn, "none", 10, size, latency_us=0))
+            if turn >= slow or size < 1100:
+                lines.append(line(turn, "hop", 10, size, latency_us=float(latency)))
+    return made("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("slow", "base", "per_byte", "largest", "notes"),
+    [
+        (5, 100, Decimal("0.2"), 1100, ("hop http at 10/s: 5 of 10 turns are left out, since they lack a size",)),
+        (6, 900, Decimal("1.8"), 600, ("hop http at 10/s: 1100 bytes are left out, since too many turns lack them",)),
+    ],
+)
+def test_a_line_joins_no_sizes_of_different_turns(
+    slow: int, base: int, per_byte: Decimal, largest: int, notes: tuple[str, ...]
+) -> None:
+    fitted = slow_and_fast(slow)
+    (hop,) = fitted.profile.hops
+    law = hop.parts[0].latency
+    assert law is not None
+    assert law.per_byte is not None
+    assert (law.base[0].figure.value, law.per_byte[0].figure.value) == (base, per_byte)
+    assert law.base[0].figure.low is not None
+    assert law.base[0].figure.low <= base
+    assert fitted.notes == notes
+    assert hop.sizes is not None
+    assert hop.sizes.high == largest
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40))

@@ -56,8 +56,8 @@ def run(task: Task, channel: Channel) -> None:
         groups = session.groups()
         before = Ticks.now()
         session.turns(groups)
-        if (said := disturbance(Ticks.now().share_since(before))) is not None:
-            channel.note(said)
+        if (note := disturbance(Ticks.now().share_since(before))) is not None:
+            channel.note(note)
 
 
 def _mode(channel: Channel) -> Mode:

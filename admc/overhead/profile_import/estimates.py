@@ -67,16 +67,15 @@ def estimate(values: Sequence[int], over: Fraction | int = 1) -> Estimate | None
     return weighted((1,), [(value,) for value in values], over) if values else None
 
 
-def weighted(weights: Sequence[int], turns: Sequence[Sequence[int | None]], over: Fraction | int) -> Estimate:
-    """The weighted sum of the medians over turns; each turn has a value for each weight, or None.
+def weighted(weights: Sequence[int], turns: Sequence[Sequence[int]], over: Fraction | int) -> Estimate:
+    """The weighted sum of the medians over turns; each turn has a value for each weight.
 
-    The interval is that of the sums of single turns that are complete: in a slow turn all values are high."""
+    The interval is that of the sums of single turns, widened to the value: in a slow turn all values are high."""
     unit = 1 / Fraction(over * UNIT)
-    columns = [[value for value in column if value is not None] for column in zip(*turns, strict=True)]
+    columns = zip(*turns, strict=True)
     twice = sum(weight * middles(column) for weight, column in zip(weights, columns, strict=True))
     value = max(Fraction(0), twice * unit / 2)
-    complete = [[value for value in turn if value is not None] for turn in turns if None not in turn]
-    sums = [sum(weight * value for weight, value in zip(weights, turn, strict=True)) for turn in complete]
+    sums = [sum(weight * value for weight, value in zip(weights, turn, strict=True)) for turn in turns]
     low, high = (None if end is None else end * unit for end in interval(sums))
     return Estimate(
         value, low if low is None else min(low, value), high if high is None else max(high, value), len(turns)

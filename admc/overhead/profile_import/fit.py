@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from admc.overhead.profile_import.estimates import UNIT, Estimate, Line, estimate, mean, merged, rounded, weighted
 from admc.overhead.profile_import.parts import CannotSplitError, split
 from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, PART, PARTS, Arm, Run
-from admc.overhead.profile_import.turns import Differences, Runs, sizes_of, turns_of
+from admc.overhead.profile_import.turns import Differences, Runs, range_of, turns_of
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
@@ -107,9 +107,9 @@ class _Maker:
         turns = turns_of(self.runs.of(Arm(HOP), protocol, LATENCY), self.runs.of(Arm(HOP), protocol, CPU))
         if not turns:
             return None
-        latency = self._law(LATENCY, what, self._latency(protocol, Arm(HOP), Arm(NONE)))
-        cpu = self._law(CPU, what, self._idle_less(self.runs.of(Arm(HOP), protocol, CPU)))
-        sizes = sizes_of(self.runs.of(Arm(HOP), protocol, LATENCY), self.runs.of(Arm(HOP), protocol, CPU))
+        latency, of_latency = self._law(LATENCY, what, self._latency(protocol, Arm(HOP), Arm(NONE)))
+        cpu, of_cpu = self._law(CPU, what, self._idle_less(self.runs.of(Arm(HOP), protocol, CPU)))
+        sizes = range_of(of_latency | of_cpu)
         if (latency is None and cpu is None) or sizes is None:
             self.notes.append(f"{what}: no turn has both `{HOP}` and `{NONE}`")
             return None
@@ -134,9 +134,9 @@ class _Maker:
             self.own.add(name)
         what = f"component {name} ({protocol})"
         base = self._base(protocol, arm)
-        latency = self._law(LATENCY, what, self._latency(protocol, arm, base))
-        cpu = self._law(CPU, what, self._difference(protocol, arm, base, CPU))
-        sizes = sizes_of(self.runs.of(arm, protocol, LATENCY), self.runs.of(arm, protocol, CPU))
+        latency, of_latency = self._law(LATENCY, what, self._latency(protocol, arm, base))
+        cpu, of_cpu = self._law(CPU, what, self._difference(protocol, arm, base, CPU))
+        sizes = range_of(of_latency | of_cpu)
         if latency is None and cpu is None:
             self.notes.append(f"{what}: no turn has both it and `{HOP}`")
             return None
@@ -178,43 +178,54 @@ class _Maker:
         idle = 0 if self.idle is None else int(self.idle.value * UNIT)
         return {turn: {cell: value - idle for cell, value in cells.items()} for turn, cells in turns.items()}
 
-    def _law(self, quantity: str, what: str, turns: Differences) -> Law | None:
+    def _law(self, quantity: str, what: str, turns: Differences) -> tuple[Law | None, frozenset[Decimal]]:
+        """The law, and the sizes that it was made of."""
         by_rate: dict[Decimal, dict[str, dict[Decimal, int]]] = {}
         for turn, cells in turns.items():
             for (rate, size), value in cells.items():
                 by_rate.setdefault(rate, {}).setdefault(turn, {})[size] = value
         if not by_rate:
-            return None
+            return None, frozenset()
         smallest = min(size for cells in turns.values() for _, size in cells)
         rates = sorted(by_rate)
         lines = [
             self._line(quantity, f"{what} at {rate}/s", rate, smallest, list(by_rate[rate].values())) for rate in rates
         ]
-        bases = [base for base, _ in lines]
-        sloped = [rate for rate, (_, slope) in zip(rates, lines, strict=True) if slope is not None]
-        slopes = [slope for _, slope in lines if slope is not None]
+        bases = [base for base, _, _ in lines]
+        sloped = [rate for rate, (_, slope, _) in zip(rates, lines, strict=True) if slope is not None]
+        slopes = [slope for _, slope, _ in lines if slope is not None]
         if quantity == CPU:
             bases = self._falling(f"{what}: CPU of a request", rates, bases)
             slopes = self._falling(f"{what}: CPU of a byte", sloped, slopes)
         per_byte = _curve(quantity, sloped, slopes, _BYTE_PLACES[quantity]) if slopes else None
-        return Law(_curve(quantity, rates, bases, _PLACES[quantity]), per_byte)
+        law = Law(_curve(quantity, rates, bases, _PLACES[quantity]), per_byte)
+        return law, frozenset([smallest]).union(*(sizes for _, _, sizes in lines))
 
     def _line(
         self, quantity: str, what: str, rate: Decimal, smallest: Decimal, turns: Sequence[Mapping[Decimal, int]]
-    ) -> tuple[Estimate, Estimate | None]:
-        """The figure of one request at the smallest size, and that of a byte, at one rate.
+    ) -> tuple[Estimate, Estimate | None, Sequence[Decimal]]:
+        """The figure of one request at the smallest size, and that of a byte, at one rate; and the sizes of the line.
 
-        Each of `turns` has values by size. A size that most turns lack was too much for the machine in these."""
+        Each of `turns` has values by size. A slow turn may lack a size, since that was too much for the machine. All
+        sizes are taken of the same turns: else the line would join large messages of fast turns with small ones of
+        all."""
         times = Counter(size for found in turns for size in found)
-        most = max(times.values())
-        sizes = sorted(size for size, number in times.items() if 2 * number >= most)
+        sizes = sorted(times)
+        complete = _with_all(sizes, turns)
+        while 2 * len(complete) < len(turns) and len(sizes) > 1:
+            sizes.remove(min(sizes, key=lambda size: (times[size], -size)))
+            complete = _with_all(sizes, turns)
         if left_out := sorted(times.keys() - set(sizes)):
             listed = ", ".join(map(str, left_out))
-            self.notes.append(f"{what}: {listed} bytes are left out, since most turns lack them")
+            self.notes.append(f"{what}: {listed} bytes are left out, since too many turns lack them")
+        if len(complete) < len(turns):
+            lacking = len(turns) - len(complete)
+            self.notes.append(f"{what}: {lacking} of {len(turns)} turns are left out, since they lack a size")
         line = Line([size - smallest for size in sizes])
         over = line.over * (Fraction(rate) if quantity == CPU else 1)
-        rows = [[found.get(size) for size in sizes] for found in turns]
-        return weighted(line.base, rows, over), weighted(line.slope, rows, over) if len(sizes) > 1 else None
+        rows = [[found[size] for size in sizes] for found in complete]
+        slope = weighted(line.slope, rows, over) if len(sizes) > 1 else None
+        return weighted(line.base, rows, over), slope, sizes
 
     def _falling(self, what: str, rates: Sequence[Decimal], found: Sequence[Estimate]) -> list[Estimate]:
         """The nearest figures that do not rise with the rate: neighbours that rise become their mean."""
@@ -233,6 +244,10 @@ class _Maker:
             at += len(group)
             result += [merged(group)] * len(group)
         return result
+
+
+def _with_all(sizes: Sequence[Decimal], turns: Sequence[Mapping[Decimal, int]]) -> Sequence[Mapping[Decimal, int]]:
+    return [found for found in turns if all(size in found for size in sizes)]
 
 
 def _curve(quantity: str, rates: Sequence[Decimal], found: Sequence[Estimate], places: int) -> Curve:

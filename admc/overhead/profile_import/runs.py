@@ -47,7 +47,7 @@ MAX_CELL: Final = 500
 MAX_RATES: Final = 100
 """Most rates of one arm, as of one law in a profile."""
 MAX_SIZES: Final = 100
-"""Most sizes of one arm: a straight line over the sizes is drawn in each turn."""
+"""Most sizes of one arm: each turn makes a straight line over the sizes."""
 MAX_ARMS: Final = 1000
 """Most arms, counted for each protocol."""
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,12})?")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 
 from admc.overhead.profile_import.estimates import middles, units
@@ -46,6 +46,5 @@ def turns_of(*found: Differences) -> set[str]:
     return {turn for each in found for turn in each}
 
 
-def sizes_of(*found: Differences) -> Sizes | None:
-    sizes = [size for each in found for cells in each.values() for _, size in cells]
+def range_of(sizes: Collection[Decimal]) -> Sizes | None:
     return Sizes(min(sizes), max(sizes), min(sizes)) if sizes else None

@@ -41,7 +41,7 @@ class Prediction(NamedTuple):
 def predictor(profile: Profile, layout: Layout) -> Callable[[Configuration], Prediction]:
     """Predictions for the sidecars of a layout.
 
-    Its scripts are those that the profile was measured with, so their figures are no floors here."""
+    Its scripts are those that `admc profile measure` uses without a program, so their figures are no floors here."""
     program = layout.program
     profile = replace(profile, components=tuple(cost._replace(floor=False) for cost in profile.components))
 

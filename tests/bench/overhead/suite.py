@@ -29,8 +29,8 @@ from tests.bench.overhead.measure import REFERENCE, USUAL, Settings, layout, mea
 from tests.bench.overhead.predict import naive, predictor
 
 MINUTES = 30.0
-"""For the profile, where none is given, as of `admc profile measure`. An interval takes five turns, and a turn over
-everything takes four to five minutes."""
+"""For the profile, where none is given: as many as `admc profile measure` takes. An interval takes five turns, and a
+turn over everything takes four to six minutes."""
 SLOWER = 0.7
 QUANTITIES = {"cpu": "CPU of a request", "latency": "added median latency"}
 

@@ -25,4 +25,4 @@ def test_a_note_says_how_much_it_was() -> None:
     assert disturbance(MOST) is None
     said = disturbance(0.0416)
     assert said is not None
-    assert "took 4% of the time of all cores away from this machine" in said
+    assert "took 4.2% of the time of all cores away from this machine" in said
