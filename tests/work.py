@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def function_calls(work: Callable[[], object]) -> int:
-    """Calls of functions, written in Python or in C, that it makes."""
+    """Calls of functions, written in Python or in C, that it makes. How long one in C takes is not seen."""
     with cProfile.Profile() as profiler:
         work()
     return sum(entry.callcount for entry in profiler.getstats())

@@ -287,9 +287,9 @@ def test_any_json_is_a_record_or_malformed(place: str, value: object) -> None:
         assert "malformed" in said
 
 
-def test_a_pod_costs_far_less_than_its_json() -> None:
+def test_the_work_for_a_pod_is_bounded() -> None:
     spec = {"containers": [container(f"c{n}", env=[{"name": "A", "value": "x" * 40}] * 20) for n in range(3)]}
-    text = json.dumps(pod_json("rate-1", spec=spec))
-    item = json.loads(text)
+    item = json.loads(json.dumps(pod_json("rate-1", spec=spec)))
     decoder = decode.PodDecoder(lambda _: frozenset())
-    assert function_calls(lambda: decoder(item)) < len(text) / 20
+    decoder(item)
+    assert function_calls(lambda: decoder(item)) < 300

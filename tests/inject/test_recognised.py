@@ -213,6 +213,5 @@ def test_the_api_server_lets_an_image_be_changed(cluster_api: ApiServer) -> None
 
 
 def test_the_work_for_a_pod_is_bounded() -> None:
-    """About a tenth of a millisecond."""
     pod = template()
     assert function_calls(lambda: of(pod)) < 1_000

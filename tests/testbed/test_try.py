@@ -429,7 +429,7 @@ def started(program: Path, folder: Path, *options: str) -> Iterator[subprocess.P
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=60)
 
 
 def await_request(process: subprocess.Popen[str], program: Path) -> None:
