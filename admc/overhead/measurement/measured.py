@@ -23,6 +23,7 @@ from admc.overhead.measurement import design, programs, uses
 from admc.overhead.measurement.bed import Tools
 from admc.overhead.measurement.child import FailedError, row_of, started
 from admc.overhead.measurement.session import Task, run
+from admc.overhead.measurement.stolen import Ticks, disturbance
 from admc.overhead.measurement.table import Row, table
 from admc.overhead.profile_import.fit import fit
 from admc.overhead.profile_import.making import Made, checked
@@ -120,6 +121,7 @@ def _protocols(program: Program | None, *, quick: bool) -> tuple[Protocol, ...]:
 
 def _run(task: Task, progress: Callable[[str], None]) -> Found:
     found = Found()
+    before = Ticks.now()
     takers: Mapping[str, Callable[[Any], None]] = {
         "progress": progress,
         "row": lambda content: found.rows.append(row_of(content)),
@@ -138,6 +140,8 @@ def _run(task: Task, progress: Callable[[str], None]) -> Found:
         raise wrong_usage(
             "ADM897", f"the measurement ended: {error}", hint="nothing was written; end other runs and try again"
         ) from error
+    if (note := disturbance(Ticks.now().share_since(before))) is not None:
+        found.notes[note] = None
     return found
 
 

@@ -20,7 +20,6 @@ from admc.overhead.measurement.layout import Arm, Layout
 from admc.overhead.measurement.network import NetworkError, isolate
 from admc.overhead.measurement.sidecar import Idle, idle
 from admc.overhead.measurement.stack_slices import IDLE_SECONDS, StackSlices
-from admc.overhead.measurement.stolen import Ticks, disturbance
 from admc.overhead.measurement.table import Row
 from admc.overhead.measurement.uses import Use
 from admc.overhead.profile_import import runs
@@ -53,11 +52,7 @@ def run(task: Task, channel: Channel) -> None:
     with Bed(layout, task.folder / "bed", task.tools) as bed:
         session = _Session(task, channel, bed, until, StackSlices(bed, _hop_pod(task.protocols[0]), channel))
         session.check()
-        groups = session.groups()
-        before = Ticks.now()
-        session.turns(groups)
-        if (note := disturbance(Ticks.now().share_since(before))) is not None:
-            channel.note(note)
+        session.turns(session.groups())
 
 
 def _mode(channel: Channel) -> Mode:

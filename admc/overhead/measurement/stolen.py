@@ -39,6 +39,6 @@ def disturbance(share: float) -> str | None:
     if share <= MOST:
         return None
     return (
-        f"the host took {share:.1%} of the time of all cores away from this machine while requests were sent, so "
+        f"the host took {share:.1%} of the time of all cores away from this machine meanwhile, so "
         "latencies are too high, and CPU somewhat: measure at another time, or on a machine with cores of its own"
     )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pytest
 
+from admc.overhead.measurement import measured
 from admc.overhead.measurement.stolen import MOST, Ticks, disturbance
 
 STAT = "cpu  100 2 30 800 5 0 3 60 7 0\ncpu0 50 1 15 400 2 0 1 30 3 0\nintr 1\n"
@@ -26,3 +31,17 @@ def test_a_note_says_how_much_it_was() -> None:
     said = disturbance(0.0416)
     assert said is not None
     assert "took 4.2% of the time of all cores away from this machine" in said
+
+
+def test_a_measurement_says_how_much_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No host can be made to take time away."""
+
+    @contextmanager
+    def nothing(_: object) -> Iterator[Iterator[Any]]:
+        yield iter(())
+
+    ticks = iter((Ticks(1_000, 10), Ticks(2_000, 60)))
+    monkeypatch.setattr(Ticks, "now", lambda: next(ticks))
+    monkeypatch.setattr(measured, "started", nothing)
+    task: Any = None
+    assert list(measured._run(task, print).notes) == [disturbance(0.05)]
