@@ -7,10 +7,16 @@ from typing import Final, NamedTuple
 
 MOST: Final = 0.01
 """The part of the time of all cores beyond which a measurement is disturbed (docs/profiles.md)."""
-_STAT: Final = Path("/proc/stat")
-_STEAL: Final = 7
+STAT: Final = Path("/proc/stat")
+STEAL: Final = 7
+"""Of the columns of `STAT`."""
 _COUNTED: Final = 8
 """The columns after these (guests) are counted in the first ones already."""
+
+
+def columns(stat: str) -> list[int]:
+    """The ticks of all cores together, by what they were spent on."""
+    return [int(each) for each in stat.splitlines()[0].split()[1:]][:_COUNTED]
 
 
 class Ticks(NamedTuple):
@@ -21,12 +27,12 @@ class Ticks(NamedTuple):
 
     @classmethod
     def now(cls) -> Ticks:
-        return cls.read(_STAT.read_text())
+        return cls.read(STAT.read_text())
 
     @classmethod
     def read(cls, stat: str) -> Ticks:
-        ticks = [int(each) for each in stat.splitlines()[0].split()[1:]][:_COUNTED]
-        return cls(sum(ticks), ticks[_STEAL])
+        ticks = columns(stat)
+        return cls(sum(ticks), ticks[STEAL])
 
     def share_since(self, before: Ticks) -> float:
         """The part of the time of all cores that was taken away."""

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from admc.overhead.measurement.stolen import STAT, STEAL, columns
+
 TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 KILOBYTE = 1024
 IDLE = (3, 4)
 """Of the columns of `/proc/stat`: doing nothing, and waiting for a disk."""
-STEAL = 7
-COUNTED = 8
-"""The columns after these (guests) are counted in the first ones already."""
 
 
 class Machine(NamedTuple):
@@ -61,10 +60,10 @@ def memory_of(rollup: str) -> Memory:
 
 
 def machine() -> Machine:
-    return machine_of(Path("/proc/stat").read_text())
+    return machine_of(STAT.read_text())
 
 
 def machine_of(stat: str) -> Machine:
-    ticks = [int(each) for each in stat.splitlines()[0].split()[1:]][:COUNTED]
+    ticks = columns(stat)
     stolen = ticks[STEAL]
     return Machine((sum(ticks) - stolen - sum(ticks[each] for each in IDLE)) / TICK, stolen / TICK)
