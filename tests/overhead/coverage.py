@@ -201,7 +201,7 @@ def _run(turn: int, arm: Arm, rate: int | None, size: int | None, latency: float
 
     protocol = None if rate is None else Protocol.HTTP
     exact = [None if value is None else Decimal(value) for value in (rate, size)]
-    return Run(str(turn), arm, protocol, exact[0], exact[1], number(latency), number(cpu), None, _NOWHERE)
+    return Run(str(turn), arm, protocol, exact[0], exact[1], number(latency), number(cpu), None, None, _NOWHERE)
 
 
 # ---- what intervals hold ----

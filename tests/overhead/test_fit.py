@@ -274,7 +274,7 @@ GOOD = line(1, "hop", 10, 100, latency_us=1)
         (line(1, "hop", 10, 100, arguments="a=b"), "has no policy"),
         (line(1, "idle", 10), "an idle sidecar"),
         (line(1, "hop", 10, 100).replace("1,", ",", 1), "the turn is missing"),
-        (line(1, "hop", 10, 100) + ",", "12 cells"),
+        (line(1, "hop", 10, 100) + ",", "13 cells"),
         ('"1', "no CSV"),
         (line(1, "x" * 600, 10, 100), "more than 500 characters"),
     ],

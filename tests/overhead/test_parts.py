@@ -213,11 +213,11 @@ def test_without_a_sample_at_each_rate_a_hop_stays_whole(sampled: Callable[[int,
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        ("1,part:reed,http,,,,5,100,,0.1,", "there is no part `reed`"),
-        ("1,part:read,http,,,,5,100,,,", "a run of a part has its CPU"),
-        ("1,part:read,http,egress,,,5,100,,0.1,", "a part of a hop has CPU alone"),
-        ("1,part:read,http,,,,5,100,7,0.1,", "a part of a hop has CPU alone"),
-        ("1,part:read,,,,,5,,,0.1,", "an idle sidecar has no protocol"),
+        ("1,part:reed,http,,,,5,100,,0.1,,", "there is no part `reed`"),
+        ("1,part:read,http,,,,5,100,,,,", "a run of a part has its CPU"),
+        ("1,part:read,http,egress,,,5,100,,0.1,,", "a part of a hop has CPU alone"),
+        ("1,part:read,http,,,,5,100,7,0.1,,", "a part of a hop has CPU alone"),
+        ("1,part:read,,,,,5,,,0.1,,", "an idle sidecar has no protocol"),
     ],
 )
 def test_a_wrong_run_of_a_part_has_its_line(cells: str, message: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from admc.overhead.measurement.layout import PATH, Destination, Layout
 from admc.overhead.measurement.network import Network
 from admc.overhead.measurement.processes import READY_SECONDS, Process, Sidecar
+from admc.overhead.measurement.stolen import Ticks
 from emitters.envoy import Mode
 from emitters.ports import ADMIN_PORT
 
@@ -55,6 +56,8 @@ class Measured(NamedTuple):
     seconds: float
     cpu: dict[str, float]
     """Seconds of CPU by pod."""
+    stolen: float
+    """The part of the time of all cores that the host took away meanwhile."""
 
 
 class Bed:
@@ -125,6 +128,7 @@ class Bed:
         """One slice. All loads are sent from one place. Raises `ProcessError`."""
         sender = self._senders[loads[0].to.sender if loads else next(iter(self._senders))]
         sidecars = [self.sidecars[pod] for pod in pods]
+        before = Ticks.now()
         sender.tell(
             {
                 "streams": [_stream(load) for load in loads],
@@ -136,7 +140,7 @@ class Bed:
         answer: dict[str, Any] = json.loads(sender.line(seconds + warm + _MOST_SECONDS))
         found = tuple(Received(**each) for each in answer["streams"] or ())
         cpu = {sidecar.name: float(answer["cpu"][str(sidecar.pid)]) for sidecar in sidecars}
-        return Measured(found, float(answer["seconds"]), cpu)
+        return Measured(found, float(answer["seconds"]), cpu, Ticks.now().share_since(before))
 
     def forget_taps(self) -> None:
         """Removes what `tap` has written, and keeps its folder."""

@@ -38,7 +38,7 @@ class Grid(NamedTuple):
     """Seconds without requests."""
 
 
-FULL: Final = Grid(SIZES, 5, LOWEST_RATE, 1.0, 0.4, 40, 0.1, 8)
+FULL: Final = Grid(SIZES, 5, LOWEST_RATE, 2.0, 0.4, 40, 0.1, 8)
 QUICK: Final = Grid((100, 16384), 3, 20.0, 0.5, 0.25, 60, 0.06, 4)
 
 
@@ -57,6 +57,13 @@ class Group(NamedTuple):
     cells: tuple[Cell, ...]
     sampled: tuple[Cell, ...] = ()
     """Cells in which stacks of the hop are sampled, in slices of their own: taking them takes CPU."""
+    alternate: bool = False
+    """Whether the requests of all arms alternate in one slice."""
+
+    def slices(self, turn: int) -> tuple[tuple[str, ...], ...]:
+        """The arms of each slice of one turn."""
+        order = self.order(turn)
+        return (order,) if self.alternate else tuple((name,) for name in order)
 
     def order(self, turn: int) -> tuple[str, ...]:
         """The arms of one turn. The first one, which the others are compared with, comes again after some others."""
@@ -69,10 +76,13 @@ class Group(NamedTuple):
 
     def seconds(self, grid: Grid) -> float:
         """An estimate of the time that it takes."""
-        cells = (*self.cells * len(self.order(0)), *self.sampled)
+        cells = (*self.cells * len(self.slices(0)), *self.sampled)
         return sum(slice_seconds(cell.rate, grid) + warm_seconds(cell.rate, grid) + _OVERHEAD for cell in cells)
 
 
+ALTERNATE_RATE: Final = 120.0
+"""Requests/s up to which those through a bare hop and those past it alternate: a slice has so few that their difference
+from one slice to the next would be chance. At higher rates both together would be too much for the machine."""
 _BETWEEN_FIRST: Final = 5
 _OVERHEAD: Final = 0.02
 """Seconds of a slice beside the load."""
@@ -138,18 +148,28 @@ _SLOWER: Final = 1.25
 """Latencies of two slices differ by chance, also where a sidecar is not cold at a low rate."""
 
 
-def holds(tried: Tried, first: Tried) -> bool:
-    """Whether neither the sidecar nor the machine is saturated.
+class Highest(NamedTuple):
+    """What the search found: a rate that holds, and why a higher one does not."""
+
+    rate: float
+    why: str
+
+
+def limit(tried: Tried, first: Tried) -> str | None:
+    """What is saturated: the sidecar or the machine; None if neither is.
 
     At a low rate a sidecar is cold, and so its latency is high. Where it is well above that at a high rate, requests
     wait for each other.
     """
-    return (
-        tried.failed == 0
-        and tried.cores <= WORKER_SHARE
-        and tried.late <= max(_MOST_LATE, _LATER * first.late)
-        and tried.latency <= _SLOWER * first.latency
-    )
+    if tried.failed:
+        return "requests failed"
+    if tried.cores > WORKER_SHARE:
+        return f"the sidecar took {tried.cores:.2f} cores"
+    if tried.late > max(_MOST_LATE, _LATER * first.late):
+        return f"requests were sent {tried.late:,.0f} us late"
+    if tried.latency > _SLOWER * first.latency:
+        return f"latency was {tried.latency:,.0f} us, after {first.latency:,.0f} us at a low rate"
+    return None
 
 
 _FIRST_TRIES: Final = 3
@@ -157,27 +177,30 @@ _TRIES: Final = 2
 """A burst of other work on the machine may spoil one."""
 
 
-def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int = 2) -> float:
+def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int = 2) -> Highest:
     """The highest rate that a sidecar takes here: doubled until one does not hold, then searched for in between."""
     first = sorted((run(start) for _ in range(_FIRST_TRIES)), key=lambda tried: tried.latency)[_FIRST_TRIES // 2]
 
-    def held(rate: float) -> bool:
-        return any(holds(run(rate), first) for _ in range(_TRIES))
+    def limit_at(rate: float) -> str | None:
+        for _ in range(_TRIES):
+            if (found := limit(run(rate), first)) is None:
+                return None
+        return found
 
-    good, bad = start, math.inf
+    good, bad, why = start, math.inf, "no higher one was tried"
     while bad == math.inf and good < HIGHEST_RATE:
         rate = min(2 * good, HIGHEST_RATE)
-        if held(rate):
+        if (found := limit_at(rate)) is None:
             good = rate
         else:
-            bad = rate
+            bad, why = rate, found
     for _ in range(refinements if bad < math.inf else 0):
         middle = math.sqrt(good * bad)
-        if held(middle):
+        if (found := limit_at(middle)) is None:
             good = middle
         else:
-            bad = middle
-    return good
+            bad, why = middle, found
+    return Highest(good, why if bad == math.inf else f"at {bad:,.0f}/s {why}")
 
 
 class Sample(NamedTuple):

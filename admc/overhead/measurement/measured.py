@@ -206,12 +206,15 @@ def _method(about: Mapping[str, Any]) -> str:
         else "dialled at explicit addresses, not redirected"
     )
     highest = ", ".join(
-        f"{protocol} {about[key]:g}/s" for protocol in Protocol if (key := f"ceiling_{protocol}") in about
+        f"{protocol} {found[0]:g}/s ({found[1]})"
+        for protocol in Protocol
+        if (found := about.get(f"ceiling_{protocol}")) is not None
     )
     return (
         f"connections {way}; open loop, latencies from the intended time of sending; {about.get('turns', 0)} complete "
-        "turns of slices of about a second, differences within a turn, medians over turns, intervals of 90% by order "
-        f"statistics; CPU of all threads of the proxy from schedstat, {_parts(about)}; memory is PSS; highest rates: "
+        "turns of slices of 0.4 to 2 seconds, requests with and without a proxy alternate at low rates; differences "
+        "within a turn, medians over the calmest turns, intervals of 90% over all turns by order statistics; CPU of "
+        f"all threads of the proxy from schedstat, {_parts(about)}; memory is PSS; highest rates: "
         f"{highest or 'none'}"
     )
 

@@ -8,15 +8,15 @@ A row is sent as soon as it is measured: who is interrupted keeps what there is.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from admc.overhead.measurement import design
-from admc.overhead.measurement.bed import Bed, Load, Measured, Tools
+from admc.overhead.measurement.bed import Bed, Load, Received, Tools
 from admc.overhead.measurement.channel import Channel
 from admc.overhead.measurement.design import Cell, Grid, Group, Sample, Tried
-from admc.overhead.measurement.layout import Arm, Layout
+from admc.overhead.measurement.layout import Arm, Destination, Layout
 from admc.overhead.measurement.network import NetworkError, isolate
 from admc.overhead.measurement.sidecar import Idle, idle
 from admc.overhead.measurement.stack_slices import IDLE_SECONDS, StackSlices
@@ -137,15 +137,16 @@ class _Session:
     def groups(self) -> list[Group]:
         found: list[Group] = []
         for protocol in self.task.protocols:
-            ceiling = design.ceiling(lambda rate, protocol=protocol: self._try(protocol, rate))  # type: ignore[misc]
-            rates = design.rates(ceiling, self.task.grid)
-            self.channel.about(f"ceiling_{protocol}", rates[-1])
+            highest = design.ceiling(lambda rate, protocol=protocol: self._try(protocol, rate))  # type: ignore[misc]
+            rates = design.rates(highest.rate, self.task.grid)
+            self.channel.about(f"ceiling_{protocol}", [rates[-1], highest.why])
             name = f"{protocol} hop"
             for rate in rates:
                 cells = tuple(Cell(rate, size) for size in self.task.grid.sizes)
                 sampled = (cells[0], cells[-1]) if self.stacks.allowed else ()
                 arms = (runs.NONE, runs.HOP)
-                found.append(Group(f"{name} at {rate:g}/s", protocol, Side.INGRESS, arms, cells, sampled))
+                alternate = rate <= design.ALTERNATE_RATE
+                found.append(Group(f"{name} at {rate:g}/s", protocol, Side.INGRESS, arms, cells, sampled, alternate))
             for side in Side:
                 uses = [use for use in self.task.uses if use.protocol is protocol and use.side is side]
                 names = [name for name in map(title, uses) if name not in self.broken]
@@ -160,7 +161,7 @@ class _Session:
         load = Load(self.bed.layout.through(arm), rate, self.task.grid.sizes[-1])
         found = self.bed.measure([load], _PROBE_SECONDS, 0.1, [arm.pod])
         one = found.loads[0]
-        return Tried(_cores(found, arm.pod, rate), one.latency, one.failed, one.late)
+        return Tried(_cores(found.cpu[arm.pod], one, rate), one.latency, one.failed, one.late)
 
     # ---- turns ----
 
@@ -194,8 +195,8 @@ class _Session:
         side = group.side if group.arms[0] != "none" else list(Side)[turn % 2]
         for cell in group.cells:
             of_turn: dict[str, list[Sample]] = {}
-            for name in group.order(turn):
-                if (sample := self._slice(group, name, side, cell, turn)) is not None:
+            for names in group.slices(turn):
+                for name, sample in self._slice(group, names, side, cell, turn):
                     of_turn.setdefault(name, []).append(sample)
             for name, found in of_turn.items():
                 mean = Sample(
@@ -205,33 +206,42 @@ class _Session:
         for cell in group.sampled:
             self._sampled(group, side, cell, turn)
 
-    def _slice(self, group: Group, name: str, side: Side, cell: Cell, turn: int) -> Sample | None:
+    def _slice(
+        self, group: Group, names: Sequence[str], side: Side, cell: Cell, turn: int
+    ) -> Iterator[tuple[str, Sample]]:
+        """One slice with the requests of one arm, or of several by turns; what each of them measured."""
         hop = self.arms[bare(group.protocol, side)]
-        arm = self.arms.get(name, hop)
-        to = self.bed.layout.past(hop) if name == runs.NONE else self.bed.layout.through(arm)
+        pod = self.arms.get(names[0], hop).pod
+        loads = [Load(self._destination(name, hop), cell.rate, cell.size) for name in names]
         seconds = design.slice_seconds(cell.rate, self.task.grid)
         warm = design.warm_seconds(cell.rate, self.task.grid)
-        found = self.bed.measure([Load(to, cell.rate, cell.size)], seconds, warm, [arm.pod])
+        found = self.bed.measure(loads, seconds, warm, [pod])
         self.bed.forget_taps()
-        one = found.loads[0]
-        if one.failed:
-            self.channel.note(f"{name} at {cell.rate:g}/s, {cell.size} bytes: a slice is left out ({one.error})")
-            return None
-        cores = _cores(found, arm.pod, cell.rate)
-        if cores > design.WORKER_SHARE:
-            self.channel.note(f"{name} at {cell.rate:g}/s, {cell.size} bytes: no latency, since it saturates a worker")
-        self.channel.row(
-            Row(
-                f"{turn + 1}",
-                self._key(name, side),
-                group.protocol,
-                cell.rate,
-                cell.size,
-                one.latency if cores <= design.WORKER_SHARE else None,
-                None if name == runs.NONE else cores,
+        for name, one in zip(names, found.loads, strict=True):
+            at = f"{name} at {cell.rate:g}/s, {cell.size} bytes"
+            if one.failed:
+                self.channel.note(f"{at}: a slice is left out ({one.error})")
+                continue
+            cores = 0.0 if name == runs.NONE else _cores(found.cpu[pod], one, cell.rate)
+            saturated = cores > design.WORKER_SHARE
+            if saturated:
+                self.channel.note(f"{at}: no latency, since it saturates a worker")
+            self.channel.row(
+                Row(
+                    f"{turn + 1}",
+                    self._key(name, side),
+                    group.protocol,
+                    cell.rate,
+                    cell.size,
+                    None if saturated else one.latency,
+                    None if name == runs.NONE else cores,
+                    stolen=found.stolen,
+                )
             )
-        )
-        return Sample(0.0 if name == runs.NONE else cores, one.latency)
+            yield name, Sample(cores, one.latency)
+
+    def _destination(self, name: str, hop: Arm) -> Destination:
+        return self.bed.layout.past(hop) if name == runs.NONE else self.bed.layout.through(self.arms.get(name, hop))
 
     def _sampled(self, group: Group, side: Side, cell: Cell, turn: int) -> None:
         """A slice in which stacks are sampled."""
@@ -260,6 +270,6 @@ class _Session:
         return True
 
 
-def _cores(found: Measured, pod: str, rate: float) -> float:
+def _cores(seconds: float, load: Received, rate: float) -> float:
     """CPU of the requests that were sent, at their rate: a slice ends a little later than its last request."""
-    return found.cpu[pod] / found.loads[0].sent * rate
+    return seconds / load.sent * rate

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-MOST: Final = 0.01
-"""The part of the time of all cores beyond which a measurement is disturbed (docs/profiles.md)."""
+from admc.overhead.profile_import.calm import UNDISTURBED
+
 STAT: Final = Path("/proc/stat")
 STEAL: Final = 7
 """Of the columns of `STAT`."""
@@ -42,9 +42,9 @@ class Ticks(NamedTuple):
 
 def disturbance(share: float) -> str | None:
     """What to say of a measurement in which the host took so much of the time away."""
-    if share <= MOST:
+    if share <= UNDISTURBED:
         return None
     return (
-        f"the host took {share:.1%} of the time of all cores away from this machine meanwhile, so "
-        "latencies are too high, and CPU somewhat: measure at another time, or on a machine with cores of its own"
+        f"the host took {share:.1%} of the time of all cores away from this machine meanwhile; figures are those of "
+        "the calmest turns, and may still be too high: measure at another time, or on a machine with cores of its own"
     )

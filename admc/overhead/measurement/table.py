@@ -24,6 +24,8 @@ class Row(NamedTuple):
     cores: float | None
     memory: int | None = None
     """Bytes."""
+    stolen: float | None = None
+    """The part of the time of all cores that the host took away meanwhile."""
 
 
 def table(rows: Iterable[Row]) -> str:
@@ -45,6 +47,7 @@ def table(rows: Iterable[Row]) -> str:
                 _number(row.latency, 3),
                 _number(row.cores, 9),
                 "" if row.memory is None else row.memory,
+                _number(row.stolen, 4),
             ]
         )
     return out.getvalue()

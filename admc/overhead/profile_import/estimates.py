@@ -21,7 +21,7 @@ _Number = TypeVar("_Number", int, Fraction)
 
 
 class Estimate(NamedTuple):
-    """A median over turns, in the unit of one request, with its interval."""
+    """A median over the calmest turns, in the unit of one request, with its interval, which is that of all turns."""
 
     value: Fraction
     low: Fraction | None
@@ -64,16 +64,16 @@ class Line:
 
 def estimate(values: Sequence[int], over: Fraction | int = 1) -> Estimate | None:
     """The median with its interval. A cost below zero is noise: its value is zero, and its interval stays."""
-    return weighted((1,), [(value,) for value in values], over) if values else None
+    return weighted((1,), [values], [(value,) for value in values], over) if values else None
 
 
-def weighted(weights: Sequence[int], turns: Sequence[Sequence[int]], over: Fraction | int) -> Estimate:
-    """The weighted sum of the medians over turns; each turn has a value for each weight.
-
-    The interval is that of the sums of single turns, widened to the value: in a slow turn all values are high."""
+def weighted(
+    weights: Sequence[int], values: Sequence[Sequence[int]], turns: Sequence[Sequence[int]], over: Fraction | int
+) -> Estimate:
+    """The weighted sum of medians: each weight has some values. The interval is that of the sums of single turns, which
+    have a value for each weight, widened to the estimate: in a slow turn all values are high."""
     unit = 1 / Fraction(over * UNIT)
-    columns = zip(*turns, strict=True)
-    twice = sum(weight * middles(column) for weight, column in zip(weights, columns, strict=True))
+    twice = sum(weight * middles(column) for weight, column in zip(weights, values, strict=True))
     value = max(Fraction(0), twice * unit / 2)
     sums = [sum(weight * value for weight, value in zip(weights, turn, strict=True)) for turn in turns]
     low, high = (None if end is None else end * unit for end in interval(sums))

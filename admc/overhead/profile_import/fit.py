@@ -3,9 +3,10 @@
 A hop is what a bare hop adds to no proxy; a component is what one policy adds to the bare hop, to that of its own side
 where hops have a side. Both are compared within one turn, so that slow changes of the machine cancel out. A straight
 line through the medians of the sizes gives the figure at the smallest size and the cost of a byte: so a burst of other
-work on the machine spoils one slice of a turn, and not the whole turn.
+work on the machine spoils one slice of a turn, and not the whole turn. Where the time that the host took away is known,
+the medians are those of the calmest turns.
 
-    [Run] -> by turn (`turns`) -> differences -> medians over turns -> lines over sizes (`estimates`) -> Profile
+    [Run] -> by turn (`turns`) -> differences -> medians of the calmest (`calm`) -> lines over sizes (`estimates`)
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from admc.overhead.profile_import.calm import calmest
 from admc.overhead.profile_import.estimates import UNIT, Estimate, Line, estimate, mean, merged, rounded, weighted
 from admc.overhead.profile_import.parts import CannotSplitError, split
 from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, PART, PARTS, Arm, Run
-from admc.overhead.profile_import.turns import Differences, Runs, range_of, turns_of
+from admc.overhead.profile_import.turns import Differences, Runs, Value, range_of, turns_of
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
@@ -70,8 +72,8 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
         proxy=proxy,
         method=Method(
             "median",
-            "differences within a turn, the median over turns; intervals of 90% by order statistics; a straight line "
-            "through the medians of the sizes",
+            "differences within a turn, the median over the calmest turns; intervals of 90% by order statistics; a "
+            "straight line through the medians of the sizes",
         ),
         saturation=saturation,
         parts={WHOLE: "all parts together", **{name: PARTS[name] for name in PARTS if name in maker.parts}},
@@ -95,11 +97,11 @@ class _Maker:
         self.own: set[str] = set()
         self.parts: set[str] = set()
         idle = self.runs.of(Arm(IDLE), None, CPU)
-        self.idle = estimate([value for cells in idle.values() for value in cells.values()])
+        self.idle = estimate([value.amount for cells in idle.values() for value in cells.values()])
 
     def sidecar(self) -> SidecarCost:
         memory = self.runs.of(Arm(IDLE), None, "memory")
-        idle = estimate([value for cells in memory.values() for value in cells.values()])
+        idle = estimate([value.amount for cells in memory.values() for value in cells.values()])
         return SidecarCost(_figure(self.idle, 9), _figure(idle, 0), None, None, None)
 
     def hop(self, protocol: Protocol) -> HopCost | None:
@@ -141,7 +143,7 @@ class _Maker:
             self.notes.append(f"{what}: no turn has both it and `{HOP}`")
             return None
         memory = self._difference(protocol, arm, base, "memory")
-        bytes_ = estimate([value for cells in memory.values() for value in cells.values()])
+        bytes_ = estimate([value.amount for cells in memory.values() for value in cells.values()])
         turns = turns_of(self.runs.of(arm, protocol, LATENCY), self.runs.of(arm, protocol, CPU))
         return ComponentCost(
             name,
@@ -168,7 +170,7 @@ class _Maker:
     def _difference(self, protocol: Protocol, arm: Arm, base: Arm, quantity: str) -> Differences:
         ours, theirs = (self.runs.of(each, protocol, quantity) for each in (arm, base))
         return {
-            turn: {cell: value - theirs[turn][cell] for cell, value in cells.items() if cell in theirs[turn]}
+            turn: {cell: _less(value, theirs[turn][cell]) for cell, value in cells.items() if cell in theirs[turn]}
             for turn, cells in ours.items()
             if turn in theirs
         }
@@ -176,11 +178,12 @@ class _Maker:
     def _idle_less(self, turns: Differences) -> Differences:
         """CPU of a hop without that of an idle sidecar, which the profile has as a figure of its own."""
         idle = 0 if self.idle is None else int(self.idle.value * UNIT)
-        return {turn: {cell: value - idle for cell, value in cells.items()} for turn, cells in turns.items()}
+        of_idle = Value(idle, 0)
+        return {turn: {cell: _less(value, of_idle) for cell, value in cells.items()} for turn, cells in turns.items()}
 
     def _law(self, quantity: str, what: str, turns: Differences) -> tuple[Law | None, frozenset[Decimal]]:
         """The law, and the sizes that it was made of."""
-        by_rate: dict[Decimal, dict[str, dict[Decimal, int]]] = {}
+        by_rate: dict[Decimal, dict[str, dict[Decimal, Value]]] = {}
         for turn, cells in turns.items():
             for (rate, size), value in cells.items():
                 by_rate.setdefault(rate, {}).setdefault(turn, {})[size] = value
@@ -202,7 +205,7 @@ class _Maker:
         return law, frozenset([smallest]).union(*(sizes for _, _, sizes in lines))
 
     def _line(
-        self, quantity: str, what: str, rate: Decimal, smallest: Decimal, turns: Sequence[Mapping[Decimal, int]]
+        self, quantity: str, what: str, rate: Decimal, smallest: Decimal, turns: Sequence[Mapping[Decimal, Value]]
     ) -> tuple[Estimate, Estimate | None, Sequence[Decimal]]:
         """The figure of one request at the smallest size, and that of a byte, at one rate; and the sizes of the line.
 
@@ -223,9 +226,10 @@ class _Maker:
             self.notes.append(f"{what}: {lacking} of {len(turns)} turns are left out, since they lack a size")
         line = Line([size - smallest for size in sizes])
         over = line.over * (Fraction(rate) if quantity == CPU else 1)
-        rows = [[found[size] for size in sizes] for found in complete]
-        slope = weighted(line.slope, rows, over) if len(sizes) > 1 else None
-        return weighted(line.base, rows, over), slope, sizes
+        values = [_calmest([found[size] for found in complete]) for size in sizes]
+        rows = [[found[size].amount for size in sizes] for found in complete]
+        slope = weighted(line.slope, values, rows, over) if len(sizes) > 1 else None
+        return weighted(line.base, values, rows, over), slope, sizes
 
     def _falling(self, what: str, rates: Sequence[Decimal], found: Sequence[Estimate]) -> list[Estimate]:
         """The nearest figures that do not rise with the rate: neighbours that rise become their mean."""
@@ -246,7 +250,15 @@ class _Maker:
         return result
 
 
-def _with_all(sizes: Sequence[Decimal], turns: Sequence[Mapping[Decimal, int]]) -> Sequence[Mapping[Decimal, int]]:
+def _calmest(values: Sequence[Value]) -> list[int]:
+    return [value.amount for value in calmest(values, lambda value: value.stolen)]
+
+
+def _less(value: Value, other: Value) -> Value:
+    return Value(value.amount - other.amount, max(value.stolen, other.stolen))
+
+
+def _with_all(sizes: Sequence[Decimal], turns: Sequence[Mapping[Decimal, Value]]) -> Sequence[Mapping[Decimal, Value]]:
     return [found for found in turns if all(size in found for size in sizes)]
 
 

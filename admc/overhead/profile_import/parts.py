@@ -102,7 +102,7 @@ def split(runs: Runs, protocol: Protocol, whole: Law, reference: Decimal, places
 
 def _idle(runs: Runs, name: str) -> int:
     """What a part has without requests, as a sidecar's own CPU: it belongs to no hop."""
-    found = [value for cells in runs.of(Arm(PART + name), None, CPU).values() for value in cells.values()]
+    found = [value.amount for cells in runs.of(Arm(PART + name), None, CPU).values() for value in cells.values()]
     return sum(found) // len(found) if found else 0
 
 
@@ -112,7 +112,7 @@ def _cells(seen: Sequence[Differences], idle: _Seen) -> Mapping[Cell, Mapping[st
     for at, by_turn in enumerate(seen):
         for turn, values in by_turn.items():
             for cell, value in values.items():
-                found.setdefault(cell, {}).setdefault(turn, [0] * len(seen))[at] = value - idle[at]
+                found.setdefault(cell, {}).setdefault(turn, [0] * len(seen))[at] = value.amount - idle[at]
     return found
 
 

@@ -40,7 +40,10 @@ COLUMNS: Final = (
     "latency_us",
     "cpu_cores",
     "memory_bytes",
+    "stolen",
 )
+OPTIONAL: Final = frozenset({"stolen"})
+"""Columns that a table may lack: one that other tools have measured."""
 MAX_BYTES: Final = 20_000_000
 MAX_LINES: Final = 200_000
 MAX_CELL: Final = 500
@@ -50,6 +53,7 @@ MAX_SIZES: Final = 100
 """Most sizes of one arm: each turn makes a straight line over the sizes."""
 MAX_ARMS: Final = 1000
 """Most arms, counted for each protocol."""
+_EMPTY: Final = dict.fromkeys(OPTIONAL, "")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,12})?")
 _CODE: Final = "ADM869"
 
@@ -80,6 +84,8 @@ class Run(NamedTuple):
     cpu: Decimal | None
     """Cores of the proxy."""
     memory: Decimal | None
+    stolen: Decimal | None
+    """The part of the time of all cores that the host of a virtual machine took away meanwhile."""
     span: Span
 
 
@@ -138,18 +144,18 @@ def _lines(source: SourceText, diagnostics: Diagnostics) -> Iterator[tuple[Span,
             continue
         if head is None:
             head = [cell.strip() for cell in cells]
-            if sorted(head) != sorted(COLUMNS):
+            if len(set(head)) < len(head) or not set(COLUMNS) - OPTIONAL <= set(head) <= set(COLUMNS):
                 _wrong_head(head, span, diagnostics)
                 return
         elif len(cells) != len(head):
             diagnostics.error(_CODE, f"this line has {len(cells)} cells, and the first has {len(head)}", span)
         else:
-            yield span, {name: cell.strip() for name, cell in zip(head, cells, strict=True)}
+            yield span, {**_EMPTY, **{name: cell.strip() for name, cell in zip(head, cells, strict=True)}}
 
 
 def _wrong_head(head: list[str], span: Span, diagnostics: Diagnostics) -> None:
     unknown = next((name for name in head if name not in COLUMNS), None)
-    missing = next((name for name in COLUMNS if name not in head), None)
+    missing = next((name for name in COLUMNS if name not in head and name not in OPTIONAL), None)
     if unknown is not None:
         hint = did_you_mean(unknown, COLUMNS) or "columns are " + ", ".join(f"`{name}`" for name in COLUMNS)
         diagnostics.error(_CODE, f"there is no column `{unknown[:60]}`", span, hint=hint)
@@ -164,14 +170,18 @@ def _run(cells: dict[str, str], span: Span) -> Run:
     if not cells["turn"]:
         raise _WrongError("the turn is missing", "arms of one turn are compared: number the turns")
     arm = _arm(cells)
-    latency, cpu, memory = (_number(cells, name) for name in ("latency_us", "cpu_cores", "memory_bytes"))
+    latency, cpu, memory, stolen = (
+        _number(cells, name) for name in ("latency_us", "cpu_cores", "memory_bytes", "stolen")
+    )
+    if stolen is not None and stolen > 1:
+        raise _WrongError("`stolen` is a part of the time of all cores, between 0 and 1")
     part = arm.name.startswith(PART)
     if part and cpu is None:
         raise _WrongError("a run of a part has its CPU, zero if no stack was in it")
     if arm.name == IDLE or (part and not cells["protocol"]):
         if any(cells[name] for name in ("protocol", "rate", "size", "latency_us")):
             raise _WrongError("an idle sidecar has no protocol, rate, size and latency")
-        return Run(cells["turn"], arm, None, None, None, None, cpu, memory, span)
+        return Run(cells["turn"], arm, None, None, None, None, cpu, memory, stolen, span)
     protocol = _word("protocol", cells["protocol"], [item.value for item in Protocol])
     rate, size = _number(cells, "rate"), _number(cells, "size")
     if not rate or size is None:
@@ -180,7 +190,7 @@ def _run(cells: dict[str, str], span: Span) -> Run:
         raise _WrongError("a rate has at most three digits after the point, and a size is a whole number of bytes")
     if arm.name == NONE and latency is None:
         raise _WrongError("a run without a proxy has a latency")
-    return Run(cells["turn"], arm, Protocol(protocol), rate, size, latency, cpu, memory, span)
+    return Run(cells["turn"], arm, Protocol(protocol), rate, size, latency, cpu, memory, stolen, span)
 
 
 def _arm(cells: dict[str, str]) -> Arm:

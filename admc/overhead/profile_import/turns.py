@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
+from statistics import median
+from typing import NamedTuple
 
 from admc.overhead.profile_import.estimates import middles, units
 from admc.overhead.profile_import.runs import Arm, Run
@@ -13,23 +15,35 @@ from dsl.program import Protocol
 
 Cell = tuple[Decimal, Decimal]
 """Rate and size."""
-Differences = Mapping[str, Mapping[Cell, int]]
-"""By turn and cell, in units."""
+
+
+class Value(NamedTuple):
+    """What was measured in one turn."""
+
+    amount: int
+    """In units."""
+    stolen: float
+    """The part of the time of all cores that the host took away meanwhile; zero where that was not measured."""
+
+
+Differences = Mapping[str, Mapping[Cell, Value]]
+"""By turn and cell."""
 
 
 class Runs:
     """Runs by arm and protocol; several slices of one arm in a turn are one median."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
-        self._values: dict[tuple[Arm, Protocol | None, str], dict[str, dict[Cell, list[int]]]] = defaultdict(
+        self._values: dict[tuple[Arm, Protocol | None, str], dict[str, dict[Cell, list[Value]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
         self._medians: dict[tuple[Arm, Protocol | None, str], Differences] = {}
         for run in runs:
             cell = (run.rate or Decimal(0), run.size or Decimal(0))
+            stolen = float(run.stolen or 0)
             for quantity, value in ((LATENCY, run.latency), (CPU, run.cpu), ("memory", run.memory)):
                 if value is not None:
-                    self._values[run.arm, run.protocol, quantity][run.turn][cell].append(units(value))
+                    self._values[run.arm, run.protocol, quantity][run.turn][cell].append(Value(units(value), stolen))
 
     def of(self, arm: Arm, protocol: Protocol | None, quantity: str) -> Differences:
         key = arm, protocol, quantity
@@ -37,9 +51,15 @@ class Runs:
         if found is None:
             turns = self._values.get(key, {})
             found = self._medians[key] = {
-                turn: {cell: middles(values) // 2 for cell, values in cells.items()} for turn, cells in turns.items()
+                turn: {cell: _middle(values) for cell, values in cells.items()} for turn, cells in turns.items()
             }
         return found
+
+
+def _middle(values: Sequence[Value]) -> Value:
+    if len(values) == 1:
+        return values[0]
+    return Value(middles([value.amount for value in values]) // 2, median([value.stolen for value in values]))
 
 
 def turns_of(*found: Differences) -> set[str]:

@@ -15,6 +15,7 @@ from admc.overhead.measurement.channel import Channel
 from admc.overhead.measurement.child import started
 from admc.overhead.measurement.layout import Arm, Layout
 from admc.overhead.measurement.network import NetworkError, isolate
+from admc.overhead.profile_import.calm import calmest
 from dsl.program import Protocol, Side
 from emitters.envoy import Mode
 from tests.bench.overhead.draw import Configuration
@@ -41,7 +42,15 @@ class Settings(NamedTuple):
     """Sidecars that run at the same time, the reference aside."""
 
 
-USUAL = Settings(24, 8, 6, 1.2, 8)
+USUAL = Settings(24, 8, 10, 1.2, 8)
+
+
+class Slice(NamedTuple):
+    """What was measured in one turn."""
+
+    cost: Cost
+    stolen: float
+    """The part of the time of all cores that the host took away meanwhile."""
 
 
 class Half(NamedTuple):
@@ -107,7 +116,7 @@ def _parts(items: Sequence[Configuration], size: int) -> Iterator[Sequence[Confi
 
 
 def _turns(bed: Bed, some: Sequence[Configuration], settings: Settings, channel: Channel) -> None:
-    costs: dict[str, list[Cost]] = {each.name: [] for each in (*some, REFERENCE)}
+    costs: dict[str, list[Slice]] = {each.name: [] for each in (*some, REFERENCE)}
     by_name = {each.name: each for each in some}
     failed: dict[str, str] = {}
     for turn in range(settings.turns):
@@ -126,28 +135,37 @@ def _turns(bed: Bed, some: Sequence[Configuration], settings: Settings, channel:
             channel.about(name, [_middle(costs[name]), reference])
 
 
-def _middle(costs: Sequence[Cost]) -> list[float]:
-    return [median(each[quantity] for each in costs) for quantity in range(2)]
+def _middle(slices: Sequence[Slice]) -> list[float]:
+    calm = calmest(slices, lambda each: each.stolen)
+    return [median(each.cost[quantity] for each in calm) for quantity in range(2)]
 
 
-def cost(bed: Bed, configuration: Configuration, seconds: float) -> Cost:
-    """One slice with the sidecar and one without, beside each other."""
+def cost(bed: Bed, configuration: Configuration, seconds: float) -> Slice:
+    """What a sidecar costs, measured as `admc profile measure` does it: at low rates, requests through the sidecar and
+    past it alternate in one slice; at higher ones they are in two slices beside each other."""
     slowest = min(hop.rate or 0.0 for hop in configuration.hops)
-    seconds = max(seconds, min(2.0, 12 / slowest))
     warm = max(0.1, min(0.4, 1 / slowest))
-    loads, direct = (
+    pods = [configuration.pod]
+    through, past = (
         [Load(to(hop), hop.rate or 0.0, hop.size or 0) for hop in configuration.hops]
         for to in (bed.layout.through, bed.layout.past)
     )
-    ours = bed.measure(loads, seconds, warm, [configuration.pod])
-    none = bed.measure(direct, seconds / 2, warm, [])
+    if configuration.rate <= design.ALTERNATE_RATE:
+        both = bed.measure([*through, *past], max(seconds, min(3.0, 24 / slowest)), warm, pods)
+        cpu, stolen = both.cpu[configuration.pod], both.stolen
+        ours, none = both.loads[: len(through)], both.loads[len(through) :]
+    else:
+        first = bed.measure(through, seconds, warm, pods)
+        second = bed.measure(past, seconds / 2, warm, [])
+        cpu, stolen = first.cpu[configuration.pod], max(first.stolen, second.stolen)
+        ours, none = first.loads, second.loads
     bed.forget_taps()
-    failed = [each.error for each in (*ours.loads, *none.loads) if each.failed]
+    failed = [each.error for each in (*ours, *none) if each.failed]
     if failed:
         raise FailingError(failed[0])
-    requests = sum(each.sent for each in ours.loads)
+    requests = sum(each.sent for each in ours)
     added = sum(
         (one.latency - other.latency) * (hop.rate or 0.0)
-        for one, other, hop in zip(ours.loads, none.loads, configuration.hops, strict=True)
+        for one, other, hop in zip(ours, none, configuration.hops, strict=True)
     )
-    return Cost(ours.cpu[configuration.pod] / requests * 1e6, added / configuration.rate)
+    return Slice(Cost(cpu / requests * 1e6, added / configuration.rate), stolen)

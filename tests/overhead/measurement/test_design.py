@@ -16,6 +16,7 @@ from admc.overhead.measurement.design import (
     SIZES,
     Cell,
     Group,
+    Highest,
     Sample,
     Tried,
     ceiling,
@@ -47,16 +48,24 @@ def test_the_ceiling_is_below_the_first_rate_that_does_not_hold_and_near_it(most
         return Tried(cores=0.7 * rate / most, latency=200, failed=0, late=20)
 
     found = ceiling(run)
-    assert most / 1.25 <= found <= most
+    assert most / 1.25 <= found.rate <= most
     assert len(tried) < 18
 
 
 @pytest.mark.parametrize(
-    "bad", [Tried(0.1, 200, 1, 20), Tried(0.8, 200, 0, 20), Tried(0.1, 90_000, 0, 20), Tried(0.1, 200, 0, 9_000)]
+    ("bad", "why"),
+    [
+        (Tried(0.1, 200, 1, 20), "requests failed"),
+        (Tried(0.8, 200, 0, 20), "the sidecar took 0.80 cores"),
+        (Tried(0.1, 90_000, 0, 20), "latency was 90,000 us, after 200 us at a low rate"),
+        (Tried(0.1, 200, 0, 9_000), "requests were sent 9,000 us late"),
+    ],
 )
-def test_failures_cpu_latency_and_lateness_each_end_the_search(bad: Tried) -> None:
+def test_failures_cpu_latency_and_lateness_each_end_the_search(bad: Tried, why: str) -> None:
     found = ceiling(lambda rate: bad if rate > 400 else Tried(0.1, 200, 0, 20))
-    assert 300 <= found <= 400
+    assert 300 <= found.rate <= 400
+    # 476/s is the lowest rate that was tried above 400/s: 400 x 2^(1/4).
+    assert found.why == f"at 476/s {why}"
 
 
 def test_a_rate_that_does_not_hold_once_is_tried_again() -> None:
@@ -67,17 +76,17 @@ def test_a_rate_that_does_not_hold_once_is_tried_again() -> None:
         tried.add(rate)
         return Tried(0.8 if burst or rate > 1000 else 0.1, 200, 0, 20)
 
-    assert 800 <= ceiling(run) <= 1000
+    assert 800 <= ceiling(run).rate <= 1000
 
 
 def test_the_search_has_an_end() -> None:
-    assert ceiling(lambda rate: Tried(0.0, 1, 0, 1)) == HIGHEST_RATE
+    assert ceiling(lambda rate: Tried(0.0, 1, 0, 1)) == Highest(HIGHEST_RATE, "no higher one was tried")
 
 
-def test_slices_are_about_a_second_at_low_rates_and_shorter_where_requests_are_many() -> None:
+def test_slices_are_two_seconds_at_low_rates_and_shorter_where_requests_are_many() -> None:
     lengths = [slice_seconds(rate, FULL) for rate in (5, 21, 89, 380, 1600)]
     assert lengths == sorted(lengths, reverse=True)
-    assert lengths[0] == 1.0
+    assert lengths[0] == 2.0
     assert lengths[-1] == 0.4
     assert warm_seconds(5, FULL) * 5 >= 1  # at least one request comes before
 
@@ -98,7 +107,14 @@ def test_components_have_a_bare_hop_near_them() -> None:
         assert order[0] == order[-1] == "hop"
         places = [at for at, name in enumerate(order) if name == "hop"]
         assert max(later - earlier for earlier, later in pairwise(places)) <= 6
-    assert group.seconds(FULL) == pytest.approx(len(group.order(0)) * (1 + 0.2 + 0.02))
+    assert group.seconds(FULL) == pytest.approx(len(group.order(0)) * (2 + 0.2 + 0.02))
+
+
+def test_alternating_arms_share_one_slice_and_each_begins_it_in_turn() -> None:
+    arms = Group("x", Protocol.HTTP, Side.INGRESS, ("none", "hop"), (Cell(5, 100),), alternate=True)
+    assert {arms.slices(turn) for turn in range(2)} == {(("none", "hop"),), (("hop", "none"),)}
+    assert arms.seconds(FULL) == pytest.approx(2 + 0.2 + 0.02)
+    assert arms._replace(alternate=False).slices(0) == (("none",), ("hop",))
 
 
 def test_components_are_measured_from_the_middle_rate_on_and_there_at_both_ends_of_the_sizes() -> None:
@@ -116,7 +132,7 @@ def test_latency_above_that_of_a_cold_sidecar_ends_the_search() -> None:
             return Tried(0.1, 9000 if next(slow) else 1000, 0, 20)
         return Tried(0.1, 400 if rate < 500 else 1300, 0, 20)
 
-    assert 400 <= ceiling(run) < 500
+    assert 400 <= ceiling(run).rate < 500
 
 
 def test_a_sidecar_that_is_not_cold_at_a_low_rate_is_measured_up_to_its_limit() -> None:
@@ -124,7 +140,7 @@ def test_a_sidecar_that_is_not_cold_at_a_low_rate_is_measured_up_to_its_limit() 
     draw = random.Random(1)  # noqa: S311
     for _ in range(50):
         found = ceiling(lambda rate: Tried(0.7 * rate / 4000, draw.uniform(190, 210), 0, 20))
-        assert 3000 <= found <= 4000
+        assert 3000 <= found.rate <= 4000
 
 
 def test_an_interval_is_narrow_beside_what_the_arm_takes() -> None:

@@ -20,7 +20,7 @@ from admc.overhead.measurement import design, measured, programs
 from admc.overhead.measurement.bed import Bed, Load, Tools
 from admc.overhead.measurement.channel import Channel
 from admc.overhead.measurement.child import FailedError, row_content, row_of, started
-from admc.overhead.measurement.design import Grid
+from admc.overhead.measurement.design import Grid, Highest
 from admc.overhead.measurement.layout import Arm, Layout
 from admc.overhead.measurement.network import Network, NetworkError, isolate
 from admc.overhead.measurement.session import Task, run
@@ -56,7 +56,7 @@ def task(tmp_path: Path) -> Task:
 @pytest.fixture(autouse=True)
 def low_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ceiling of a busy machine cannot be known in advance."""
-    monkeypatch.setattr(design, "ceiling", lambda run: run(100.0) and 200.0)
+    monkeypatch.setattr(design, "ceiling", lambda run: run(100.0) and Highest(200.0, "of the test"))
 
 
 def _left(folder: Path) -> list[str]:
@@ -118,6 +118,11 @@ def test_a_short_measurement_makes_a_profile(
     assert 0 < sidecar.idle_cpu.value < 1
     assert ("redirected by the emitted rules" in profile.method.text) == (found.about["mode"] == "redirect")
     assert any("no intervals, since the budget ended" in note for note in made.made.notes)
+    slices = [row for row in found.rows if row.arm in (Key("none"), Key("hop")) and row.turn == "1"]
+    assert all(row.stolen is not None for row in slices)
+    arms = [row.arm.name for row in slices if row.rate == 40.0 and row.size == 100]
+    assert sorted(arms) == ["hop", "none"]
+    assert "of the test" in profile.method.text
 
 
 def _refuse() -> None:
@@ -194,7 +199,7 @@ from admc.overhead.measurement import design, measured
 from admc.overhead.measurement.design import Grid
 from admc.__main__ import main
 design.QUICK = Grid((100, 4096), 2, 40.0, 0.1, 0.1, 10, 0.02, 1)
-design.ceiling = lambda run: 200.0
+design.ceiling = lambda run: design.Highest(200.0, "of the test")
 import tempfile
 tempfile.tempdir = sys.argv[1]
 row_of = measured.row_of
@@ -398,7 +403,7 @@ def rows() -> list[Row]:
     return [
         Row("1", Key("idle"), None, None, None, None, 0.00000001, 5_000_000),
         Row("1", Key("none"), Protocol.HTTP, 5.0, 100, 123.4567, None),
-        Row("1", compressor, Protocol.HTTP, 5.0, 100, 999.0, 0.01),
+        Row("1", compressor, Protocol.HTTP, 5.0, 100, 999.0, 0.01, stolen=0.0625),
     ]
 
 
@@ -409,6 +414,7 @@ def test_a_table_of_rows_is_what_fit_reads(rows: list[Row]) -> None:
     assert [run.arm for run in found] == [row.arm for row in rows]
     assert [None if run.cpu is None else float(run.cpu) for run in found] == [0.00000001, None, 0.01]
     assert float(found[1].latency or 0) == pytest.approx(123.457)
+    assert [None if run.stolen is None else float(run.stolen) for run in found] == [None, None, 0.0625]
 
 
 def test_rows_pass_between_processes_unchanged(rows: list[Row]) -> None:

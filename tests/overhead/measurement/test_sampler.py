@@ -135,7 +135,7 @@ def test_what_a_machine_may_refuse(
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
-    monkeypatch.setattr(design, "ceiling", lambda run: run(100.0) and 400.0)
+    monkeypatch.setattr(design, "ceiling", lambda run: run(100.0) and design.Highest(400.0, "of the test"))
     grid = Grid((SMALL, LARGE), 2, 50.0, 0.3, 0.3, 30, 0.02, 1)
     tools = Tools(programs.envoy()[0], programs.app())
     return Task((), cheapest(), (Protocol.HTTP,), grid, 3.0, tools, tmp_path / "run")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from admc.overhead.measurement import measured
-from admc.overhead.measurement.stolen import MOST, Ticks, disturbance
+from admc.overhead.measurement.stolen import Ticks, disturbance
+from admc.overhead.profile_import.calm import UNDISTURBED
 
 STAT = "cpu  100 2 30 800 5 0 3 60 7 0\ncpu0 50 1 15 400 2 0 1 30 3 0\nintr 1\n"
 
@@ -27,7 +28,7 @@ def test_stolen_time_is_a_part_of_the_time_of_all_cores() -> None:
 
 def test_a_note_says_how_much_it_was() -> None:
     assert disturbance(0.0) is None
-    assert disturbance(MOST) is None
+    assert disturbance(UNDISTURBED) is None
     said = disturbance(0.0416)
     assert said is not None
     assert "took 4.2% of the time of all cores away from this machine" in said
