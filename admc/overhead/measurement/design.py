@@ -58,7 +58,7 @@ class Group(NamedTuple):
     sampled: tuple[Cell, ...] = ()
     """Cells in which stacks of the hop are sampled, in slices of their own: taking them takes CPU."""
     alternate: bool = False
-    """Whether the requests of all arms alternate in one slice."""
+    """Whether the requests of its two arms alternate in one slice: those through a bare hop, and those past it."""
 
     def slices(self, turn: int) -> tuple[tuple[str, ...], ...]:
         """The arms of each slice of one turn."""
@@ -82,7 +82,7 @@ class Group(NamedTuple):
 
 ALTERNATE_RATE: Final = 120.0
 """Requests/s up to which those through a bare hop and those past it alternate: a slice has so few that their difference
-from one slice to the next would be chance. At higher rates both together would be too much for the machine."""
+from one slice to the next would be chance. At higher rates both together are too much for a small machine."""
 _BETWEEN_FIRST: Final = 5
 _OVERHEAD: Final = 0.02
 """Seconds of a slice beside the load."""

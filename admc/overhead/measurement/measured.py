@@ -212,9 +212,10 @@ def _method(about: Mapping[str, Any]) -> str:
     )
     return (
         f"connections {way}; open loop, latencies from the intended time of sending; {about.get('turns', 0)} complete "
-        "turns of slices of 0.4 to 2 seconds, requests with and without a proxy alternate at low rates; differences "
-        "within a turn, medians over the calmest turns, intervals of 90% over all turns by order statistics; CPU of "
-        f"all threads of the proxy from schedstat, {_parts(about)}; memory is PSS; highest rates: "
+        "turns of slices of about a second; requests through a bare hop and past it alternate up to "
+        f"{design.ALTERNATE_RATE:g}/s; differences within a turn, medians over the calmest turns, intervals of 90% "
+        "over all turns by order statistics; CPU of all threads of the proxy from schedstat, "
+        f"{_parts(about)}; memory is PSS; highest rates: "
         f"{highest or 'none'}"
     )
 

@@ -145,7 +145,7 @@ class _Session:
                 cells = tuple(Cell(rate, size) for size in self.task.grid.sizes)
                 sampled = (cells[0], cells[-1]) if self.stacks.allowed else ()
                 arms = (runs.NONE, runs.HOP)
-                alternate = rate <= design.ALTERNATE_RATE
+                alternate = rate <= min(design.ALTERNATE_RATE, highest.rate / 2)
                 found.append(Group(f"{name} at {rate:g}/s", protocol, Side.INGRESS, arms, cells, sampled, alternate))
             for side in Side:
                 uses = [use for use in self.task.uses if use.protocol is protocol and use.side is side]
@@ -192,8 +192,8 @@ class _Session:
     def _turn(self, group: Group, turn: int) -> None:
         left = max(0.0, self.until - time.monotonic())
         self.channel.progress(f"turn {turn + 1}: {group.name}; {left / 60:.0f} min left")
-        side = group.side if group.arms[0] != "none" else list(Side)[turn % 2]
-        for cell in group.cells:
+        for at, cell in enumerate(group.cells):
+            side = _side(group, turn + at)
             of_turn: dict[str, list[Sample]] = {}
             for names in group.slices(turn):
                 for name, sample in self._slice(group, names, side, cell, turn):
@@ -204,12 +204,12 @@ class _Session:
                 )
                 self.samples.setdefault((group.name, name, cell), []).append(mean)
         for cell in group.sampled:
-            self._sampled(group, side, cell, turn)
+            self._sampled(group, _side(group, turn + group.cells.index(cell)), cell, turn)
 
     def _slice(
         self, group: Group, names: Sequence[str], side: Side, cell: Cell, turn: int
     ) -> Iterator[tuple[str, Sample]]:
-        """One slice with the requests of one arm, or of several by turns; what each of them measured."""
+        """One slice with the requests of one arm, or of two that alternate; what each of them measured."""
         hop = self.arms[bare(group.protocol, side)]
         pod = self.arms.get(names[0], hop).pod
         loads = [Load(self._destination(name, hop), cell.rate, cell.size) for name in names]
@@ -248,10 +248,11 @@ class _Session:
         measured = self.samples.get((group.name, runs.HOP, cell))
         if measured:
             arm = self.arms[bare(group.protocol, side)]
-            load = Load(self.bed.layout.through(arm), cell.rate, cell.size)
+            names = (runs.HOP, runs.NONE) if group.alternate else (runs.HOP,)
+            loads = [Load(self._destination(name, arm), cell.rate, cell.size) for name in names]
             seconds = design.slice_seconds(cell.rate, self.task.grid)
             warm = design.warm_seconds(cell.rate, self.task.grid)
-            self.stacks.under(arm.pod, load, seconds, warm, measured[-1].cores, f"{turn + 1}")
+            self.stacks.under(arm.pod, loads, seconds, warm, measured[-1].cores, f"{turn + 1}")
 
     def _key(self, name: str, side: Side) -> runs.Arm:
         """How the table names an arm. A bare hop with a side is what components are compared with."""
@@ -268,6 +269,12 @@ class _Session:
                 if len(ours) != len(theirs) or not design.is_narrow(ours, theirs):
                     return False
         return True
+
+
+def _side(group: Group, number: int) -> Side:
+    """Bare hops are measured at both sides in each turn: at the one with every second size, in the next turn with the
+    others."""
+    return group.side if group.arms[0] != runs.NONE else list(Side)[number % 2]
 
 
 def _cores(seconds: float, load: Received, rate: float) -> float:

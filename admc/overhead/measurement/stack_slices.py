@@ -46,9 +46,9 @@ class StackSlices:
         """Without requests: what is no hop's."""
         self._slice(self._idle, [], IDLE_SECONDS, 0.0, _IDLE_CORES, turn)
 
-    def under(self, pod: str, load: Load, seconds: float, warm: float, cores: float, turn: str) -> None:
-        """While a load runs. `cores` is what the sidecar takes."""
-        self._slice(pod, [load], seconds, warm, cores, turn)
+    def under(self, pod: str, loads: Sequence[Load], seconds: float, warm: float, cores: float, turn: str) -> None:
+        """While loads run, of which the first passes the sidecar. `cores` is what the sidecar takes."""
+        self._slice(pod, loads, seconds, warm, cores, turn)
 
     def _slice(self, pod: str, loads: Sequence[Load], seconds: float, warm: float, cores: float, turn: str) -> None:
         if self._sampler is None:

@@ -35,9 +35,9 @@ class Ticks(NamedTuple):
         return cls(sum(ticks), ticks[STEAL])
 
     def share_since(self, before: Ticks) -> float:
-        """The part of the time of all cores that was taken away."""
+        """The part of the time of all cores that was taken away. The kernel's counters may run back a little."""
         passed = self.all - before.all
-        return (self.stolen - before.stolen) / passed if passed > 0 else 0.0
+        return min(1.0, max(0.0, (self.stolen - before.stolen) / passed)) if passed > 0 else 0.0
 
 
 def disturbance(share: float) -> str | None:

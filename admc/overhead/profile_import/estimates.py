@@ -21,7 +21,7 @@ _Number = TypeVar("_Number", int, Fraction)
 
 
 class Estimate(NamedTuple):
-    """A median over the calmest turns, in the unit of one request, with its interval, which is that of all turns."""
+    """A median over turns, in the unit of one request, with its interval. `weight` is the number of turns."""
 
     value: Fraction
     low: Fraction | None
@@ -64,22 +64,34 @@ class Line:
 
 def estimate(values: Sequence[int], over: Fraction | int = 1) -> Estimate | None:
     """The median with its interval. A cost below zero is noise: its value is zero, and its interval stays."""
-    return weighted((1,), [values], [(value,) for value in values], over) if values else None
+    turns = [(value,) for value in values]
+    return weighted((1,), turns, turns, over) if values else None
 
 
 def weighted(
-    weights: Sequence[int], values: Sequence[Sequence[int]], turns: Sequence[Sequence[int]], over: Fraction | int
+    weights: Sequence[int], calm: Sequence[Sequence[int]], turns: Sequence[Sequence[int]], over: Fraction | int
 ) -> Estimate:
-    """The weighted sum of medians: each weight has some values. The interval is that of the sums of single turns, which
-    have a value for each weight, widened to the estimate: in a slow turn all values are high."""
+    """The weighted sum of the medians over the calm turns; each turn has a value for each weight.
+
+    The interval is that of the sums of single turns, widened to that of the calm ones and to the value: in a slow turn
+    all values are high. Too few calm turns have no interval, so all of them are in it."""
     unit = 1 / Fraction(over * UNIT)
-    twice = sum(weight * middles(column) for weight, column in zip(weights, values, strict=True))
+    twice = sum(weight * middles(column) for weight, column in zip(weights, zip(*calm, strict=True), strict=True))
     value = max(Fraction(0), twice * unit / 2)
-    sums = [sum(weight * value for weight, value in zip(weights, turn, strict=True)) for turn in turns]
-    low, high = (None if end is None else end * unit for end in interval(sums))
-    return Estimate(
-        value, low if low is None else min(low, value), high if high is None else max(high, value), len(turns)
-    )
+    low, high = interval(_sums(weights, turns))
+    if low is None or high is None:
+        return Estimate(value, None, None, len(turns))
+    of_calm = _sums(weights, calm)
+    lowest, highest = (one if end is None else end for one, end in zip(_ends(of_calm), interval(of_calm), strict=True))
+    return Estimate(value, min(value, low * unit, lowest * unit), max(value, high * unit, highest * unit), len(turns))
+
+
+def _sums(weights: Sequence[int], turns: Sequence[Sequence[int]]) -> list[int]:
+    return [sum(weight * value for weight, value in zip(weights, turn, strict=True)) for turn in turns]
+
+
+def _ends(values: Sequence[int]) -> tuple[int, int]:
+    return min(values), max(values)
 
 
 def interval(values: Sequence[_Number]) -> tuple[_Number | None, _Number | None]:

@@ -1,10 +1,11 @@
-"""Makes a profile from raw runs: differences within a turn, medians over turns, intervals by order statistics.
+"""Makes a profile from raw runs: differences within a turn, medians over the calmest turns, intervals by order
+statistics over all of them.
 
 A hop is what a bare hop adds to no proxy; a component is what one policy adds to the bare hop, to that of its own side
 where hops have a side. Both are compared within one turn, so that slow changes of the machine cancel out. A straight
 line through the medians of the sizes gives the figure at the smallest size and the cost of a byte: so a burst of other
-work on the machine spoils one slice of a turn, and not the whole turn. Where the time that the host took away is known,
-the medians are those of the calmest turns.
+work on the machine spoils one slice of a turn, and not the whole turn. Which turns are calm is known where the runs say
+how much time the host of a virtual machine took away; otherwise all turns count.
 
     [Run] -> by turn (`turns`) -> differences -> medians of the calmest (`calm`) -> lines over sizes (`estimates`)
 """
@@ -15,13 +16,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from statistics import fmean
 from typing import Final, NamedTuple
 
 from admc.overhead.profile_import.calm import calmest
 from admc.overhead.profile_import.estimates import UNIT, Estimate, Line, estimate, mean, merged, rounded, weighted
 from admc.overhead.profile_import.parts import CannotSplitError, split
 from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, PART, PARTS, Arm, Run
-from admc.overhead.profile_import.turns import Differences, Runs, Value, range_of, turns_of
+from admc.overhead.profile_import.turns import Differences, Runs, Value, range_of, share_of, turns_of
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
@@ -72,7 +74,7 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
         proxy=proxy,
         method=Method(
             "median",
-            "differences within a turn, the median over the calmest turns; intervals of 90% by order statistics; a "
+            f"differences within a turn, the median over {maker.turns}; intervals of 90% by order statistics; a "
             "straight line through the medians of the sizes",
         ),
         saturation=saturation,
@@ -93,6 +95,7 @@ def _order(item: tuple[Protocol, Arm]) -> tuple[object, ...]:
 class _Maker:
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = Runs(runs)
+        self.turns = "turns" if all(run.stolen is None for run in runs) else "the calmest turns"
         self.notes: list[str] = []
         self.own: set[str] = set()
         self.parts: set[str] = set()
@@ -178,8 +181,10 @@ class _Maker:
     def _idle_less(self, turns: Differences) -> Differences:
         """CPU of a hop without that of an idle sidecar, which the profile has as a figure of its own."""
         idle = 0 if self.idle is None else int(self.idle.value * UNIT)
-        of_idle = Value(idle, 0)
-        return {turn: {cell: _less(value, of_idle) for cell, value in cells.items()} for turn, cells in turns.items()}
+        return {
+            turn: {cell: value._replace(amount=value.amount - idle) for cell, value in cells.items()}
+            for turn, cells in turns.items()
+        }
 
     def _law(self, quantity: str, what: str, turns: Differences) -> tuple[Law | None, frozenset[Decimal]]:
         """The law, and the sizes that it was made of."""
@@ -226,10 +231,11 @@ class _Maker:
             self.notes.append(f"{what}: {lacking} of {len(turns)} turns are left out, since they lack a size")
         line = Line([size - smallest for size in sizes])
         over = line.over * (Fraction(rate) if quantity == CPU else 1)
-        values = [_calmest([found[size] for found in complete]) for size in sizes]
-        rows = [[found[size].amount for size in sizes] for found in complete]
-        slope = weighted(line.slope, values, rows, over) if len(sizes) > 1 else None
-        return weighted(line.base, values, rows, over), slope, sizes
+        calm, rows = (
+            [[found[size].amount for size in sizes] for found in some] for some in (_calmest(complete), complete)
+        )
+        slope = weighted(line.slope, calm, rows, over) if len(sizes) > 1 else None
+        return weighted(line.base, calm, rows, over), slope, sizes
 
     def _falling(self, what: str, rates: Sequence[Decimal], found: Sequence[Estimate]) -> list[Estimate]:
         """The nearest figures that do not rise with the rate: neighbours that rise become their mean."""
@@ -250,12 +256,14 @@ class _Maker:
         return result
 
 
-def _calmest(values: Sequence[Value]) -> list[int]:
-    return [value.amount for value in calmest(values, lambda value: value.stolen)]
+def _calmest(turns: Sequence[Mapping[Decimal, Value]]) -> Sequence[Mapping[Decimal, Value]]:
+    """By the mean over the sizes: a burst of other machines of the host goes on for more than one slice."""
+    return calmest(turns, lambda found: share_of(list(found.values()), fmean))
 
 
 def _less(value: Value, other: Value) -> Value:
-    return Value(value.amount - other.amount, max(value.stolen, other.stolen))
+    known = value.stolen is not None and other.stolen is not None
+    return Value(value.amount - other.amount, max(value.stolen or 0.0, other.stolen or 0.0) if known else None)
 
 
 def _with_all(sizes: Sequence[Decimal], turns: Sequence[Mapping[Decimal, Value]]) -> Sequence[Mapping[Decimal, Value]]:

@@ -161,7 +161,8 @@ def _wrong_head(head: list[str], span: Span, diagnostics: Diagnostics) -> None:
         diagnostics.error(_CODE, f"there is no column `{unknown[:60]}`", span, hint=hint)
     else:
         said = "a column is given twice" if missing is None else f"the column `{missing}` is missing"
-        diagnostics.error(_CODE, said, span, hint="cells of a column may be empty; the first line names all columns")
+        hint = "cells of a column may be empty; the first line names all columns, and may leave out `stolen`"
+        diagnostics.error(_CODE, said, span, hint=hint)
 
 
 def _run(cells: dict[str, str], span: Span) -> Run:

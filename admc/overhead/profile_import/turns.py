@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from statistics import median
 from typing import NamedTuple
@@ -22,8 +22,8 @@ class Value(NamedTuple):
 
     amount: int
     """In units."""
-    stolen: float
-    """The part of the time of all cores that the host took away meanwhile; zero where that was not measured."""
+    stolen: float | None
+    """The part of the time of all cores that the host took away meanwhile; None where that was not measured."""
 
 
 Differences = Mapping[str, Mapping[Cell, Value]]
@@ -40,7 +40,7 @@ class Runs:
         self._medians: dict[tuple[Arm, Protocol | None, str], Differences] = {}
         for run in runs:
             cell = (run.rate or Decimal(0), run.size or Decimal(0))
-            stolen = float(run.stolen or 0)
+            stolen = None if run.stolen is None else float(run.stolen)
             for quantity, value in ((LATENCY, run.latency), (CPU, run.cpu), ("memory", run.memory)):
                 if value is not None:
                     self._values[run.arm, run.protocol, quantity][run.turn][cell].append(Value(units(value), stolen))
@@ -59,7 +59,13 @@ class Runs:
 def _middle(values: Sequence[Value]) -> Value:
     if len(values) == 1:
         return values[0]
-    return Value(middles([value.amount for value in values]) // 2, median([value.stolen for value in values]))
+    return Value(middles([value.amount for value in values]) // 2, share_of(values, median))
+
+
+def share_of(values: Sequence[Value], one: Callable[[Sequence[float]], float]) -> float | None:
+    """`one` of the parts that the host took away; None if it is not known of a value."""
+    shares = [value.stolen for value in values if value.stolen is not None]
+    return one(shares) if len(shares) == len(values) else None
 
 
 def turns_of(*found: Differences) -> set[str]:

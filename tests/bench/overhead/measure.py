@@ -141,8 +141,8 @@ def _middle(slices: Sequence[Slice]) -> list[float]:
 
 
 def cost(bed: Bed, configuration: Configuration, seconds: float) -> Slice:
-    """What a sidecar costs, measured as `admc profile measure` does it: at low rates, requests through the sidecar and
-    past it alternate in one slice; at higher ones they are in two slices beside each other."""
+    """What a sidecar costs. At low rates, requests through it and past it alternate in one slice, as those of bare hops
+    do in `admc profile measure`; at higher rates they are in two slices beside each other."""
     slowest = min(hop.rate or 0.0 for hop in configuration.hops)
     warm = max(0.1, min(0.4, 1 / slowest))
     pods = [configuration.pod]
