@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from admc.overhead.profile_import.calm import UNDISTURBED, calmest
 from dsl.program import Protocol, Side
 
 SIZES: Final = (100, 4096, 16384, 65536)
@@ -139,6 +140,8 @@ class Tried(NamedTuple):
     failed: int
     late: float
     """Microseconds, the median."""
+    stolen: float = 0.0
+    """The part of the time of all cores that the host took away meanwhile."""
 
 
 _LATER: Final = 2.0
@@ -172,19 +175,27 @@ def limit(tried: Tried, first: Tried) -> str | None:
     return None
 
 
-_FIRST_TRIES: Final = 3
+_FIRST_TRIES: Final = 5
 _TRIES: Final = 2
 """A burst of other work on the machine may spoil one."""
+_MOST_TRIES: Final = 20
+"""With those in which the host took time away: they do not say what the machine takes. A burst goes on for seconds."""
 
 
 def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int = 2) -> Highest:
     """The highest rate that a sidecar takes here: doubled until one does not hold, then searched for in between."""
-    first = sorted((run(start) for _ in range(_FIRST_TRIES)), key=lambda tried: tried.latency)[_FIRST_TRIES // 2]
+    calm_first = calmest([run(start) for _ in range(_FIRST_TRIES)], lambda tried: tried.stolen)
+    first = sorted(calm_first, key=lambda tried: tried.latency)[len(calm_first) // 2]
 
     def limit_at(rate: float) -> str | None:
-        for _ in range(_TRIES):
-            if (found := limit(run(rate), first)) is None:
+        calm = 0
+        for _ in range(_MOST_TRIES):
+            tried = run(rate)
+            if (found := limit(tried, first)) is None:
                 return None
+            calm += tried.stolen <= UNDISTURBED
+            if calm == _TRIES:
+                break
         return found
 
     good, bad, why = start, math.inf, "no higher one was tried"

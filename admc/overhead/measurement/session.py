@@ -161,7 +161,7 @@ class _Session:
         load = Load(self.bed.layout.through(arm), rate, self.task.grid.sizes[-1])
         found = self.bed.measure([load], _PROBE_SECONDS, 0.1, [arm.pod])
         one = found.loads[0]
-        return Tried(_cores(found.cpu[arm.pod], one, rate), one.latency, one.failed, one.late)
+        return Tried(_cores(found.cpu[arm.pod], one, rate), one.latency, one.failed, one.late, found.stolen)
 
     # ---- turns ----
 

@@ -79,6 +79,29 @@ def test_a_rate_that_does_not_hold_once_is_tried_again() -> None:
     assert 800 <= ceiling(run).rate <= 1000
 
 
+def test_a_try_from_which_the_host_took_time_away_does_not_end_the_search() -> None:
+    """A burst of ten tries, from the second rate on."""
+    tries: list[float] = []
+
+    def run(rate: float) -> Tried:
+        tries.append(rate)
+        burst = 6 < len(tries) <= 16
+        return Tried(0.1, 3000 if burst or rate > 1000 else 200, 0, 20, 0.3 if burst else 0.01)
+
+    assert 800 <= ceiling(run).rate <= 1000
+
+
+def test_a_machine_that_is_always_disturbed_has_a_highest_rate_all_the_same() -> None:
+    tries: list[float] = []
+
+    def run(rate: float) -> Tried:
+        tries.append(rate)
+        return Tried(0.1, 200 if rate <= 300 else 3000, 0, 20, 0.3)
+
+    assert 250 <= ceiling(run).rate <= 300
+    assert len(tries) < 80
+
+
 def test_the_search_has_an_end() -> None:
     assert ceiling(lambda rate: Tried(0.0, 1, 0, 1)) == Highest(HIGHEST_RATE, "no higher one was tried")
 
@@ -125,7 +148,7 @@ def test_components_are_measured_from_the_middle_rate_on_and_there_at_both_ends_
 
 def test_latency_above_that_of_a_cold_sidecar_ends_the_search() -> None:
     """One of the first slices may be slow by chance."""
-    slow = iter((False, True, False))
+    slow = iter((False, True, False, False, True))
 
     def run(rate: float) -> Tried:
         if rate == 50:
