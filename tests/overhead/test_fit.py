@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.overhead.profile_import.estimates import CONFIDENCE, interval
+from admc.overhead.profile_import.estimates import CONFIDENCE, certainties, interval
 from admc.overhead.profile_import.fit import Fitted, fit
 from admc.overhead.profile_import.runs import COLUMNS, read_runs
 from admc.overhead.profiles.law import function
@@ -226,6 +226,32 @@ def test_a_line_joins_no_sizes_of_different_turns(
     assert fitted.notes == notes
     assert hop.sizes is not None
     assert hop.sizes.high == largest
+
+
+def test_a_size_that_saturates_the_machine_does_not_pull_the_others_to_zero() -> None:
+    """A straight line to which all sizes count alike has -480 us for the smallest message, so zero."""
+    rows = [HEADER]
+    for turn in range(5):
+        for size, latency in ((100, 600), (4096, 610), (16384, 640), (65536, 9000)):
+            rows.append(line(turn, "none", 10, size, latency_us=100))
+            rows.append(line(turn, "hop", 10, size, latency_us=100 + latency))
+    latency = made("\n".join(rows)).profile.hops[0].parts[0].latency
+    assert latency is not None
+    assert 400 < latency.base[0].figure.value < 650
+
+
+@pytest.mark.parametrize(
+    ("figures", "certain"),
+    [
+        ([10, 20, 40], [1600, 400, 100]),
+        ([10, 0, -10], [100, 2500, 100]),
+        ([1000, 1], [100, 9801]),
+        ([0, 0], [1, 1]),
+        ([7], [100]),
+    ],
+)
+def test_a_figure_counts_by_one_over_its_square_within_bounds(figures: list[int], certain: list[int]) -> None:
+    assert certainties(figures) == certain
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40))

@@ -45,21 +45,28 @@ def middles(values: Sequence[int]) -> int:
 class Line:
     """The line of least squares through a figure at each size: each of its two figures is a weighted sum.
 
-    All weights are whole numbers, over `over`.
+    `certain` says how much the figure of each size counts, in whole numbers. All weights are whole, over `over`.
     """
 
-    def __init__(self, sizes: Sequence[Decimal]) -> None:
-        number = len(sizes)
-        mean = sum((Fraction(size) for size in sizes), Fraction(0)) / (number or 1)
+    def __init__(self, sizes: Sequence[Decimal], certain: Sequence[int]) -> None:
+        shares = [Fraction(each, sum(certain)) for each in certain]
+        mean = sum((share * Fraction(size) for share, size in zip(shares, sizes, strict=True)), Fraction(0))
         away = [Fraction(size) - mean for size in sizes]
-        spread = sum((each**2 for each in away), Fraction(0))
-        slopes = [each / spread if spread else Fraction(0) for each in away]
-        bases = [Fraction(1, number) - mean * each for each in slopes]
+        spread = sum((share * each**2 for share, each in zip(shares, away, strict=True)), Fraction(0))
+        slopes = [share * each / spread if spread else Fraction(0) for share, each in zip(shares, away, strict=True)]
+        bases = [share - mean * each for share, each in zip(shares, slopes, strict=True)]
         self.over = lcm(*(each.denominator for each in (*slopes, *bases)))
         self.slope = tuple(int(each * self.over) for each in slopes)
         """The weights of the slope; zero for a single size."""
         self.base = tuple(int(each * self.over) for each in bases)
         """The weights of the value at zero."""
+
+
+def certainties(figures: Sequence[int]) -> list[int]:
+    """How much each figure of a line counts: one over its square, since errors grow with figures. Noise around zero is
+    not certain, so no figure counts more than 100 times as much as another."""
+    most = max((abs(figure) for figure in figures), default=0)
+    return [(10 * most // max(abs(figure), most // 10 + 1)) ** 2 if most else 1 for figure in figures]
 
 
 def estimate(values: Sequence[int], over: Fraction | int = 1) -> Estimate | None:

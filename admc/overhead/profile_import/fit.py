@@ -20,7 +20,18 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from admc.overhead.profile_import.calm import calmest
-from admc.overhead.profile_import.estimates import UNIT, Estimate, Line, estimate, mean, merged, rounded, weighted
+from admc.overhead.profile_import.estimates import (
+    UNIT,
+    Estimate,
+    Line,
+    certainties,
+    estimate,
+    mean,
+    merged,
+    middles,
+    rounded,
+    weighted,
+)
 from admc.overhead.profile_import.parts import CannotSplitError, split
 from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, PART, PARTS, Arm, Run
 from admc.overhead.profile_import.turns import Differences, Runs, Value, range_of, share_of, turns_of
@@ -229,11 +240,12 @@ class _Maker:
         if len(complete) < len(turns):
             lacking = len(turns) - len(complete)
             self.notes.append(f"{what}: {lacking} of {len(turns)} turns are left out, since they lack a size")
-        line = Line([size - smallest for size in sizes])
-        over = line.over * (Fraction(rate) if quantity == CPU else 1)
         calm, rows = (
             [[found[size].amount for size in sizes] for found in some] for some in (_calmest(complete), complete)
         )
+        medians = [middles(column) for column in zip(*calm, strict=True)]
+        line = Line([size - smallest for size in sizes], certainties(medians))
+        over = line.over * (Fraction(rate) if quantity == CPU else 1)
         slope = weighted(line.slope, calm, rows, over) if len(sizes) > 1 else None
         return weighted(line.base, calm, rows, over), slope, sizes
 
