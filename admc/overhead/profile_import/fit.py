@@ -35,6 +35,7 @@ from admc.overhead.profile_import.estimates import (
 from admc.overhead.profile_import.parts import CannotSplitError, split
 from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, PART, PARTS, Arm, Run
 from admc.overhead.profile_import.turns import Differences, Runs, Value, range_of, share_of, turns_of
+from admc.overhead.profile_import.waiting import waiting
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
@@ -123,7 +124,7 @@ class _Maker:
         turns = turns_of(self.runs.of(Arm(HOP), protocol, LATENCY), self.runs.of(Arm(HOP), protocol, CPU))
         if not turns:
             return None
-        latency, of_latency = self._law(LATENCY, what, self._latency(protocol, Arm(HOP), Arm(NONE)))
+        latency, of_latency = self._law(LATENCY, what, self._latency(what, protocol, Arm(HOP), Arm(NONE)))
         cpu, of_cpu = self._law(CPU, what, self._idle_less(self.runs.of(Arm(HOP), protocol, CPU)))
         sizes = range_of(of_latency | of_cpu)
         if (latency is None and cpu is None) or sizes is None:
@@ -150,7 +151,7 @@ class _Maker:
             self.own.add(name)
         what = f"component {name} ({protocol})"
         base = self._base(protocol, arm)
-        latency, of_latency = self._law(LATENCY, what, self._latency(protocol, arm, base))
+        latency, of_latency = self._law(LATENCY, what, self._latency(what, protocol, arm, base))
         cpu, of_cpu = self._law(CPU, what, self._difference(protocol, arm, base, CPU))
         sizes = range_of(of_latency | of_cpu)
         if latency is None and cpu is None:
@@ -178,8 +179,18 @@ class _Maker:
         sided = Arm(HOP, arm.side or Side.INGRESS)
         return sided if self.runs.of(sided, protocol, LATENCY) or self.runs.of(sided, protocol, CPU) else Arm(HOP)
 
-    def _latency(self, protocol: Protocol, arm: Arm, base: Arm) -> Differences:
-        return self._difference(protocol, arm, base, LATENCY)
+    def _latency(self, what: str, protocol: Protocol, arm: Arm, base: Arm) -> Differences:
+        """What an arm adds where no queue grows before it."""
+        queues = waiting(self.runs.of(arm, protocol, LATENCY))
+        for (rate, size), wait in sorted(queues.items()):
+            self.notes.append(
+                f"{what}: the latency at {rate}/s with {size} bytes is left out, since requests wait for each other: "
+                f"they take {wait.latency:,.0f} us, and {wait.at_lowest:,.0f} us at the lowest rate"
+            )
+        found = self._difference(protocol, arm, base, LATENCY)
+        return {
+            turn: {cell: value for cell, value in cells.items() if cell not in queues} for turn, cells in found.items()
+        }
 
     def _difference(self, protocol: Protocol, arm: Arm, base: Arm, quantity: str) -> Differences:
         ours, theirs = (self.runs.of(each, protocol, quantity) for each in (arm, base))

@@ -166,7 +166,7 @@ def _wrong_head(head: list[str], span: Span, diagnostics: Diagnostics) -> None:
 
 
 def _run(cells: dict[str, str], span: Span) -> Run:
-    if any(len(cell) > MAX_CELL for cell in cells.values()):
+    if max(map(len, cells.values())) > MAX_CELL:
         raise _WrongError(f"a cell has more than {MAX_CELL} characters")
     if not cells["turn"]:
         raise _WrongError("the turn is missing", "arms of one turn are compared: number the turns")
