@@ -24,6 +24,7 @@ def main(options: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="admc-tests-") as folder:
         path = Path(folder) / "skipped"
         environment = {**os.environ, FILE: str(path)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # without a cache each worker rewrites all asserts for 16 s
         codes = [
             subprocess.run([sys.executable, "-m", "pytest", "-n", "2", *options, *part], env=environment).returncode
             for part in PARTS

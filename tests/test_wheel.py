@@ -57,12 +57,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment / "bin"
 
 
+@pytest.mark.long
 def test_every_tracked_file_of_the_packages_is_in_the_wheel_and_no_other(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         contents = {name for name in archive.namelist() if not name.partition("/")[0].endswith(".dist-info")}
     assert contents == set(_tracked(*PACKAGES))
 
 
+@pytest.mark.long
 def test_the_installed_program_is_the_wheels(installed: Path, tmp_path: Path) -> None:
     code = f"import importlib; print(*(importlib.import_module(name).__file__ for name in {PACKAGES}))"
     places = _run(installed / "python", "-c", code, cwd=tmp_path).split()
@@ -71,6 +73,7 @@ def test_the_installed_program_is_the_wheels(installed: Path, tmp_path: Path) ->
     assert _run(installed / "admc", "--version", cwd=tmp_path).startswith("admc ")
 
 
+@pytest.mark.long
 def test_the_installed_program_compiles_an_example_in_another_folder(
     installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Annotated, Final
 
 import typer
@@ -97,13 +98,12 @@ def _about(
 def run(arguments: list[str]) -> int:
     """Run one command line. Raises `CommandError` where it cannot be done; returns the exit code otherwise."""
     _refuse_empty_arguments(arguments)
-    command = typer.main.get_command(app)
     if os.environ.get(COMPLETE_VARIABLE):
         from typer._completion_classes import completion_init
 
         completion_init()
     try:
-        code = command.main(
+        code = _command().main(
             args=arguments or ["--help"], prog_name="admc", standalone_mode=False, complete_var=COMPLETE_VARIABLE
         )
     except typer.Abort:
@@ -111,6 +111,12 @@ def run(arguments: list[str]) -> int:
     except TyperException as error:
         raise usage_error(error, arguments, _commands()) from error
     return code if isinstance(code, int) else Exit.DONE
+
+
+@cache
+def _command() -> typer.core.TyperGroup:
+    """Kept, since to build it takes 50 ms, and a process may run several command lines."""
+    return typer.main.get_group(app)
 
 
 def _commands() -> list[str]:

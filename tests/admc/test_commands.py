@@ -201,6 +201,7 @@ def test_completion_completes() -> None:
     assert done.stdout.split() == [b"compile", b"completion"]
 
 
+@pytest.mark.long
 def test_doctor(admc: Admc) -> None:
     run = admc("doctor", "--format", "json")
     found = {finding["subject"]: finding for finding in json.loads(run.out)["findings"]}

@@ -108,6 +108,7 @@ def test_a_picture_says_where_it_is(admc: Admc, shop: Path, tmp_path: Path) -> N
     assert admc("graph", shop, "-o", picture).out == f"`{picture}` is up to date\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["a" * 5000, "a/" * 5000, "a" * 300 + ".adm", "\udcff.adm"])
 def test_a_name_that_no_file_can_have_is_no_bug(
     admc: Admc, shop: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -152,6 +153,7 @@ def closed(admc: Admc, shop: Path) -> Iterator[Path]:
             folder.chmod(0o700)
 
 
+@pytest.mark.long
 def test_a_folder_that_is_closed_is_no_bug(admc: Admc, closed: Path) -> None:
     shop = closed.parent / "policies.adm"
     for arguments in (

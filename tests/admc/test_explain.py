@@ -160,6 +160,7 @@ kind slow(after: duration,
     assert [text.split(":")[0] for text in said(found, "its arguments")] == ["`after`", "`names`"]
 
 
+@pytest.mark.long
 def test_every_built_in_kind_says_what_each_argument_takes(capfd: pytest.CaptureFixture[str]) -> None:
     for name, declared in kinds().items():
         assert main(["explain", name, "--format", "json"]) == 0

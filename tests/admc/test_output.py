@@ -84,6 +84,7 @@ def test_a_failure_goes_to_standard_error_if_standard_output_is_not_writable(tmp
     assert b"ADM803" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
 def test_closed_streams_are_no_bug(shop: Path, closed: str) -> None:
     for command, code in ((f"check {shop}", 0), (f"compile {shop}", 0), ("check none.adm", 1), ("fmt -", 0)):

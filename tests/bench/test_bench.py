@@ -10,6 +10,7 @@ from tests.bench import __main__ as bench
 from tests.bench.measure import run, spread
 
 
+@pytest.mark.long
 def test_a_suite_prints_its_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["--only", "hotel", "--runs", "1"]) == 0
     output = capsys.readouterr().out

@@ -260,6 +260,7 @@ def _large_pod(number: int, generation: int) -> Pod:
     return pod(f"{service}-{number}-{generation}", service, address, namespace="default", labels=labels)
 
 
+@pytest.mark.long
 def test_the_work_for_a_change_is_bounded_whatever_the_number_of_pods(large: Selection) -> None:
     """The next document of addresses encodes what has changed alone; it joins the texts of all services."""
     endpoints = Endpoints(large)

@@ -63,6 +63,7 @@ def variables(api: Api, **others: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 async def test_one_comment_for_all_programs(diffs: Path) -> None:
     async with served(Api()) as api:
         run = await admc(diffs, "comment", "github", "changed.json", "same.json", "--pull", "7", **variables(api))

@@ -224,6 +224,7 @@ def test_a_broken_line_leaves_the_findings_of_all_others(place: int, broken: str
     assert with_it == sorted(expected)
 
 
+@pytest.mark.long
 def test_look_ahead_takes_constant_time_for_each_line() -> None:
     cases = {
         "blank lines": "call a -> b," + "\n" * 150_000 + "  c\n",

@@ -45,6 +45,7 @@ def test_a_write_from_another_site_is_refused(bed: Testbed, origin: str, status:
     assert bed.send(call(bed, "internet", "shop"), request).status == status
 
 
+@pytest.mark.long
 def test_a_large_body_takes_its_time(bed: Testbed) -> None:
     """256 KiB a second and a bucket of one second: 512 KiB take about one."""
     archive = call(bed, "reports", "archive")

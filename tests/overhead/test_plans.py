@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import dsl
@@ -23,7 +22,7 @@ from admc.plan.model import Plan
 from admc.plan.read import PlanFormatError, from_json
 from admc.plan.to_json import to_json
 from tests.admc.command import ROOT, Admc
-from tests.admc.test_plan import EXAMPLES, SCHEMA
+from tests.admc.test_plan import EXAMPLES, SCHEMA, VALIDATOR
 from tests.overhead.documents import changed
 from tests.overhead.test_costs_in_plans import SHARED, write
 
@@ -67,7 +66,7 @@ def test_with_a_profile_every_example_fits_the_schema_and_is_read_back(example: 
     path = with_profile(example, tmp_path)
     plan = compile_program(path).plan
     content = to_json(plan)
-    jsonschema.validate(json.loads(content), SCHEMA)
+    VALIDATOR.validate(json.loads(content))
     assert from_json(content) == plan
     assert to_json(from_json(content)) == content
     assert to_json(compile_program(path).plan) == content

@@ -220,6 +220,7 @@ def variants(path: Path) -> list[Placed]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "path",
     [

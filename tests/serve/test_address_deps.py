@@ -149,6 +149,7 @@ def _versions(state: State) -> dict[str, str] | None:
         return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mixed", "guarded", *EXAMPLES, *(f"seed {seed}" for seed in SEEDS)])
 def test_every_adm_whose_configuration_changes_is_affected(name: str) -> None:
     program, placement = PROGRAMS[name]
@@ -209,6 +210,7 @@ def test_a_change_of_readiness_affects_only_adms_that_choose_among_the_pods(name
     assert chosen
 
 
+@pytest.mark.long
 def test_while_one_caller_has_no_address_the_others_affect_the_adm() -> None:
     program, placement = PROGRAMS["guarded"]
     index = AddressIndex(program, placement)
@@ -236,6 +238,7 @@ def test_while_one_caller_has_no_address_the_others_affect_the_adm() -> None:
             assert {service for service in new if old[service] != new[service]} <= affected, (missing, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mixed", "guarded", *EXAMPLES, *(f"seed {seed}" for seed in SEEDS)])
 def test_a_new_pod_changes_only_the_adms_that_need_its_address_and_its_own(name: str) -> None:
     program, placement = PROGRAMS[name]

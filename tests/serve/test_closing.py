@@ -97,6 +97,7 @@ class Bed:
 WAITS = "`cart`: its NetworkPolicy"
 
 
+@pytest.mark.long
 def test_prepare_waits_until_the_destinations_of_the_new_plan_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_destination_that_opens_again_in_senders_holds_it_there(
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_destinations_of_the_old_plan_are_opened_after_the_last_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +162,7 @@ def test_destinations_of_the_old_plan_are_opened_after_the_last_step(
     asyncio.run(run())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [StepName.RELEASE, StepName.RECEIVERS])
 def test_the_way_back_waits_until_the_destinations_of_the_old_plan_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: StepName
@@ -183,6 +186,7 @@ def test_the_way_back_waits_until_the_destinations_of_the_old_plan_are_closed(
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_restarted_server_asks_again_before_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bed = Bed(tmp_path, monkeypatch)
     bed.closing.closes = False
@@ -202,6 +206,7 @@ def test_a_restarted_server_asks_again_before_it_goes_on(tmp_path: Path, monkeyp
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_without_a_cluster_destinations_are_taken_for_closed(tmp_path: Path) -> None:
     async def run() -> None:
         rollout = await begun(Agreeing(), planned(tmp_path, "ingress"), None)

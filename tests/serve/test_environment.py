@@ -82,6 +82,7 @@ def refused(server: InMemory, service: str = "web") -> grpc.StatusCode | None:
     return None
 
 
+@pytest.mark.long
 def test_a_program_may_come_later_go_and_come_back(tmp_path: Path) -> None:
     with in_memory(tmp_path) as server:
         server.until(lambda: why(server) == "there is no program yet")
@@ -107,6 +108,7 @@ def test_a_program_may_come_later_go_and_come_back(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.long
 def test_files_change_all_at_once_and_the_last_good_program_stays(tmp_path: Path) -> None:
     (tmp_path / "more.adm").write_text('policy other = set_request_header(name: "a", value: "b") on web -> cart\n')
     using = PROGRAM + 'use "more.adm"\n'
@@ -122,6 +124,7 @@ def test_files_change_all_at_once_and_the_last_good_program_stays(tmp_path: Path
         server.until_event("compiled", 2)
 
 
+@pytest.mark.long
 def test_a_restarted_server_without_a_program_serves_the_stored_plan(tmp_path: Path) -> None:
     facts = json.dumps({"schema_version": 1, "services": {"cart": {"no_adm": "mirror pod"}}})
     with in_memory(tmp_path, "state") as server:
@@ -140,6 +143,7 @@ def test_a_restarted_server_without_a_program_serves_the_stored_plan(tmp_path: P
         again.until(lambda: "program" not in why(again))
 
 
+@pytest.mark.long
 def test_the_streams_of_a_pod_that_is_gone_end_and_no_others(tmp_path: Path) -> None:
     with in_memory(tmp_path) as server:
         server.give(files={"policies.adm": PROGRAM})
@@ -158,6 +162,7 @@ def test_the_streams_of_a_pod_that_is_gone_end_and_no_others(tmp_path: Path) -> 
         assert not server.events("identities_read")
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_lead_publishes_nothing_new_and_goes_on_when_it_leads(tmp_path: Path) -> None:
     with in_memory(tmp_path, "state") as server:
         server.give(files={"policies.adm": PROGRAM})
@@ -175,6 +180,7 @@ def test_a_server_that_does_not_lead_publishes_nothing_new_and_goes_on_when_it_l
         server.until(lambda: "program" not in why(server) and "lead" not in why(server))
 
 
+@pytest.mark.long
 def test_the_environment_stops_the_server_with_an_exit_code(tmp_path: Path) -> None:
     with in_memory(tmp_path, "state") as server:
         server.give(files={"policies.adm": PROGRAM})

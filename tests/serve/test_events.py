@@ -81,6 +81,7 @@ def test_colour_is_for_the_level_and_the_event_alone() -> None:
     assert _text("refused", logging.WARNING, colour=True).startswith("\x1b[1;33mwarning ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("terminal", "options", "text"),
     [(True, (), True), (True, ("--log", "json"), False), (False, ("--log", "text"), True)],
@@ -107,6 +108,7 @@ def test_text_to_a_terminal_and_where_it_is_asked_for(
         os.close(mine)
 
 
+@pytest.mark.long
 def test_a_second_signal_does_not_wait_for_a_proxy_that_owes_an_answer(tmp_path: Path) -> None:
     (tmp_path / "policies.adm").write_text(
         "app x\nservice a, b { http 80 }\ncall a -> b\npolicy p = timeout(after: 1s) on a -> b\n"

@@ -91,6 +91,7 @@ async def test_what_is_still_being_written_is_waited_for(tmp_path: Path, monkeyp
     assert max(pauses) >= quiet
 
 
+@pytest.mark.long
 async def test_a_file_that_never_is_quiet_is_read_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "policies.adm"
     path.write_text("")

@@ -161,6 +161,7 @@ def test_each_cause_is_reported_with_the_address(tmp_path: Path) -> None:
         assert server.events("message") == []
 
 
+@pytest.mark.long
 def test_the_causes_of_grpc_clients_differ_and_other_clients_are_served_meanwhile(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server, connected_by_grpc(server, CLIENTS.issue(OWN)) as good:
         assert serves(good)
@@ -176,6 +177,7 @@ def test_the_causes_of_grpc_clients_differ_and_other_clients_are_served_meanwhil
         server.until(lambda: counted(server, "no_tls") >= 1)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 def test_the_causes_of_envoys_differ(tmp_path: Path, alone: None) -> None:
     assert ENVOY is not None
@@ -243,6 +245,7 @@ def asking(server: Served, folder: Path, pair: Pair, trusted: Authority) -> Path
     return path
 
 
+@pytest.mark.long
 def test_a_killed_monitor_process_is_replaced(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server:
         (listening,) = [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]

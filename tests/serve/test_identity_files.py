@@ -53,6 +53,7 @@ def why(server: Served) -> str:
     return found
 
 
+@pytest.mark.long
 def test_addresses_do_not_need_the_file_and_a_new_program_waits_for_it(folder: Path) -> None:
     write(folder / "identities.json", GOOD)
     with served(folder, *OPTIONS, plaintext=False) as server:
@@ -68,6 +69,7 @@ def test_addresses_do_not_need_the_file_and_a_new_program_waits_for_it(folder: P
         server.until(lambda: "identities" not in why(server))
 
 
+@pytest.mark.long
 def test_a_server_that_begins_with_half_a_file_goes_on_when_it_is_whole(folder: Path) -> None:
     write(folder / "identities.json", HALF)
     with served(folder, *OPTIONS, plaintext=False) as server:

@@ -194,6 +194,7 @@ def bearing(token: str) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {token}"),)
 
 
+@pytest.mark.long
 async def test_a_node_gets_what_its_token_says_and_as_long_as_it_holds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -51,6 +51,7 @@ class _Counting(Agreeing):
         return tuple(_View(each, self) for each in super().views(groups))
 
 
+@pytest.mark.long
 def test_at_rest_no_proxy_is_observed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "LOOK_SECONDS", 0.01)
     server = _Counting()
@@ -73,6 +74,7 @@ def test_at_rest_no_proxy_is_observed(tmp_path: Path, monkeypatch: pytest.Monkey
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_older_connections_of_a_proxy_count_once_it_has_acknowledged(tmp_path: Path) -> None:
     """Their subscriptions are read in `prepare`, and not before the proxy has what the step publishes."""
     server = _Counting()
@@ -101,6 +103,7 @@ def test_older_connections_of_a_proxy_count_once_it_has_acknowledged(tmp_path: P
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_without_redirection_a_refused_step_that_is_taken_back_holds_nothing_up(tmp_path: Path) -> None:
     """The plan before has no ADM at the service, so nothing is published in place of what its proxy refuses."""
     server = Agreeing()
@@ -123,6 +126,7 @@ def test_without_redirection_a_refused_step_that_is_taken_back_holds_nothing_up(
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_snapshot_that_cannot_be_published_is_reported_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def settled(rollout: Rollout) -> bool:
     return not rollout.under_way
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("restarts", [pytest.param(False, marks=pytest.mark.long), True])
 def test_prepare_waits_until_the_receivers_rules_are_confirmed(tmp_path: Path, restarts: bool) -> None:
     folder = tmp_path / "state"
@@ -108,6 +109,7 @@ def test_rules_that_were_loaded_for_an_earlier_rollout_have_to_be_confirmed_agai
     assert confirmed == ["cart", "web"] * 2
 
 
+@pytest.mark.long
 def test_rules_that_are_removed_or_changed_are_written_again_and_need_a_new_confirmation(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     place = folder / "interception" / "cart"
@@ -273,6 +275,7 @@ def test_a_lost_record_of_what_is_loaded_has_to_be_confirmed_again(tmp_path: Pat
     asyncio.run(run())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("restarts", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_removed_folder_is_written_again_with_all_requests_and_records(tmp_path: Path, restarts: bool) -> None:
     folder = tmp_path / "state"
@@ -329,6 +332,7 @@ def test_a_pipe_in_place_of_the_record_does_not_block_the_server(
     assert [record.getMessage() for record in caplog.records] == ["redirection_unknown"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", Mode)
 def test_without_a_folder_only_a_plan_without_redirection_goes_past_prepare(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: Mode

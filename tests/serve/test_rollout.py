@@ -95,6 +95,7 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_proxy_that_is_away_holds_up_the_step(tmp_path: Path) -> None:
     server = Agreeing()
 
@@ -151,6 +152,7 @@ def test_a_refused_step_stays_and_a_newer_plan_takes_it_back(tmp_path: Path) -> 
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_an_aborted_plan_stays_so_over_a_restart_until_it_is_continued(tmp_path: Path) -> None:
     server, folder = Agreeing(), tmp_path / "state"
 
@@ -189,6 +191,7 @@ def test_a_plan_that_is_not_safe_is_refused_and_nothing_changes(tmp_path: Path) 
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_rollout_has_ended_only_once_a_restarted_server_would_begin_with_its_goal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +220,7 @@ def test_a_rollout_has_ended_only_once_a_restarted_server_would_begin_with_its_g
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_rollout_that_has_ended_is_not_taken_up_again_by_a_restarted_server(tmp_path: Path) -> None:
     server, folder = Agreeing(), tmp_path / "state"
     new = planned(tmp_path, "egress")
@@ -272,6 +276,7 @@ def test_a_server_that_stops_while_it_publishes_a_step_keeps_that_step(tmp_path:
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_save_that_takes_long_does_not_replace_a_newer_step(tmp_path: Path) -> None:
     """A server that is killed then would restart with a step that its proxies have left."""
     server, folder = Agreeing(), tmp_path / "state"
@@ -302,6 +307,7 @@ def published(server: Agreeing) -> dict[str, Snapshot | None]:
     return {name: server.store.current(name) for name in server.store.groups}
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_lead_stays_at_its_step_and_takes_no_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

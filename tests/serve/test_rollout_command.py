@@ -69,6 +69,7 @@ def test_an_abort_goes_back_and_stays_until_it_is_continued(folder: Path, capsys
         assert "because: no plan is aborted" in command("continue", exits=1)
 
 
+@pytest.mark.long
 def test_a_command_that_has_nothing_to_do_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
         server.until_event("compiled")
@@ -112,6 +113,7 @@ def test_a_rollout_that_a_newer_plan_takes_back_is_not_continued(
     close_all()
 
 
+@pytest.mark.long
 def test_a_command_before_the_first_plan_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "policies.adm", "half of")
     with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
@@ -158,6 +160,7 @@ def other_server() -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.long
 def test_only_a_client_that_means_it_commands(folder: Path) -> None:
     with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
         server.until_event("compiled")

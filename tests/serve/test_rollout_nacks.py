@@ -52,6 +52,7 @@ def is_proven(rollout: Rollout) -> bool:
     return rollout.state is not None and rollout.state.proven == rollout.state.now
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("restarts", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_refused_plan_is_taken_back_before_one_that_moves_something(tmp_path: Path, *, restarts: bool) -> None:
     """Otherwise the first step would have the refused configuration, and the proxy would refuse the step, too."""
@@ -82,6 +83,7 @@ def test_a_refused_plan_is_taken_back_before_one_that_moves_something(tmp_path: 
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_first_plan_that_is_refused_is_mended_by_one_in_which_policies_keep_their_sides(tmp_path: Path) -> None:
     """There is no earlier plan to return to, and the steps to another side would be refused, too."""
     bad, good, last = planned(tmp_path, "egress"), planned(tmp_path, "egress", "bronze"), planned(tmp_path, "ingress")
@@ -105,6 +107,7 @@ def test_a_first_plan_that_is_refused_is_mended_by_one_in_which_policies_keep_th
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_plan_that_moves_something_waits_for_acknowledgements_of_the_one_before(tmp_path: Path) -> None:
     slow, last = planned(tmp_path, "egress", "silver"), planned(tmp_path, "ingress", "bronze")
     server = Agreeing()
@@ -146,6 +149,7 @@ class _Stubborn(Agreeing):
         )
 
 
+@pytest.mark.long
 def test_a_newer_plan_goes_forward_again_where_the_way_back_is_refused(tmp_path: Path) -> None:
     once = PROGRAM.replace("set_request_header", "add_request_header")
 
@@ -195,6 +199,7 @@ def delayed(folder: Path, milliseconds: int, *sides: str) -> Planned:
     return planned_by(folder / f"{milliseconds}-{'-'.join(sides)}.adm", APP + policies + pins)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [pytest.param(StepName.PREPARE, marks=pytest.mark.long), StepName.SENDERS])
 def test_a_plan_without_safe_steps_is_rejected_at_once_and_the_rollout_goes_on(tmp_path: Path, step: StepName) -> None:
     second = delayed(tmp_path, 5, "ingress", "egress", "ingress")
@@ -229,6 +234,7 @@ def numbered(folder: Path, side: str, number: int) -> Planned:
     return planned_by(folder / f"{side}-{number}.adm", text)
 
 
+@pytest.mark.long
 def test_a_plan_that_is_safe_after_the_one_under_way_waits_for_it(tmp_path: Path) -> None:
     """Two plans are the way round where one is refused. The second one may come before the first is in force."""
     first, second, third = (numbered(tmp_path, *each) for each in (("ingress", 80), ("egress", 80), ("egress", 90)))
@@ -253,6 +259,7 @@ def test_a_plan_that_is_safe_after_the_one_under_way_waits_for_it(tmp_path: Path
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_rollout_without_safe_steps_after_a_refusal_says_what_to_do(tmp_path: Path) -> None:
     first, second, third = (numbered(tmp_path, *each) for each in (("ingress", 80), ("egress", 80), ("egress", 90)))
     server = Agreeing()

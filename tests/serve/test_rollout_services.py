@@ -39,6 +39,7 @@ def confirm_all(folder: Path) -> None:
             (place / "loaded").write_bytes((place / "digest").read_bytes())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_a_removed_service_keeps_its_policies_and_holds_nothing_up(tmp_path: Path, mode: Mode) -> None:
     more = "service till { http 8082 }\ncall till -> cart\n"
@@ -103,6 +104,7 @@ def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_use(t
     asyncio.run(run())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_a_service_that_only_an_earlier_rollout_was_about_keeps_its_policies(tmp_path: Path, mode: Mode) -> None:
     text = PROGRAM.partition("pin")[0] + (

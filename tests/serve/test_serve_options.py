@@ -44,6 +44,7 @@ def test_invalid_options_are_rejected_at_the_start(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_redirection_without_endpoints_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "policies.adm").write_text("app one\nservice a { http 80 }\n")
     with served(tmp_path, "policies.adm") as server:

@@ -96,6 +96,7 @@ def client(address: str, service: str) -> Iterator[Client]:
         made.close()
 
 
+@pytest.mark.long
 def test_without_endpoints_listeners_are_served_and_endpoint_lists_are_empty(folder: Path) -> None:
     with served(folder, "policies.adm") as server:
         server.until_event("compiled")
@@ -131,6 +132,7 @@ def test_addresses_come_and_go_without_a_compile(folder: Path) -> None:
         assert server.metric("admc_locates_total") == 1.0
 
 
+@pytest.mark.long
 def test_unlisted_names_are_shown_though_all_is_in_sync(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
         server.until_event("compiled")
@@ -156,6 +158,7 @@ def test_unlisted_names_are_shown_though_all_is_in_sync(folder: Path, capsys: py
         assert server.status()["server"]["unlisted"] == []
 
 
+@pytest.mark.long
 def test_a_service_that_has_lost_its_policies_passes_everything_on(folder: Path) -> None:
     with served(folder, "policies.adm") as server:
         server.until_event("compiled")
@@ -188,6 +191,7 @@ BAD_ENDPOINTS = {
 }
 
 
+@pytest.mark.long
 def test_bad_endpoints_are_reported_and_the_last_good_ones_stay(folder: Path) -> None:
     with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
         server.until_event("compiled")
@@ -215,6 +219,7 @@ def test_bad_endpoints_are_reported_and_the_last_good_ones_stay(folder: Path) ->
         server.until(lambda: server.status()["server"]["why"] == said)
 
 
+@pytest.mark.long
 def test_files_that_the_program_uses_are_followed_also_where_they_were_missing(folder: Path) -> None:
     (folder / "kinds.adm").unlink()
     with served(folder, "policies.adm") as server:

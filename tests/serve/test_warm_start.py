@@ -314,6 +314,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
     assert not [each for each in found.made if each.alive], "a worker was left behind"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("request_", [RESTORE, BUILD])
 async def test_a_takeover_in_the_middle_of_a_build_begins_it_anew(request_: str, processes: Processes) -> None:
     api, addresses = MemoryApi(), Addresses()
@@ -330,6 +331,7 @@ async def test_a_takeover_in_the_middle_of_a_build_begins_it_anew(request_: str,
             assert second.config.ready
 
 
+@pytest.mark.long
 async def test_a_worker_that_has_ended_is_replaced(processes: Processes) -> None:
     api, addresses = MemoryApi(), Addresses()
     await at_rest(api)

@@ -183,6 +183,7 @@ for text in (generate(120, 300, 60, 3), cover(150, 420, 4, "uniform")):
 """
 
 
+@pytest.mark.long
 def test_the_same_under_every_hash_seed() -> None:
     outputs = {
         subprocess.run(

@@ -71,6 +71,7 @@ def everything(tmp_path: Path) -> LoopbackLayout:
     return LoopbackLayout(compiled.program, compiled.placement, tmp_path / "out")
 
 
+@pytest.mark.long
 @needs_envoy
 @alone
 def test_probes_find_what_envoy_enforces(everything: LoopbackLayout) -> None:

@@ -93,7 +93,8 @@ def failure(output: str) -> tuple[str, str]:
 
 @needs_envoy
 @alone
-@pytest.mark.parametrize("name", [pytest.param("online_boutique", marks=pytest.mark.long), "bookinfo"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["online_boutique", "bookinfo"])
 def test_every_policy_of_an_example_is_seen(name: str, temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["try", str(EXAMPLES / name / "policies.adm"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -458,6 +459,7 @@ def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str
     return process.returncode, out, err
 
 
+@pytest.mark.long
 @needs_envoy
 @alone
 @pytest.mark.parametrize(
@@ -486,6 +488,7 @@ def test_a_second_signal_does_not_interrupt_the_clean_up(small: Path, temporary:
         assert ended(process)[0] == 130
 
 
+@pytest.mark.long
 @needs_envoy
 @alone
 def test_an_envoy_that_is_killed_is_no_policy_that_is_not_enforced(small: Path, temporary: Path) -> None:

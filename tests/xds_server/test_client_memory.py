@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import grpc
+import pytest
 
 from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
@@ -245,6 +246,7 @@ async def test_nothing_stays_of_a_stream_that_was_refused() -> None:
         await server.stop(0.2)
 
 
+@pytest.mark.long
 async def test_nothing_stays_of_a_stream_that_the_server_ends() -> None:
     """Then its reader still waits for a request, and gRPC makes that fail once the call has ended."""
     store = SnapshotCache()

@@ -195,6 +195,7 @@ async def test_a_connection_without_a_stream_ends() -> None:
         assert await ended(reader)
 
 
+@pytest.mark.long
 async def test_a_connection_with_a_stream_is_not_idle() -> None:
     async with serving(Limits(idle_seconds=0.5), tls=False) as port, client(port, tls=False) as good:
         await good.send(CLUSTER)

@@ -356,6 +356,7 @@ async def test_a_client_that_says_nothing_is_let_go() -> None:
         assert (await client.status())[0] is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("limits", "lost"), [(Limits(turn_seconds=1), True), (Limits(), False)])
 async def test_streams_of_a_storm_wait_for_their_turn(limits: Limits, lost: bool) -> None:
     """gRPC takes one new stream after another, and cancels those that have waited for too long: 30 s unless told."""
@@ -434,6 +435,7 @@ async def test_listeners_do_not_wait_for_ever_for_endpoints_without_a_subscripti
         assert time.monotonic() - began >= short.patience_seconds
 
 
+@pytest.mark.long
 @BOTH
 async def test_patience_begins_anew_with_each_wait(variant: str) -> None:
     """A timer that is left from an earlier wait would let a route go out before the endpoints that it leads to."""

@@ -56,6 +56,7 @@ def test_names_in_answers_that_are_owed_are_bounded() -> None:
         stream.receive(DeltaRequest(ENDPOINTS, subscribe=names))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("type_url", [ENDPOINTS, "type.googleapis.com/no.such.Type"])
 def test_answers_about_names_that_do_not_exist_are_bounded_more_closely(type_url: str) -> None:
     """Those that exist are shared with all streams, and these with none."""

@@ -106,6 +106,7 @@ def test_a_request_walks_through_all_protocols_and_says_where_it_broke(app: Path
     assert grpc_call(target, Request(path="/unknown")).label == "UNIMPLEMENTED"
 
 
+@pytest.mark.long
 def test_a_stall_neither_thins_the_load_out_nor_hides(app: Path, serve: Serve, tmp_path: Path) -> None:
     entry = free_port()
     process = serve(entry, "http", get={"reply": 1, "steps": []})
@@ -130,6 +131,7 @@ def test_unused_to_answer_is_counted(app: Path, tmp_path: Path) -> None:
     assert all("connection refused" in outcome.status for outcome in outcomes)
 
 
+@pytest.mark.long
 @NEEDS_MESH
 def test_a_short_window_of_the_compiled_mesh(app: Path, tmp_path: Path) -> None:
     program = dsl.load(HOTEL)

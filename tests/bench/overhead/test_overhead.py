@@ -99,6 +99,7 @@ def test_what_is_drawn_is_what_the_suite_says(seed: int) -> None:
     assert {each.hops[0].side for each in found} == set(Side)
 
 
+@pytest.mark.long
 def test_envoy_can_be_given_all_that_is_drawn(tmp_path: Path) -> None:
     for seed in range(4):
         layout(_drawn(seed), Mode.REDIRECT, tmp_path).files()

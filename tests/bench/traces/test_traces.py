@@ -10,6 +10,7 @@ from rich.console import Console
 from tests.bench.traces import suite
 
 
+@pytest.mark.long
 def test_the_suite_prints_its_table_and_removes_its_files(tmp_path: Path) -> None:
     console = Console(record=True, width=200)
     suite.traces(console, tmp_path, runs=1, count=300)

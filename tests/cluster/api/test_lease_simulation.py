@@ -135,7 +135,7 @@ class _Replica:
             self.holder = self._new()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(15), *(pytest.param(each, marks=pytest.mark.long) for each in range(15, 60))])
 def test_two_replicas_never_hold_it_whatever_becomes_of_requests(seed: int) -> None:
     async def main() -> None:
         chance, cluster = _chance(seed), _Cluster()

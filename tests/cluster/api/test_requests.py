@@ -24,6 +24,7 @@ PODS = "/api/v1/pods"
 BUSY = {"kind": "Status", "reason": "TooManyRequests", "message": "too many requests", "code": 429}
 
 
+@pytest.mark.long
 async def test_a_busy_server_is_asked_again_after_the_time_it_names(tmp_path: Path) -> None:
     asked: list[float] = []
 
@@ -43,6 +44,7 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names(tmp_path: Pa
     }
 
 
+@pytest.mark.long
 async def test_a_server_that_stays_busy_is_an_error_with_its_time(tmp_path: Path) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response(BUSY | {"details": {"retryAfterSeconds": 1}}, status=429)

@@ -222,6 +222,7 @@ async def test_what_decode_leaves_out_comes_and_goes(tmp_path: Path) -> None:
         assert recorder.take() == [("b", None, "1"), ("b", "1", None), ("a", None, "1")]
 
 
+@pytest.mark.long
 async def test_a_server_that_ends_watches_at_once_is_not_asked_all_the_time(tmp_path: Path) -> None:
     server = _Server([_list(_map("a", "1"))], *[[b""] for _ in range(1000)])
     async with api_of(server.answer, tmp_path) as api, recorded(api, PATH) as recorder:

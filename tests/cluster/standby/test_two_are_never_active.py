@@ -136,7 +136,7 @@ async def _forever() -> None:
     await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(15), *(pytest.param(each, marks=pytest.mark.long) for each in range(15, 60))])
 def test_two_are_never_active_and_no_step_is_taken_twice(seed: int) -> None:
     async def main() -> None:
         own, mesh = chance(seed), Mesh()

@@ -48,6 +48,7 @@ def _hold(seeds: range) -> None:
     assert judged * 4 > len(seeds), f"only {judged} of {len(seeds)} pairs say anything"
 
 
+@pytest.mark.long
 def test_what_is_not_weaker_lets_nothing_through() -> None:
     _hold(range(SUITE))
 

@@ -125,6 +125,7 @@ def test_markdown_has_the_elements_of_the_renderer_alone(diff: Diff) -> None:
     check_markdown(RENDERERS["markdown"](diff))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", HOSTILE)
 def test_each_hostile_text_stays_text(text: str) -> None:
     """In every string at once, and in only one at a time of those that a reader sees first."""

@@ -130,6 +130,7 @@ def silent(seconds: float) -> bool:
 
 
 # Envoy by itself starts without its configuration after 15 s for clusters, and as long for listeners.
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [2.0, pytest.param(50.0, marks=pytest.mark.long)])
 @pytest.mark.parametrize("withheld", [None, "listeners", "routes", "extensions"])
 def test_envoy_has_started_when_it_is_configured(

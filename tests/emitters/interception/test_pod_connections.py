@@ -118,6 +118,7 @@ def test_what_the_adm_opens_is_not_looped(pair: Pair, family: Family) -> None:
     assert adm
 
 
+@pytest.mark.long
 def test_what_the_adm_opens_is_known_when_its_process_has_closed_it(pair: Pair, family: Family) -> None:
     """The kernel sends the rest without a socket that has an owner."""
     content = bytes(4_000_000)

@@ -90,7 +90,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         yield made
 
 
-@pytest.fixture(params=list(Family))
+@pytest.fixture(params=[Family.IPV4, pytest.param(Family.IPV6, marks=pytest.mark.long)])
 def family(request: pytest.FixtureRequest) -> Family:
     chosen: Family = request.param
     return chosen
@@ -351,6 +351,7 @@ def replaced(rules: Interception, **changes: object) -> Interception:
     return dataclasses.replace(rules, **changes)  # type: ignore[arg-type]  # fields of whatever type
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("action", ["apply", "remove"])
 @pytest.mark.parametrize("other", [{"service": "other"}, {"app": "another"}], ids=["service", "app"])
 def test_the_rules_of_another_service_are_left_alone(pair: Pair, action: str, other: dict[str, object]) -> None:

@@ -83,6 +83,7 @@ def _await(done: Callable[[], bool]) -> None:
 # ---- a real measurement ----
 
 
+@pytest.mark.long
 @NEEDS_GO
 @pytest.mark.parametrize("redirected", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_short_measurement_makes_a_profile(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ENVOY = envoy_binary()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 def test_fifty_changes_under_traffic(tmp_path: Path) -> None:
     assert ENVOY is not None

@@ -55,6 +55,7 @@ def _gone(inodes: set[int]) -> bool:
     return _until(lambda: not inodes & set(host.processes()))
 
 
+@pytest.mark.long
 @NEEDS_MESH
 @pytest.mark.parametrize("who", ["parent", "agent"])
 def test_nothing_outlives_a_kill(who: str) -> None:
@@ -109,6 +110,7 @@ def test_a_bed_outlives_the_thread_that_started_it() -> None:
         assert mesh.request("a", "b").ok
 
 
+@pytest.mark.long
 @NEEDS_MESH
 def test_two_beds_do_not_meet() -> None:
     program = dsl.load_text(TEXT)
@@ -179,6 +181,7 @@ def test_asked_for_by_name_it_fails_where_something_is_missing() -> None:
     assert "Skipped without it" in done.stdout
 
 
+@pytest.mark.long
 @NEEDS_MESH
 def test_asked_for_by_name_it_shows_every_call(tmp_path: Path) -> None:
     path = tmp_path / "small.adm"

@@ -39,6 +39,7 @@ def _start() -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.long
 def test_it_stands_in_ten_seconds_and_is_gone_in_two() -> None:
     """In one of three times: the machine may have other things to do. On a slow one it takes as many starts longer."""
     program = dsl.load(HOTEL)

@@ -53,6 +53,7 @@ def test_none_has_nothing_in_between(program: Program) -> None:
         assert mesh.request("b", "data").ok
 
 
+@pytest.mark.long
 def test_full_has_a_sidecar_at_both_ends_of_every_call(program: Program) -> None:
     with Mesh(program, place(program), Mode.FULL) as mesh:
         for spot in mesh.layout.places:
@@ -71,6 +72,7 @@ def test_full_has_a_sidecar_at_both_ends_of_every_call(program: Program) -> None
         assert mesh.request("a", "b", Request(path="/stop")).label == "403"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", AS_COMPILED)
 @pytest.mark.parametrize("where", list(Translation))
 def test_the_emitted_rules_and_a_clusters_translation_share_the_table(
