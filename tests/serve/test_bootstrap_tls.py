@@ -14,7 +14,7 @@ from admc.testbed.envoys import Envoys, envoy_binary
 from tests.serve.pki import Authority
 from tests.serve.server_process import served
 from tests.serve.test_identity import RSA, jwk, signed, written
-from tests.testbed.ports import free_port
+from tests.testbed.ports import server_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ call web -> search
 policy tier = set_request_header(name: "x-tier", value: "silver") on web -> search
 """
 OWN = "spiffe://cluster.local/ns/shop/sa/search"
-PORT = free_port()
+PORT = server_port()
 SECONDS = (3.0, 30.0, 120.0)
 """How long a token holds by itself: a longer one for a slower machine. It may be used for as long as clocks may differ
 besides."""

@@ -41,15 +41,19 @@ def program_port() -> int:
     return _block()[0]
 
 
+def server_port() -> int:
+    """The port of a server that ends and comes back. `free_port` never returns it, also while no server listens."""
+    return _block()[0] + _BLOCKS.step - 1
+
+
 @cache
 def _others() -> itertools.cycle[int]:
-    first = _block()[0]
-    return itertools.cycle(range(first + _PROGRAMS, first + _BLOCKS.step))
+    return itertools.cycle(range(program_port() + _PROGRAMS, server_port()))
 
 
 def free_port() -> int:
     """Another one of 127.0.0.1 at each call, on which no process listens."""
-    for port in itertools.islice(_others(), _BLOCKS.step - _PROGRAMS):
+    for port in itertools.islice(_others(), _BLOCKS.step - _PROGRAMS - 1):
         with socket.socket() as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -30,7 +30,7 @@ from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, 
 from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Variant
 from tests.testbed.callers import Caller, RequestSpec, wait_for_workers
 from tests.testbed.draining import DRAIN_SECONDS
-from tests.testbed.ports import free_port, program_port
+from tests.testbed.ports import free_port, program_port, server_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SECONDS = 90.0
 PORT = program_port()
-XDS_PORT = free_port()
+XDS_PORT = server_port()
 """It stays free while the server is down."""
 CLOSED_SECONDS = 20.0
 """Within them proxies close older connections, and the server drops the resources that these used."""
