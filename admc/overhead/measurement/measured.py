@@ -214,7 +214,8 @@ def _method(about: Mapping[str, Any]) -> str:
         f"connections {way}; open loop, latencies from the intended time of sending; {about.get('turns', 0)} complete "
         "turns of slices of about a second; requests through a bare hop and past it alternate up to "
         f"{design.ALTERNATE_RATE:g}/s; differences within a turn, medians over the calmest turns, intervals of 90% "
-        "over all turns by order statistics; CPU of all threads of the proxy from schedstat, "
+        "over all turns by order statistics; components drawn together over rates, as parts of the hop; CPU of all "
+        "threads of the proxy from schedstat, "
         f"{_parts(about)}; memory is PSS; highest rates: "
         f"{highest or 'none'}"
     )

@@ -20,13 +20,34 @@ UNIT: Final = 4 * 10**12
 _Number = TypeVar("_Number", int, Fraction)
 
 
+_OF_A_MEDIAN: Final = Fraction(345, 100)
+"""The square of the median distance from the median is the variance of the median of one value, divided by this, where
+values are normally distributed: (1.483 x the median distance)^2 is theirs, pi/2 as much is that of a median of many."""
+_LEAST_FOR_SPREAD: Final = 3
+
+
 class Estimate(NamedTuple):
     """A median over turns, in the unit of one request, with its interval. `weight` is the number of turns."""
 
-    value: Fraction
+    median: Fraction
+    """Below zero for a cost that is near zero, by chance."""
     low: Fraction | None
     high: Fraction | None
     weight: int
+    variance: Fraction | None = None
+    """Of the median; None if there are too few turns."""
+
+    @property
+    def value(self) -> Fraction:
+        """A cost below zero is noise: its value is zero, and its interval stays."""
+        return max(Fraction(0), self.median)
+
+    def moved(self, median: Fraction) -> Estimate:
+        """Another median, in an interval that holds its value."""
+        moved = self._replace(median=median)
+        if self.low is None or self.high is None:
+            return moved
+        return moved._replace(low=min(self.low, moved.value), high=max(self.high, moved.value))
 
 
 def units(value: Decimal) -> int:
@@ -70,7 +91,7 @@ def certainties(figures: Sequence[int]) -> list[int]:
 
 
 def estimate(values: Sequence[int], over: Fraction | int = 1) -> Estimate | None:
-    """The median with its interval. A cost below zero is noise: its value is zero, and its interval stays."""
+    """The median with its interval."""
     turns = [(value,) for value in values]
     return weighted((1,), turns, turns, over) if values else None
 
@@ -84,13 +105,24 @@ def weighted(
     all values are high. Too few calm turns have no interval, so all of them are in it."""
     unit = 1 / Fraction(over * UNIT)
     twice = sum(weight * middles(column) for weight, column in zip(weights, zip(*calm, strict=True), strict=True))
-    value = max(Fraction(0), twice * unit / 2)
-    low, high = interval(_sums(weights, turns))
+    sums = _sums(weights, turns)
+    low, high = interval(sums)
+    of_median = _variance(sums, len(calm), unit)
     if low is None or high is None:
-        return Estimate(value, None, None, len(turns))
+        return Estimate(twice * unit / 2, None, None, len(turns), of_median)
     of_calm = _sums(weights, calm)
     lowest, highest = (one if end is None else end for one, end in zip(_ends(of_calm), interval(of_calm), strict=True))
-    return Estimate(value, min(value, low * unit, lowest * unit), max(value, high * unit, highest * unit), len(turns))
+    ends = min(low, lowest) * unit, max(high, highest) * unit
+    return Estimate(Fraction(0), *ends, len(turns), of_median).moved(twice * unit / 2)
+
+
+def _variance(values: Sequence[int], number: int, unit: Fraction) -> Fraction | None:
+    """Of a median over some of the values. Their spread is that of all of them: the median distance from the median."""
+    if len(values) < _LEAST_FOR_SPREAD:
+        return None
+    middle = middles(values)
+    away = Fraction(middles([abs(2 * value - middle) for value in values]), 4) * unit
+    return _OF_A_MEDIAN * away**2 / number
 
 
 def _sums(weights: Sequence[int], turns: Sequence[Sequence[int]]) -> list[int]:

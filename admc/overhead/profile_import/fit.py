@@ -8,6 +8,7 @@ work on the machine spoils one slice of a turn, and not the whole turn. Which tu
 how much time the host of a virtual machine took away; otherwise all turns count.
 
     [Run] -> by turn (`turns`) -> differences -> medians of the calmest (`calm`) -> lines over sizes (`estimates`)
+          -> components: drawn together over rates (`pooled`)
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from admc.overhead.profile_import.estimates import (
     weighted,
 )
 from admc.overhead.profile_import.parts import CannotSplitError, split
+from admc.overhead.profile_import.pooled import pooled
 from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, PART, PARTS, Arm, Run
 from admc.overhead.profile_import.turns import Differences, Runs, Value, range_of, share_of, turns_of
 from admc.overhead.profile_import.waiting import waiting
@@ -87,7 +89,7 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
         method=Method(
             "median",
             f"differences within a turn, the median over {maker.turns}; intervals of 90% by order statistics; a "
-            "straight line through the medians of the sizes",
+            "straight line through the medians of the sizes; components drawn together over rates, as parts of the hop",
         ),
         saturation=saturation,
         parts={WHOLE: "all parts together", **{name: PARTS[name] for name in PARTS if name in maker.parts}},
@@ -111,6 +113,7 @@ class _Maker:
         self.notes: list[str] = []
         self.own: set[str] = set()
         self.parts: set[str] = set()
+        self._hops: dict[tuple[Protocol, str], Mapping[Decimal, Fraction]] = {}
         idle = self.runs.of(Arm(IDLE), None, CPU)
         self.idle = estimate([value.amount for cells in idle.values() for value in cells.values()])
 
@@ -126,6 +129,7 @@ class _Maker:
             return None
         latency, of_latency = self._law(LATENCY, what, self._latency(what, protocol, Arm(HOP), Arm(NONE)))
         cpu, of_cpu = self._law(CPU, what, self._idle_less(self.runs.of(Arm(HOP), protocol, CPU)))
+        self._hops |= {(protocol, LATENCY): _of_requests(LATENCY, latency), (protocol, CPU): _of_requests(CPU, cpu)}
         sizes = range_of(of_latency | of_cpu)
         if (latency is None and cpu is None) or sizes is None:
             self.notes.append(f"{what}: no turn has both `{HOP}` and `{NONE}`")
@@ -151,8 +155,9 @@ class _Maker:
             self.own.add(name)
         what = f"component {name} ({protocol})"
         base = self._base(protocol, arm)
-        latency, of_latency = self._law(LATENCY, what, self._latency(what, protocol, arm, base))
-        cpu, of_cpu = self._law(CPU, what, self._difference(protocol, arm, base, CPU))
+        hop = {quantity: self._hops.get((protocol, quantity), {}) for quantity in (LATENCY, CPU)}
+        latency, of_latency = self._law(LATENCY, what, self._latency(what, protocol, arm, base), hop[LATENCY])
+        cpu, of_cpu = self._law(CPU, what, self._difference(protocol, arm, base, CPU), hop[CPU])
         sizes = range_of(of_latency | of_cpu)
         if latency is None and cpu is None:
             self.notes.append(f"{what}: no turn has both it and `{HOP}`")
@@ -208,8 +213,10 @@ class _Maker:
             for turn, cells in turns.items()
         }
 
-    def _law(self, quantity: str, what: str, turns: Differences) -> tuple[Law | None, frozenset[Decimal]]:
-        """The law, and the sizes that it was made of."""
+    def _law(
+        self, quantity: str, what: str, turns: Differences, hop: Mapping[Decimal, Fraction] | None = None
+    ) -> tuple[Law | None, frozenset[Decimal]]:
+        """The law, and the sizes that it was made of. `hop` is what a request takes of a bare hop, for a component."""
         by_rate: dict[Decimal, dict[str, dict[Decimal, Value]]] = {}
         for turn, cells in turns.items():
             for (rate, size), value in cells.items():
@@ -222,6 +229,8 @@ class _Maker:
             self._line(quantity, f"{what} at {rate}/s", rate, smallest, list(by_rate[rate].values())) for rate in rates
         ]
         bases = [base for base, _, _ in lines]
+        if hop is not None:
+            bases = pooled(bases, [hop.get(rate) for rate in rates])
         sloped = [rate for rate, (_, slope, _) in zip(rates, lines, strict=True) if slope is not None]
         slopes = [slope for _, slope, _ in lines if slope is not None]
         if quantity == CPU:
@@ -282,6 +291,15 @@ class _Maker:
 def _calmest(turns: Sequence[Mapping[Decimal, Value]]) -> Sequence[Mapping[Decimal, Value]]:
     """By the mean over the sizes: a burst of other machines of the host goes on for more than one slice."""
     return calmest(turns, lambda found: share_of(list(found.values()), fmean))
+
+
+def _of_requests(quantity: str, found: Law | None) -> Mapping[Decimal, Fraction]:
+    """What one request takes, by rate."""
+    return {
+        knot.rate: Fraction(knot.figure.value) / (Fraction(knot.rate) if quantity == CPU else 1)
+        for knot in (() if found is None else found.base)
+        if knot.rate is not None
+    }
 
 
 def _less(value: Value, other: Value) -> Value:
