@@ -32,7 +32,9 @@ def test_hops_have_five_rates_from_5_and_sizes_to_64_kb_with_intervals() -> None
     for hop in PROFILE.hops:
         assert hop.sizes is not None
         assert (hop.sizes.low, hop.sizes.high) == (100, 65536)
-        (part,) = hop.parts
+        part, *of_cpu = hop.parts
+        assert {"read", "write", "user"} <= {each.name for each in of_cpu}
+        assert all(each.cpu is not None and each.latency is None for each in of_cpu)
         for quantity in (LATENCY, CPU):
             found = law(part, quantity)
             assert found is not None

@@ -43,7 +43,7 @@ def test_a_size_with_a_queue_is_left_out() -> None:
     assert [knot.rate for knot in cpu.base] == [knot.rate for knot in cpu.per_byte] == [10, 500]
     assert fitted.notes == (
         "hop http: the latency at 500/s with 64100 bytes is left out, since requests wait for each other: they take "
-        "20,000 us, and 1,540 us at the lowest rate",
+        "20,000 us, and 1,540 us at a lower rate",
     )
 
 
@@ -56,14 +56,35 @@ def test_a_rate_at_which_all_wait_has_no_latency() -> None:
     assert [knot.rate for knot in tap.cpu.base] == [10, 500]
     assert [note for note in fitted.notes if "wait" in note] == [
         "component tap (http): the latency at 500/s with 100 bytes is left out, since requests wait for each other: "
-        "they take 9,000 us, and 1,000 us at the lowest rate"
+        "they take 9,000 us, and 1,000 us at a lower rate"
     ]
 
 
 @pytest.mark.parametrize(("latency", "rates"), [(3330, [10, 500]), (3340, [10])])
-def test_up_to_ten_thirds_of_the_latency_at_the_lowest_rate_is_kept(latency: int, rates: list[int]) -> None:
+def test_up_to_ten_thirds_of_the_latency_at_a_lower_rate_is_kept(latency: int, rates: list[int]) -> None:
     """A worker that is busy for 70% of the time has a queue of that length, and a profile holds up to there."""
     (hop,) = of({(10, 100): 1000, (500, 100): latency}).profile.hops
     law = hop.parts[0].latency
     assert law is not None
     assert [knot.rate for knot in law.base] == rates
+
+
+def test_a_warm_proxy_says_how_long_requests_take_without_a_queue() -> None:
+    """At the lowest rate it is cold: 2,000 us are no measure for a queue at 1,600/s."""
+    (hop,) = of({(10, 100): 2000, (400, 100): 1200, (1600, 100): 6000}).profile.hops
+    law = hop.parts[0].latency
+    assert law is not None
+    assert [knot.rate for knot in law.base] == [10, 400]
+
+
+def test_a_queue_that_is_there_in_most_turns_counts_also_where_the_calmest_have_none() -> None:
+    lines = [HEADER]
+    for turn in range(7):
+        calm = turn < 3
+        for rate, latency in ((10, 1000), (500, 900 if calm else 9000)):
+            lines.append(line(turn, "none", rate, 100, latency_us=100, stolen=0))
+            lines.append(line(turn, "hop", rate, 100, latency_us=latency, stolen=0 if calm else "0.05"))
+    fitted = made("\n".join(lines) + "\n")
+    law = fitted.profile.hops[0].parts[0].latency
+    assert law is not None
+    assert [knot.rate for knot in law.base] == [10]

@@ -190,7 +190,7 @@ class _Maker:
         for (rate, size), wait in sorted(queues.items()):
             self.notes.append(
                 f"{what}: the latency at {rate}/s with {size} bytes is left out, since requests wait for each other: "
-                f"they take {wait.latency:,.0f} us, and {wait.at_lowest:,.0f} us at the lowest rate"
+                f"they take {wait.latency:,.0f} us, and {wait.without:,.0f} us at a lower rate"
             )
         found = self._difference(protocol, arm, base, LATENCY)
         return {

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from admc.overhead.profile_import.calm import calmest
 from admc.overhead.profile_import.estimates import UNIT, middles
 from admc.overhead.profile_import.turns import Cell, Differences, Value
 
@@ -21,27 +20,32 @@ LONGER: Final = 1 / (1 - _BUSY)
 
 
 class Wait(NamedTuple):
-    """Median latencies, in microseconds: at a rate where requests wait, and at the lowest rate with the same size."""
+    """Median latencies, in microseconds: at a rate where requests wait, and at the lower rate where they take least."""
 
     latency: Decimal
-    at_lowest: Decimal
+    without: Decimal
 
 
 def waiting(latencies: Differences) -> Mapping[Cell, Wait]:
-    """The cells of an arm in which requests take more than `LONGER` times as long as at its lowest rate. A proxy that
-    waits between requests wakes up cold, so without a queue they take less at a higher rate."""
+    """The cells of an arm in which requests take more than `LONGER` times as long as at a lower rate. A proxy that
+    waits between requests wakes up cold, so without a queue they take less at a higher rate.
+
+    All turns count, and not the calmest alone: where a queue comes and goes with a little time that the host takes
+    away, the machine is at its limit."""
     values: dict[Decimal, dict[Decimal, list[Value]]] = defaultdict(lambda: defaultdict(list))
     for cells in latencies.values():
         for (rate, size), value in cells.items():
             values[size][rate].append(value)
     found: dict[Cell, Wait] = {}
     for size, by_rate in values.items():
-        lowest = _median(by_rate[min(by_rate)])
-        for rate, here in by_rate.items():
-            if (latency := _median(here)) > LONGER * lowest > 0:
-                found[rate, size] = Wait(latency, lowest)
+        least: Decimal | None = None
+        for rate, here in sorted(by_rate.items()):
+            latency = _median(here)
+            if least is not None and latency > LONGER * least > 0:
+                found[rate, size] = Wait(latency, least)
+            least = latency if least is None else min(least, latency)
     return found
 
 
 def _median(values: Sequence[Value]) -> Decimal:
-    return Decimal(middles([value.amount for value in calmest(values, lambda each: each.stolen)])) / (2 * UNIT)
+    return Decimal(middles([value.amount for value in values])) / (2 * UNIT)
