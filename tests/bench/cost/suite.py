@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 HOTEL = Path("examples/hotel_reservation/policies.adm")
 LOAD = Load(rate=100, warm_up=5, window=15)
 """Little enough for two cores with a full mesh: what is measured is the way of a request, not a queue."""
-PROFILE = "meshinsight"
+PROFILE = "shared_2core_envoy_1_40"
 """By which the compiled arms are placed."""
 SKIPPED = "what a mesh costs: latency, CPU and memory without one, with a full one and with a compiled one"
 
