@@ -176,10 +176,11 @@ def limit(tried: Tried, first: Tried) -> str | None:
 
 
 _FIRST_TRIES: Final = 5
-_TRIES: Final = 2
-"""A burst of other work on the machine may spoil one."""
+_ENOUGH: Final = 2
+"""Of three: a burst of other work on the machine may spoil one, and one may pass by luck where most do not."""
 _MOST_TRIES: Final = 20
-"""With those in which the host took time away: they do not say what the machine takes. A burst goes on for seconds."""
+"""With those that fail while the host takes time away: they do not say what the machine takes. A burst goes on for
+seconds."""
 
 
 def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int = 2) -> Highest:
@@ -188,15 +189,20 @@ def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int
     first = sorted(calm_first, key=lambda tried: tried.latency)[len(calm_first) // 2]
 
     def limit_at(rate: float) -> str | None:
-        calm = 0
+        passed = failed = 0
+        why = None
         for _ in range(_MOST_TRIES):
             tried = run(rate)
             if (found := limit(tried, first)) is None:
+                passed += 1
+            else:
+                why = found
+                failed += tried.stolen <= UNDISTURBED
+            if passed == _ENOUGH:
                 return None
-            calm += tried.stolen <= UNDISTURBED
-            if calm == _TRIES:
+            if failed == _ENOUGH:
                 break
-        return found
+        return why
 
     good, bad, why = start, math.inf, "no higher one was tried"
     while bad == math.inf and good < HIGHEST_RATE:

@@ -49,7 +49,7 @@ def test_the_ceiling_is_below_the_first_rate_that_does_not_hold_and_near_it(most
 
     found = ceiling(run)
     assert most / 1.25 <= found.rate <= most
-    assert len(tried) < 18
+    assert len(tried) < 24
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,18 @@ def test_a_rate_that_does_not_hold_once_is_tried_again() -> None:
         burst = rate > 50 and rate not in tried
         tried.add(rate)
         return Tried(0.8 if burst or rate > 1000 else 0.1, 200, 0, 20)
+
+    assert 800 <= ceiling(run).rate <= 1000
+
+
+def test_a_rate_that_holds_in_one_try_of_three_is_too_high() -> None:
+    """By luck, a sidecar at its limit takes less in some slices."""
+    tries: Counter[float] = Counter()
+
+    def run(rate: float) -> Tried:
+        tries[rate] += 1
+        lucky = tries[rate] % 3 == 1
+        return Tried(0.8 if rate > 1000 and not lucky else 0.1, 200, 0, 20)
 
     assert 800 <= ceiling(run).rate <= 1000
 
