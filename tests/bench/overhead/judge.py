@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import geometric_mean, median
 from typing import NamedTuple
 
 from tests.bench.overhead.measure import Half
@@ -31,21 +31,30 @@ class Row(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """What the reference took, through what a predictor says of it: one factor for a run."""
+    """What the reference took, through what a predictor says of it: one factor for a run, the mean over its rates."""
 
     own: Cost
     naive: Mapping[str, Cost]
 
 
-def factors(rows: Sequence[Row], predicted: Cost, naive: Mapping[str, Cost]) -> Factors:
-    taken = Cost(
-        *(median(getattr(half.reference, name) for row in rows for half in row.halves) for name in Cost._fields)
-    )
+def factors(rows: Sequence[Row], predicted: Sequence[Cost], naive: Mapping[str, Sequence[Cost]]) -> Factors:
+    """`predicted` and `naive` say what each reference takes, in the order of `Half.references`."""
+    halves = [half for row in rows for half in row.halves]
+    taken = [
+        Cost(*(median(getattr(half.references[at], name) for half in halves) for name in Cost._fields))
+        for at in range(len(predicted))
+    ]
     return Factors(_through(taken, predicted), {name: _through(taken, each) for name, each in naive.items()})
 
 
-def _through(taken: Cost, said: Cost) -> Cost:
-    return Cost(*(one / other if other > 0 else 1.0 for one, other in zip(taken, said, strict=True)))
+def _through(taken: Sequence[Cost], said: Sequence[Cost]) -> Cost:
+    return Cost(*(_mean_ratio([(one[at], other[at]) for one, other in zip(taken, said, strict=True)]) for at in (0, 1)))
+
+
+def _mean_ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    """The geometric mean; what is measured as nothing, or predicted as nothing, has no ratio."""
+    ratios = [one / other for one, other in pairs if one > 0 and other > 0]
+    return geometric_mean(ratios) if ratios else 1.0
 
 
 def error(predicted: float, measured: float) -> float:

@@ -1,4 +1,4 @@
-"""Measures the drawn sidecars, each twice, in turns with no proxy and with a reference hop."""
+"""Measures the drawn sidecars, each twice, in turns with no proxy and with a reference hop at several rates."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from admc.overhead.measurement import design
 from admc.overhead.measurement.bed import Bed, Load, Tools
 from admc.overhead.measurement.channel import Channel
 from admc.overhead.measurement.child import started
+from admc.overhead.measurement.design import SIZES
 from admc.overhead.measurement.layout import Arm, Layout
 from admc.overhead.measurement.network import NetworkError, isolate
 from admc.overhead.profile_import.calm import calmest
+from admc.overhead.profiles.profile import LATENCY, Profile, law
 from dsl.program import Protocol, Side
 from emitters.envoy import Mode
 from tests.bench.overhead.draw import Configuration
 from tests.bench.overhead.predict import Cost
 
-REFERENCE = Configuration("reference", (Arm("reference_0", "reference", Side.INGRESS, Protocol.HTTP, (), 100.0, 1000),))
 HALVES = 2
-BETWEEN_REFERENCES = 3
-"""Sidecars that are measured between two slices of the reference."""
 
 
 class FailingError(Exception):
@@ -39,7 +38,7 @@ class Settings(NamedTuple):
     seconds: float
     """Of one slice."""
     together: int
-    """Sidecars that run at the same time, the reference aside."""
+    """Sidecars that run at the same time, that of the reference aside."""
 
 
 USUAL = Settings(24, 8, 10, 1.2, 8)
@@ -54,38 +53,54 @@ class Slice(NamedTuple):
 
 
 class Half(NamedTuple):
-    """What was measured in one half, for a sidecar and for the reference beside it."""
+    """What was measured in one half, for a sidecar and for each reference beside it."""
 
     sidecar: Cost
-    reference: Cost
+    references: tuple[Cost, ...]
+
+
+def references(profile: Profile) -> tuple[Configuration, ...]:
+    """A bare http hop at the rates of the profile, its lowest and highest aside: one takes long to measure, and at the
+    other a worker is next to saturated. A figure of a profile is off by chance, and one of several rates less so."""
+    hop = profile.hop(Protocol.HTTP)
+    found = None if hop is None else law(hop.parts[0], LATENCY)
+    if found is None:
+        raise ValueError("the profile has no latency of an http hop")
+    rates = [float(knot.rate) for knot in found.base if knot.rate is not None]
+    return tuple(
+        Configuration(name, (Arm(name, "reference", Side.INGRESS, Protocol.HTTP, (), rate, SIZES[0]),))
+        for rate in rates[1:-1] or rates[:1]
+        for name in (f"reference_{rate:g}".replace(".", "_"),)
+    )
 
 
 def layout(configurations: Sequence[Configuration], mode: Mode, folder: Path) -> Layout:
-    arms = tuple(arm for each in (*configurations, REFERENCE) for arm in each.hops)
+    arms = tuple(arm for each in configurations for arm in each.hops)
     sizes = tuple(sorted({arm.size for arm in arms if arm.size is not None}))
     return Layout(arms, mode, sizes, folder / "tapped")
 
 
 def measured(
     configurations: Sequence[Configuration],
+    beside: Sequence[Configuration],
     tools: Tools,
     settings: Settings,
     progress: Callable[[str], None],
     note: Callable[[str], None],
 ) -> Mapping[str, tuple[Half, ...]]:
-    """By name, each half; what cannot be measured is missing, and a note says why.
+    """By name, each half, with the references `beside`; what cannot be measured is missing, and a note says why.
 
     Raises `admc.overhead.measurement.child.FailedError`.
     """
     found: dict[str, list[Half]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="admc-overhead-") as folder,
-        started(partial(_run, configurations, tools, settings, Path(folder))) as messages,
+        started(partial(_run, configurations, beside, tools, settings, Path(folder))) as messages,
     ):
         for subject, content in messages:
             if subject == "about":
-                name, (sidecar, reference) = content
-                found.setdefault(name, []).append(Half(Cost(*sidecar), Cost(*reference)))
+                name, (sidecar, *others) = content
+                found.setdefault(name, []).append(Half(Cost(*sidecar), tuple(Cost(*each) for each in others)))
             elif subject == "note":
                 note(content)
             elif subject == "progress":
@@ -94,7 +109,12 @@ def measured(
 
 
 def _run(
-    configurations: Sequence[Configuration], tools: Tools, settings: Settings, folder: Path, channel: Channel
+    configurations: Sequence[Configuration],
+    beside: Sequence[Configuration],
+    tools: Tools,
+    settings: Settings,
+    folder: Path,
+    channel: Channel,
 ) -> None:
     try:
         isolate()
@@ -106,8 +126,8 @@ def _run(
         for number, some in enumerate(_parts(configurations, settings.together)):
             channel.progress(f"half {half + 1}, sidecars {number * settings.together + 1} and next")
             place = folder / f"{half}-{number}"
-            with Bed(layout(some, mode, place), place, tools) as bed:
-                _turns(bed, some, settings, channel)
+            with Bed(layout((*some, *beside), mode, place), place, tools) as bed:
+                _turns(bed, some, beside, settings, channel)
 
 
 def _parts(items: Sequence[Configuration], size: int) -> Iterator[Sequence[Configuration]]:
@@ -115,24 +135,31 @@ def _parts(items: Sequence[Configuration], size: int) -> Iterator[Sequence[Confi
         yield items[at : at + size]
 
 
-def _turns(bed: Bed, some: Sequence[Configuration], settings: Settings, channel: Channel) -> None:
-    costs: dict[str, list[Slice]] = {each.name: [] for each in (*some, REFERENCE)}
+def _turns(
+    bed: Bed, some: Sequence[Configuration], beside: Sequence[Configuration], settings: Settings, channel: Channel
+) -> None:
+    costs: dict[str, list[Slice]] = {each.name: [] for each in (*some, *beside)}
     by_name = {each.name: each for each in some}
     failed: dict[str, str] = {}
     for turn in range(settings.turns):
         for at, name in enumerate(design.in_turn(list(by_name), turn)):
-            if at % BETWEEN_REFERENCES == 0:
-                costs[REFERENCE.name].append(cost(bed, REFERENCE, settings.seconds / 2))
+            for each in share(beside, at, len(some)):
+                costs[each.name].append(cost(bed, each, settings.seconds / 2))
             try:
                 costs[name].append(cost(bed, by_name[name], settings.seconds))
             except FailingError as error:
                 failed[name] = str(error)
-    reference = _middle(costs[REFERENCE.name])
+    others = [_middle(costs[each.name]) for each in beside]
     for name, configuration in by_name.items():
         if name in failed:
             channel.note(f"NOT MEASURED, since requests fail: {configuration}: {failed[name]}")
         else:
-            channel.about(name, [_middle(costs[name]), reference])
+            channel.about(name, [_middle(costs[name]), *others])
+
+
+def share(beside: Sequence[Configuration], at: int, of: int) -> Sequence[Configuration]:
+    """The references before the sidecar `at`, so that each has one slice a turn, all over the turn."""
+    return beside[-(-at * len(beside) // of) : -(-(at + 1) * len(beside) // of)]
 
 
 def _middle(slices: Sequence[Slice]) -> list[float]:

@@ -25,7 +25,7 @@ from emitters.envoy import Mode
 from tests.bench.overhead.draw import Configuration, draw
 from tests.bench.overhead.hotel import Hotel, hotel
 from tests.bench.overhead.judge import Factors, Judged, Row, error, factors, judged
-from tests.bench.overhead.measure import REFERENCE, USUAL, Settings, layout, measured
+from tests.bench.overhead.measure import USUAL, Settings, layout, measured, references
 from tests.bench.overhead.predict import naive, predictor
 
 MINUTES = 30.0
@@ -96,11 +96,12 @@ def compared(
 ) -> Result:
     drawn = draw(seed, profile, of_prelude(), settings.number, settings.several)
     configurations = [within(profile, each, folder) for each in drawn]
-    shape = layout(configurations, Mode.REDIRECT, folder)
+    beside = references(profile)
+    shape = layout((*configurations, *beside), Mode.REDIRECT, folder)
     predict, others = predictor(profile, shape), naive(profile, shape)
-    predictions = {each.name: predict(each) for each in (*configurations, REFERENCE)}
+    predictions = {each.name: predict(each) for each in (*configurations, *beside)}
     before = Ticks.now()
-    found = measured(configurations, tools, settings, progress, note)
+    found = measured(configurations, beside, tools, settings, progress, note)
     if (said := disturbance(Ticks.now().share_since(before))) is not None:
         note(said)
     rows = tuple(
@@ -115,7 +116,11 @@ def compared(
     )
     if len(rows) < len(configurations):
         note(f"{len(rows)} of {len(configurations)} sidecars were measured")
-    by = factors(rows, predictions[REFERENCE.name].value, {name: of(REFERENCE) for name, of in others.items()})
+    by = factors(
+        rows,
+        [predictions[each.name].value for each in beside],
+        {name: [of(each) for each in beside] for name, of in others.items()},
+    )
     return Result(rows, by, {quantity: judged(rows, quantity, by) for quantity in QUANTITIES})
 
 

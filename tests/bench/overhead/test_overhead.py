@@ -20,7 +20,18 @@ from admc.overhead.measurement.design import SIZES
 from admc.overhead.measurement.uses import of_prelude
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.layout import of_placement
-from admc.overhead.profiles.profile import ComponentCost, Figure, HopCost, Knot, Law, Part, Profile, Sizes
+from admc.overhead.profiles.profile import (
+    LATENCY,
+    ComponentCost,
+    Figure,
+    HopCost,
+    Knot,
+    Law,
+    Part,
+    Profile,
+    Sizes,
+    law,
+)
 from admc.overhead.profiles.source import built_in
 from dsl.program import Protocol, Side
 from emitters.envoy import Mode
@@ -30,7 +41,7 @@ from tests.bench.cost.suite import HOTEL
 from tests.bench.overhead.draw import COSTLY, LOWEST, MOST_POLICIES, Configuration, draw
 from tests.bench.overhead.hotel import UNUSED, bound, with_rates
 from tests.bench.overhead.judge import Factors, Judged, Row, factors, judged
-from tests.bench.overhead.measure import REFERENCE, Half, Settings, layout
+from tests.bench.overhead.measure import Half, Settings, layout, references, share
 from tests.bench.overhead.predict import Cost, Prediction, naive, predictor, training_mean
 from tests.bench.overhead.suite import QUANTITIES, compared, print_result, within
 from tests.system import go
@@ -118,7 +129,7 @@ def test_a_saturated_sidecar_gets_a_lower_rate(tmp_path: Path) -> None:
 
 def test_a_prediction_is_the_models_for_the_whole_sidecar(tmp_path: Path) -> None:
     use = next(each for each in of_prelude() if each.kind.name == "request_count" and each.protocol is Protocol.HTTP)
-    arm = REFERENCE.hops[0]
+    arm = references(_profile())[0].hops[0]
     one = Configuration("a", (replace(arm, name="a_0", pod="a", uses=(use,), rate=10.0, size=100),))
     two = Configuration(
         "b",
@@ -141,7 +152,9 @@ def test_a_prediction_is_the_models_for_the_whole_sidecar(tmp_path: Path) -> Non
 
 def test_naive_predictors(tmp_path: Path) -> None:
     use = next(each for each in of_prelude() if each.kind.name == "request_count" and each.protocol is Protocol.HTTP)
-    one = Configuration("a", (replace(REFERENCE.hops[0], name="a_0", pod="a", uses=(use,), rate=10.0, size=100),))
+    one = Configuration(
+        "a", (replace(references(_profile())[0].hops[0], name="a_0", pod="a", uses=(use,), rate=10.0, size=100),)
+    )
     found = naive(_profile(), layout((one,), Mode.REDIRECT, tmp_path))
     assert found["bare hop"](one) == Cost(1100, 400)
     assert found["constant"](one) == Cost(220, 220)
@@ -174,7 +187,7 @@ def _rows(cpu: list[float], said: list[float], apart: float = 0.0, wide: float =
     return tuple(
         Row(
             "x",
-            tuple(Half(Cost(cost * (1 + sign * apart / 2), 1.0), reference) for sign in (-1, 1)),
+            tuple(Half(Cost(cost * (1 + sign * apart / 2), 1.0), (reference, reference)) for sign in (-1, 1)),
             Prediction(Cost(value, 1.0), Cost(value * (1 - wide), 1.0), Cost(value * (1 + wide), 1.0)),
             {"mean": Cost(500.0, 1.0), "bare hop": Cost(value * 0.5, 1.0)},
         )
@@ -182,9 +195,9 @@ def _rows(cpu: list[float], said: list[float], apart: float = 0.0, wide: float =
     )
 
 
-def _judged(rows: tuple[Row, ...], reference: float = 50.0) -> Judged:
-    naive_ = {"mean": Cost(50.0, 50.0), "bare hop": Cost(50.0, 50.0)}
-    return judged(rows, "cpu", factors(rows, Cost(reference, 50.0), naive_))
+def _judged(rows: tuple[Row, ...], *said: float) -> Judged:
+    naive_ = {"mean": [Cost(50.0, 50.0)] * 2, "bare hop": [Cost(50.0, 50.0)] * 2}
+    return judged(rows, "cpu", factors(rows, [Cost(each, 50.0) for each in said or (50.0, 50.0)], naive_))
 
 
 COSTS = [100.0, 200.0, 300.0, 400.0, 600.0, 900.0]
@@ -226,9 +239,30 @@ def test_halves_that_differ_are_inconclusive_and_not_passed() -> None:
 
 
 def test_the_reference_corrects_by_one_factor_and_errors_without_it_are_kept() -> None:
-    found = _judged(_rows(COSTS, [cost / 2 for cost in COSTS]), reference=25.0)
+    found = _judged(_rows(COSTS, [cost / 2 for cost in COSTS]), 25.0, 25.0)
     assert found.median == pytest.approx(0)
     assert found.uncorrected == pytest.approx(0.5)
+
+
+def test_the_factor_is_the_mean_over_the_rates_of_the_reference() -> None:
+    """So an error of the profile at one of them counts for less."""
+    found = _judged(_rows(COSTS, COSTS), 40.0, 60.0)
+    assert found.median == pytest.approx(50 / math.sqrt(40 * 60) - 1)
+
+
+def test_the_reference_has_the_rates_of_the_profile_but_its_lowest_and_highest() -> None:
+    (hop,) = (each for each in built_in("shared_2core_envoy_1_40").profile.hops if each.protocol is Protocol.HTTP)
+    latency = law(hop.parts[0], LATENCY)
+    assert latency is not None
+    found = references(built_in("shared_2core_envoy_1_40").profile)
+    assert [each.rate for each in found] == [knot.rate for knot in latency.base[1:-1]]
+    assert {each.pod for each in found} == {"reference"}
+
+
+@pytest.mark.parametrize("sidecars", [1, 2, 3, 8])
+def test_each_reference_has_one_slice_a_turn(sidecars: int) -> None:
+    beside = references(built_in("shared_2core_envoy_1_40").profile)
+    assert [each for at in range(sidecars) for each in share(beside, at, sidecars)] == list(beside)
 
 
 # ---- the suite ----
