@@ -49,19 +49,19 @@ class Configuration(NamedTuple):
 def draw(seed: int, profile: Profile, uses: Sequence[Use], number: int, several: int) -> tuple[Configuration, ...]:
     """`number` sidecars: `several` have several hops, and every second one has a costly policy."""
     chance = random.Random(seed)  # noqa: S311 (it is meant to be repeatable)
-    top = {hop.protocol: _highest(profile, hop.protocol) for hop in profile.hops}
+    top = {hop.protocol: max(rates(profile, hop.protocol)) for hop in profile.hops}
     kinds = ["several"] * several + ["one"] * (number - several)
     chance.shuffle(kinds)
     return tuple(_one(chance, f"sidecar_{at}", kind, at % 2 == 0, top, uses) for at, kind in enumerate(kinds))
 
 
-def _highest(profile: Profile, protocol: Protocol) -> float:
-    """The highest rate at which hops of a protocol were measured."""
+def rates(profile: Profile, protocol: Protocol) -> Sequence[float]:
+    """The rates at which hops of a protocol were measured, ascending."""
     hop = profile.hop(protocol)
     found = None if hop is None else law(hop.parts[0], LATENCY)
     if found is None:
         raise ValueError(f"the profile has no latency of a {protocol} hop")
-    return max(float(knot.rate) for knot in found.base if knot.rate is not None)
+    return [float(knot.rate) for knot in found.base if knot.rate is not None]
 
 
 def _one(

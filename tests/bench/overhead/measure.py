@@ -17,10 +17,10 @@ from admc.overhead.measurement.design import SIZES
 from admc.overhead.measurement.layout import Arm, Layout
 from admc.overhead.measurement.network import NetworkError, isolate
 from admc.overhead.profile_import.calm import calmest
-from admc.overhead.profiles.profile import LATENCY, Profile, law
+from admc.overhead.profiles.profile import Profile
 from dsl.program import Protocol, Side
 from emitters.envoy import Mode
-from tests.bench.overhead.draw import Configuration
+from tests.bench.overhead.draw import Configuration, rates
 from tests.bench.overhead.predict import Cost
 
 HALVES = 2
@@ -62,16 +62,13 @@ class Half(NamedTuple):
 def references(profile: Profile) -> tuple[Configuration, ...]:
     """A bare http hop at the rates of the profile, its lowest and highest aside: one takes long to measure, and at the
     other a worker is next to saturated. A figure of a profile is off by chance, and one of several rates less so."""
-    hop = profile.hop(Protocol.HTTP)
-    found = None if hop is None else law(hop.parts[0], LATENCY)
-    if found is None:
-        raise ValueError("the profile has no latency of an http hop")
-    rates = [float(knot.rate) for knot in found.base if knot.rate is not None]
-    return tuple(
-        Configuration(name, (Arm(name, "reference", Side.INGRESS, Protocol.HTTP, (), rate, SIZES[0]),))
-        for rate in rates[1:-1] or rates[:1]
-        for name in (f"reference_{rate:g}".replace(".", "_"),)
-    )
+    measured_at = rates(profile, Protocol.HTTP)
+    return tuple(_reference(rate) for rate in measured_at[1:-1] or measured_at[:1])
+
+
+def _reference(rate: float) -> Configuration:
+    name = f"reference_{rate:g}".replace(".", "_")
+    return Configuration(name, (Arm(name, "reference", Side.INGRESS, Protocol.HTTP, (), rate, SIZES[0]),))
 
 
 def layout(configurations: Sequence[Configuration], mode: Mode, folder: Path) -> Layout:
