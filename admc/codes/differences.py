@@ -38,7 +38,8 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "ADM836": (
         "the revision has no such file",
         "A path in `REV:PATH` begins at the top of the repository; `REV:./PATH` begins at the working directory. A "
-        "program that BASE lacks, and that HEAD has at the same path, is no error: all of it is new.",
+        "program that BASE lacks, and that HEAD has at the same path, is no error: the other side is BASE's program of "
+        "the same app, and without one all is new.",
         "",
         "admc diff main:examples/shop/policies.adm examples/shop/policies.adm",
     ),
@@ -51,7 +52,8 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "ADM838": (
         "two sides, or a plan and its program, do not belong together",
         "A plan is the one of its program if admc makes the same of the program now; an edited plan is not. Both "
-        "sides of a comparison are of one application.",
+        "sides of a comparison are of one application. A program is compared with BASE's programs of its app, and with "
+        "those that lose services to it; too many of them are refused.",
         "",
         "admc compile policies.adm\nadmc diff main policies.adm",
     ),

@@ -5,6 +5,7 @@ Side, Side -> Diff
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from admc.exits import CommandError
 from admc.terminal import visible
 
 if TYPE_CHECKING:
-    from admc.diff.model import Diff
+    from admc.diff.model import Diff, GateResult
     from admc.diff.sides.take import Side
     from admc.gates.model import Gate
 
@@ -37,18 +38,33 @@ def compared(
     diff = _with_steps(diff, base, head)
     if causes:
         diff = _with_causes(diff, base, head, effort, facts)
-    notes = list(diff.notes)
+    notes = [*base.notes, *diff.notes]
     if base.plan is not None and base.plan.app != diff.app:
         notes.append(f"the app was renamed: `{base.plan.app}` -> `{diff.app}`")
     from admc.diff.gate_changes import gate_changes
-    from admc.diff.gates import judge
+    from admc.diff.gates import check_accepted, judge
 
     gates, why = _gates_of_base(base)
+    results = judge(gates, diff, accepted)
     if why is not None:
         notes.append(why)
     elif How.PLAN not in (base.taken.how, head.taken.how):  # a plan may lie elsewhere than its gates
         notes.extend(gate_changes(gates, later))
-    return replace(diff, gates=judge(gates, diff, accepted), notes=tuple(notes))
+    for each in base.further:
+        more, why = _gates_of_base(each)
+        notes.extend(() if why is None else (why,))
+        results += _beside(judge(more, difference(each.plan, head.known, each.taken, head.taken), accepted), each, base)
+    check_accepted(accepted, [gate.name for gate in results])
+    return replace(diff, gates=results, notes=tuple(notes))
+
+
+def _beside(results: tuple[GateResult, ...], side: Side, base: Side) -> tuple[GateResult, ...]:
+    """Their lines as paths from the folder of BASE, since those of `side` are from its own."""
+    own, folder = side.files.path.parent.as_posix(), base.files.path.parent.as_posix()
+    return tuple(
+        gate._replace(line=gate.line._replace(path=posixpath.relpath(posixpath.join(own, gate.line.path), folder)))
+        for gate in results
+    )
 
 
 def fails(diff: Diff) -> bool:

@@ -43,12 +43,14 @@ class _Found(NamedTuple):
 
 
 def judge(gates: tuple[Gate, ...], diff: Diff, accepted: Mapping[str, str]) -> tuple[GateResult, ...]:
-    """The result of each gate. `accepted`: gate -> the reason for which its breach is accepted. Raises `CommandError`
-    for a gate that BASE does not have."""
-    names = [gate.name for gate in gates]
+    """The result of each gate. `accepted`: gate -> the reason for which its breach is accepted."""
+    return tuple(_result(gate, diff, accepted.get(gate.name)) for gate in gates)
+
+
+def check_accepted(accepted: Mapping[str, str], names: list[str]) -> None:
+    """Raises `CommandError` for a gate that BASE does not have, and for a reason that is none."""
     for name, reason in accepted.items():
         _check_accepted(name, reason, names)
-    return tuple(_result(gate, diff, accepted.get(gate.name)) for gate in gates)
 
 
 def _check_accepted(name: str, reason: str, names: list[str]) -> None:

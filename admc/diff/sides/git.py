@@ -109,11 +109,18 @@ class Repository:
     def paths(self, commit: str, ending: str) -> list[str]:
         """Paths of a commit with this ending, for hints; none if the commit has very many files."""
         try:
-            listed = self._run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, limit=_MAX_TREE)
-        except GitError:
+            return self.files(commit, ending)[:_MAX_PATHS]
+        except CommandError:
             return []
+
+    def files(self, commit: str, ending: str) -> list[str]:
+        """Paths of all files of a commit with this ending. Raises `CommandError` where git cannot list them."""
+        try:
+            listed = self._run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, limit=_MAX_TREE)
+        except GitError as error:
+            raise unreadable(commit, str(error)) from error
         found = [os.fsdecode(name) for name in listed.split(b"\0") if name]
-        return [name for name in found if name.endswith(ending)][:_MAX_PATHS]
+        return [name for name in found if name.endswith(ending)]
 
     def entries(self, tree: str) -> dict[str, Entry]:
         """The names in a folder, by the id of its tree or of the commit that it is the top of."""

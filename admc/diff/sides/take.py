@@ -10,8 +10,10 @@ decisions as the earlier ones, so that a placement moves only for a reason.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.codes.differences import CODES
@@ -22,16 +24,17 @@ from admc.diff.identity import renames
 from admc.diff.model import How, Rename, Taken
 from admc.diff.sides.files import Files
 from admc.diff.sides.place import one_place, places
+from admc.diff.sides.predecessors import Known, predecessors
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.beside import default_plan_path
 from admc.plan.build import build
 from admc.plan.contents import call_rows, external_rows, policy_rows, service_rows
 from admc.plan.previous import previous_of
+from admc.terminal import visible
 from dsl.collector import no_collection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from admc.compile.pipeline import Progress
     from admc.diff.sides.place import Place
@@ -55,6 +58,10 @@ class Side(NamedTuple):
     """None where only a plan is known."""
     placement: Placement | None
     files: Files
+    notes: tuple[str, ...] = ()
+    """Of BASE: what it is, where that is not the file at the path of HEAD."""
+    further: tuple[Side, ...] = ()
+    """Of BASE: further programs that HEAD continues. Their gates hold, too."""
 
     @property
     def known(self) -> Plan:
@@ -82,8 +89,8 @@ class Options(NamedTuple):
 def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -> tuple[Side, Side]:
     """Both sides, as the command line names them. Raises `CommandError`: exit 1, or 3 for an infeasible HEAD."""
     places_ = places(base, head, merge_base=merge_base)
-    before = _Taker(places_[0], options).base(places_[1])
     taker = _Taker(places_[1], options)
+    before = _base(*places_, taker.known, options)
     after = taker.side(before.plan)
     if before.plan is not None:
         renamed = renames(before.plan, after.known)
@@ -92,6 +99,31 @@ def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -
             after = taker.compiled(after.program, before.plan, after.taken.why, renamed)
     _same_app(before, after)
     return before, after
+
+
+def _base(base: Place, head: Place, known: Callable[[], Known], options: Options) -> Side:
+    """BASE: what HEAD continues, or the path that the command line chose. `known`: of HEAD."""
+    found = _Taker(base, options).base(head)
+    if base.tree is None or not _implied(base, head):
+        return found
+    before = None if found.plan is None else _known(found.plan)
+    continued = predecessors(base, before, head, known(), options.include)
+    further = tuple(_Taker(base._replace(path=Path(each.path)), options).base(head) for each in continued.further)
+    notes = tuple(f"the gates of `{visible(each.path)}` in BASE, {each.why}, hold, too" for each in continued.further)
+    if continued.other_side is not None:
+        path, why = continued.other_side
+        found = _Taker(base._replace(path=Path(path)), options).base(head)
+        notes = (f"compared with `{visible(path)}`, {why}", *notes)
+    return found._replace(notes=notes, further=further)
+
+
+def _known(plan: Plan) -> Known:
+    return Known(plan.app, frozenset(row.name for row in plan.services or ()))
+
+
+def _implied(base: Place, head: Place) -> bool:
+    """Whether the command line chose no path of BASE."""
+    return base.implied or base.path == head.path
 
 
 @no_collection()
@@ -122,7 +154,7 @@ class _Taker:
 
     def base(self, head: Place) -> Side:
         """BASE may lack the program, or have a broken one."""
-        if self._files.missing() and (self._place.implied or self._place.path == head.path):
+        if self._files.missing() and _implied(self._place, head):
             return Side(self._taken(How.NOTHING, None), None, None, None, self._files)
         if self._is_plan or not self._files.readable():
             return self.side(None)
@@ -136,15 +168,26 @@ class _Taker:
 
     def side(self, previous: Plan | None) -> Side:
         if self._is_plan:
-            plan = self._files.plan(self.path)
+            plan = self._plan
             return Side(self._taken(How.PLAN, None, plan), plan, None, None, self._files)
-        program = self._program()
+        program = self._program
         try:
             plan, placement = self._beside(program)
         except CommandError as error:
             return self.compiled(program, previous, _why_compiled(error))
         return Side(self._taken(How.BESIDE, None, plan), plan, program, placement, self._files)
 
+    def known(self) -> Known:
+        """Before anything is compiled. Raises `CommandError`."""
+        if self._is_plan:
+            return _known(self._plan)
+        return Known(self._program.app, frozenset(self._program.services))
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return self._files.plan(self.path)
+
+    @cached_property
     def _program(self) -> Program:
         program, facts = self._files.program(), self._options.facts
         return program if facts is None else with_facts(program, facts)

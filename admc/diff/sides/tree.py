@@ -59,6 +59,10 @@ class CommitTree:
             return True
         return True
 
+    def files(self, ending: str) -> list[str]:
+        """The paths of all files with this ending. Raises `CommandError` where git cannot list them."""
+        return self.repository.files(self.commit, ending)
+
     def similar(self, path: str) -> str | None:
         """The path of a file that may have been meant: of the same name in another folder, or of a similar name."""
         known = self.repository.paths(self.commit, posixpath.splitext(path)[1])
