@@ -22,6 +22,7 @@ PORT: Final = 18000
 DOCUMENT: Final = "/injection.json"
 STANDARD_INPUT: Final = Path("-")
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NAMES: Final = "a name has at most 63 lower-case letters, digits and `-`, and begins and ends with a letter or digit"
 _SERVER: Final = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 
 
@@ -58,6 +59,19 @@ def inject(
     envoy_image: Annotated[
         str, typer.Option("--envoy-image", metavar="IMAGE", help="The image with Envoy.")
     ] = ENVOY_IMAGE,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "-n",
+            "--namespace",
+            metavar="NAMESPACE",
+            help="Of the objects that name none, as for kubectl; one that names another is refused.",
+        ),
+    ] = None,
+    skip_unknown: Annotated[
+        bool,
+        typer.Option("--skip-unknown", help="Let pod templates of unknown kinds pass as they are, without an ADM."),
+    ] = False,
     include: IncludeOption = None,
 ) -> int:
     """Put ADMs into the pod templates of manifests.
@@ -76,7 +90,15 @@ def inject(
         raise wrong_usage("ADM801", "`admc inject` needs `--plan FILE` or `--server URL`, and not both")
     document = _planned(plan, include) if plan is not None else _asked(server or "")
     installation = _installation(document, cluster, xds, image, envoy_image)
-    made = rewritten([(str(path), _content(path)) for path in _once(files)], document, installation)
+    if namespace is not None and not _NAME.fullmatch(namespace):
+        raise wrong_usage("ADM949", f"`{visible(namespace[:100])}` is not the name of a namespace", hint=_NAMES)
+    made = rewritten(
+        [(str(path), _content(path)) for path in _once(files)],
+        document,
+        installation,
+        namespace=namespace,
+        skips_unknown=skip_unknown,
+    )
     if made.refused:
         raise CommandError(Exit.INPUT, made.findings)
     text = _joined(made.texts)
@@ -148,7 +170,7 @@ def _installation(
         raise wrong_usage(
             "ADM929",
             f"`{visible(name[:100])}` is not the name of an installation",
-            hint="a name has at most 63 lower-case letters, digits and `-`, and begins and ends with a letter or digit",
+            hint=_NAMES,
         )
     where = xds or document.server or f"admc-{name}.default.svc:{PORT}"
     if not _SERVER.fullmatch(where) or not 0 < int(where.rpartition(":")[2]) < 65536:

@@ -13,8 +13,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.cluster import security
 from admc.cluster.records import Key, Namespace, Pod, Service, ServicePort, Slice
+from admc.inject import security
 from admc.inject.names import KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
 from emitters.interception.pod import PodCaptures, parse_arguments
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.cluster import security
 from admc.compile.facts import ServiceFacts, from_json, to_json
+from admc.inject import security
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.cluster.names import CONTROLLER
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity, did_you_mean
+from dsl.syntax.tokens import label_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -204,7 +205,7 @@ def _selector(selection: Selection, name: str, service: Service) -> Iterator[Dia
             hint="give the Service a selector; or declare the service `no adm`, or an `external`, if it has no pods",
         )
     elif declared.labels and dict(declared.labels) != dict(service.selector):
-        selected = ", ".join(f'{key} = "{value}"' for key, value in sorted(service.selector.items())[:5])
+        selected = ", ".join(label_text(key, value) for key, value in sorted(service.selector.items())[:5])
         yield Diagnostic(
             "ADM941",
             Severity.WARNING,

@@ -58,6 +58,35 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
         "loses a capability that it asked for, a pod may not find the server, or a document lost its comments because "
         "it is in a style that admc does not edit in place. The message says which, and what to do.",
     ),
+    "ADM947": (
+        "a pod template in an object of a kind that admc does not know",
+        "`admc inject` changes the pod templates of Pods, Deployments, StatefulSets, DaemonSets, ReplicaSets, "
+        "ReplicationControllers, Jobs, CronJobs and PodTemplates. An object of another kind has containers, such as an "
+        "Argo Rollout or a Knative Service. What its controller does with them is not known, so the pods would run "
+        "without the ADM and the wait that the plan counts on. `--skip-unknown` lets such objects pass as they are: "
+        "for those whose pods are of no service of the program, or of one without a policy.",
+        "",
+        "admc inject --plan policies.plan.json --cluster shop -f app.yaml --skip-unknown",
+    ),
+    "ADM948": (
+        "there is a way round the ADMs that the plan counts on",
+        "A plan that is compiled from files relies on what the program says of its services. Here a pod template has a "
+        "container that can go round its ADM (it is privileged, has NET_ADMIN, or may become the ADM's user), or a "
+        "Service leads to a port with policies by another port number, which the ADMs of callers do not know. It is an "
+        "error where a guard rests on a container that certainly can; otherwise a warning. A server that follows a "
+        "cluster sees containers by itself.",
+        "service api { http 8080 }",
+        "service api { http 8080  untrusted }",
+    ),
+    "ADM949": (
+        "it is not clear in which namespace an object is",
+        "A service of the program has a namespace, and so has each object. `-n NAMESPACE` is that of the objects that "
+        "name none, as for `kubectl`; an object that names another one is refused. Without `-n`, an object that names "
+        "none counts as one of `default`; where its pods would be of a service in another namespace, that is an error: "
+        "`kubectl` would put it into the namespace of its context.",
+        "",
+        "admc inject -n shop --plan policies.plan.json --cluster shop -f app.yaml | kubectl apply -n shop -f -",
+    ),
     "ADM929": (
         "it is not known which server the pods belong to",
         "Pods need the name of the installation (`--cluster NAME`) for their token and their ConfigMap, and the "
@@ -188,8 +217,10 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "ADM941": (
         "the selector of a Service is not what the program says",
         "Without a selector, EndpointSlices say where a service is, and nothing says which pods are its own: no proxy "
-        "is identified as its ADM. With another selector than the `labels` of the program, the selector counts: "
-        "NetworkPolicies select the pods of the service by it.",
+        "is identified as its ADM. With another selector than the `labels` of the program, in a cluster the selector "
+        "counts: the server's NetworkPolicies select the pods of the service by it. NetworkPolicies that `--emit` "
+        "writes select by the labels of the program (`app: NAME` without any), so for `admc inject` it is an error "
+        "where the plan closes a destination by them.",
     ),
     "ADM942": (
         "two services have one pod",

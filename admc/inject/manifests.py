@@ -29,6 +29,8 @@ MAX_TEXT: Final = 2 * MAX_FILE
 """Characters of all of these values."""
 TEMPLATES: Final[dict[tuple[str, str], Where]] = {
     ("v1", "Pod"): (),
+    ("v1", "PodTemplate"): ("template",),
+    ("v1", "ReplicationController"): ("spec", "template"),
     ("apps/v1", "Deployment"): ("spec", "template"),
     ("apps/v1", "StatefulSet"): ("spec", "template"),
     ("apps/v1", "DaemonSet"): ("spec", "template"),
@@ -37,6 +39,7 @@ TEMPLATES: Final[dict[tuple[str, str], Where]] = {
     ("batch/v1", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
 }
 """Where the pod template of a kind is; a pod is its own."""
+DEFAULT_NAMESPACE: Final = "default"
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -57,6 +60,8 @@ class Object:
     where: Where
     """In the document."""
     data: dict[str, Any]
+    default_namespace: str = DEFAULT_NAMESPACE
+    """Of an object that names none."""
 
     @property
     def kind(self) -> str:
@@ -69,7 +74,12 @@ class Object:
 
     @property
     def namespace(self) -> str:
-        return str(self.metadata.get("namespace") or "default")
+        return str(self.own_namespace or self.default_namespace)
+
+    @property
+    def own_namespace(self) -> object:
+        """What its manifest says, of any type; None if it says nothing."""
+        return self.metadata.get("namespace") or None
 
     @property
     def name(self) -> str:
@@ -97,13 +107,13 @@ def read(path: str, content: bytes) -> tuple[Document, ...]:
         raise _malformed(source, error) from error
 
 
-def objects(documents: tuple[Document, ...]) -> Iterator[Object]:
-    """All Kubernetes objects, those in lists one by one."""
+def objects(documents: tuple[Document, ...], namespace: str = DEFAULT_NAMESPACE) -> Iterator[Object]:
+    """All Kubernetes objects, those in lists one by one. `namespace` is that of an object which names none."""
     for document in documents:
-        yield from _objects(document, (), document.data)
+        yield from _objects(document, (), document.data, namespace)
 
 
-def _objects(document: Document, where: Where, data: Any) -> Iterator[Object]:
+def _objects(document: Document, where: Where, data: Any, namespace: str) -> Iterator[Object]:
     if not isinstance(data, dict):
         return
     items, kind = data.get("items"), str(data.get("kind", ""))
@@ -112,9 +122,9 @@ def _objects(document: Document, where: Where, data: Any) -> Iterator[Object]:
         said = {"apiVersion": data.get("apiVersion"), "kind": kind.removesuffix("List")}
         for index, item in enumerate(items):
             named = not isinstance(item, dict) or "kind" in item or "apiVersion" in item
-            yield from _objects(document, (*where, "items", index), item if named else {**said, **item})
+            yield from _objects(document, (*where, "items", index), item if named else {**said, **item}, namespace)
     else:
-        yield Object(document, where, data)
+        yield Object(document, where, data, namespace)
 
 
 def at(data: Any, where: Where) -> Any:
@@ -136,10 +146,10 @@ def replaced(data: Any, where: Where, value: Any) -> Any:
     return copy
 
 
-def diagnostic(finding: Finding, found: Object) -> Diagnostic:
-    """A finding about the template of an object, with its line."""
+def diagnostic(finding: Finding, found: Object, *, in_template: bool = True) -> Diagnostic:
+    """A finding about the template of an object, or else about the object, with its line."""
     name = f"{found.kind} `{found.namespace}/{found.name}`"
-    where = (*found.where, *(found.template or ()), *finding.where)
+    where = (*found.where, *(found.template or () if in_template else ()), *finding.where)
     span = _span(found.document, where)
     return Diagnostic(finding.code, finding.severity, f"{name}: {finding.message}", span, finding.cause, finding.hint)
 

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.inject.agreement import disagreements
 from admc.inject.containers import is_own
-from admc.inject.manifests import Object, at, diagnostic, objects, read, replaced
+from admc.inject.manifests import DEFAULT_NAMESPACE, Object, at, diagnostic, objects, read, replaced
 from admc.inject.model import NOTHING, Finding
 from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.patch import applied, patch
+from admc.inject.reliance import reliance
 from admc.inject.services import Services
 from admc.inject.services import wanted as wanted_of
 from admc.inject.template import injected
+from admc.inject.unknown import refusal, unknown
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ class Outcome(NamedTuple):
     parts: tuple[str, ...]
     """The names of the containers that it has now."""
     changed: bool
+    skipped: bool = False
+    """It is in an object of a kind that admc does not know."""
 
 
 class Rewritten(NamedTuple):
@@ -53,18 +58,37 @@ class _Changed(NamedTuple):
     findings: list[Diagnostic]
 
 
-def rewritten(files: Sequence[tuple[str, bytes]], wanted: InjectionDocument, installation: Installation) -> Rewritten:
+def rewritten(
+    files: Sequence[tuple[str, bytes]],
+    wanted: InjectionDocument,
+    installation: Installation,
+    *,
+    namespace: str | None = None,
+    skips_unknown: bool = False,
+) -> Rewritten:
     """The manifests with what the pods of each service are to have. Raises `CommandError` for a text that cannot be
-    read."""
-    found = [list(objects(read(path, content))) for path, content in files]
-    services = Services(wanted.services, (each for some in found for each in some))
+    read.
+
+    `namespace`: of objects that name none, and as for `kubectl` the only one. `skips_unknown`: pod templates in objects
+    of unknown kinds stay as they are.
+    """
+    found = [list(objects(read(path, content), namespace or DEFAULT_NAMESPACE)) for path, content in files]
+    everything = [each for some in found for each in some]
+    services = Services(wanted.services, everything)
     texts: list[str] = []
     outcomes: list[Outcome] = []
     findings = Diagnostics()
+    for each, finding in disagreements(wanted, services, everything):
+        findings.add(diagnostic(finding, each))
+    for each in everything if namespace is not None else ():
+        if each.own_namespace is not None and each.namespace != namespace:
+            findings.add(diagnostic(_of_another_namespace(each, namespace), each, in_template=False))
     for (_, content), inside in zip(files, found, strict=True):
         edits: list[Edit] = []
         for _, own in groupby(inside, key=lambda each: id(each.document)):
-            changed = _document(list(own), wanted, installation, services)
+            changed = _document(
+                list(own), wanted, installation, services, is_placed=namespace is not None, skips_unknown=skips_unknown
+            )
             outcomes += changed.outcomes
             for finding in changed.findings:
                 findings.add(finding)
@@ -75,13 +99,28 @@ def rewritten(files: Sequence[tuple[str, bytes]], wanted: InjectionDocument, ins
 
 
 def _document(
-    inside: Sequence[Object], wanted: InjectionDocument, installation: Installation, services: Services
+    inside: Sequence[Object],
+    wanted: InjectionDocument,
+    installation: Installation,
+    services: Services,
+    *,
+    is_placed: bool,
+    skips_unknown: bool,
 ) -> _Changed:
-    """Of one document, with all of its objects."""
+    """Of one document, with all of its objects. `is_placed`: the namespace of objects that name none is given."""
     document = inside[0].document
-    data, outcomes, findings = document.data, [], []
+    data = document.data
+    outcomes: list[Outcome] = []
+    findings: list[Diagnostic] = []
     for found in inside:
         if found.template is None:
+            if (pods := unknown(found)) is not None:
+                service = services.of(found.namespace, pods.labels)
+                service = service if isinstance(service, str) else None
+                if skips_unknown:
+                    outcomes.append(Outcome(_named(found), service or "", (), changed=False, skipped=True))
+                else:
+                    findings.append(diagnostic(refusal(found, pods, service), found))
             continue
         template = at(found.data, found.template)
         labels = at(template, ("metadata", "labels"))
@@ -89,6 +128,11 @@ def _document(
         if isinstance(service, Finding):
             findings.append(diagnostic(service, found))
             continue
+        if service is None and not is_placed and found.own_namespace is None:
+            elsewhere = services.elsewhere(labels if isinstance(labels, dict) else {})
+            if elsewhere is not None:
+                findings.append(diagnostic(_of_no_namespace(found, *elsewhere), found, in_template=False))
+                continue
         has = NOTHING if service is None else wanted_of(wanted, service)
         if service is None and not _has_own(template):
             outcomes.append(Outcome(_named(found), "", (), changed=False))
@@ -97,6 +141,8 @@ def _document(
         findings += [diagnostic(finding, found) for finding in made.findings]
         if made.template is None:
             continue
+        if service is not None:
+            findings += [diagnostic(each, found) for each in reliance(made.template, wanted.services[service])]
         changed = made.template != template
         if changed:
             data = replaced(data, (*found.where, *found.template), made.template)
@@ -122,6 +168,28 @@ def _parts(template: object) -> tuple[str, ...]:
     return tuple(name for name in _PARTS if name in own)
 
 
+def _of_another_namespace(found: Object, namespace: str) -> Finding:
+    return Finding(
+        "ADM949",
+        Severity.ERROR,
+        f"it is in another namespace than `-n {namespace}` says",
+        ("metadata", "namespace"),
+        "`kubectl apply -n` refuses such an object, too",
+        "leave `-n` out, or take the object out of these manifests",
+    )
+
+
+def _of_no_namespace(found: Object, service: str, namespace: str) -> Finding:
+    return Finding(
+        "ADM949",
+        Severity.ERROR,
+        f"it names no namespace, and in `{namespace}` its pods would be those of `{service}`",
+        ("metadata",),
+        "`kubectl` puts it into the namespace of its context, which admc does not know",
+        f"give `-n {namespace}`, to `kubectl apply`, too; or `-n {found.namespace}`, if its pods are of no service",
+    )
+
+
 def _comments_lost(found: Object) -> Diagnostic:
     lost = Finding(
         "ADM928",
@@ -139,6 +207,9 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _line(outcome: Outcome) -> str:
+    if outcome.skipped:
+        of = f", and its pods are those of service `{outcome.service}`" if outcome.service else ""
+        return f"{outcome.object}: skipped: admc does not know this kind{of}"
     parts = ", ".join(_PARTS[name] for name in outcome.parts)
     if not outcome.service:
         why = "its pods are of no service of the program"

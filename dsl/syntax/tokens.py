@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from dsl.text import SourceText, Span
@@ -66,3 +67,13 @@ class LogicalLine(NamedTuple):
 
     def span(self, source: SourceText) -> Span:
         return Span(source, self.tokens[0].start, self.tokens[-1].end)
+
+
+def label_text(key: str, value: str) -> str:
+    """A label as a program writes it.
+
+    >>> label_text("tier", "db"), label_text("app.kubernetes.io/name", "db")
+    ('tier = "db"', '"app.kubernetes.io/name" = "db"')
+    """
+    name = key if re.fullmatch(NAME, key) else f'"{key}"'
+    return f'{name} = "{value}"'

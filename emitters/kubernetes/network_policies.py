@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.program import Mark
+from dsl.syntax.tokens import label_text
 from emitters.errors import EmitError
 from emitters.yaml_writer import dump
 
@@ -135,7 +136,7 @@ def pod_labels(service: Service) -> dict[str, str]:
 def _told_apart(labels: Mapping[str, str]) -> str:
     """A `labels` item with one more label, of the service's own name."""
     own = next(key for key in ("app", "name", *(f"app-{number}" for number in range(len(labels)))) if key not in labels)
-    few = [f'{key} = "{value}"' for key, value in list(labels.items())[:_NAMED]]
+    few = [label_text(key, value) for key, value in list(labels.items())[:_NAMED]]
     return f"labels {{ {'  '.join([own, *few])}{'  ...' if len(labels) > _NAMED else ''} }}"
 
 

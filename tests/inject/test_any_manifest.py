@@ -17,10 +17,13 @@ from tests.properties import examples
 
 HERE = Installation("one", "admc-one.default.svc:1", "admc:1", "envoy:1")
 WANTED: InjectionDocument = from_json(
-    b'{"schema_version": 1, "app": "shop", "installation": "", "server": "", "services": {'
+    b'{"schema_version": 2, "app": "shop", "installation": "", "server": "", "services": {'
     b'"rate": {"namespace": "shop", "object": "rate", "labels": {"app": "rate"}, "awaited": true, '
-    b'"captures": {"ingress": [9000], "egress": [27017]}}, '
-    b'"cart": {"namespace": "shop", "object": "cart", "labels": {"app": "cart"}, "awaited": true, "captures": null}}}'
+    b'"captures": {"ingress": [9000], "egress": [27017]}, "ports": [{"number": 9000, "target": 9000, '
+    b'"ingress": ["known"], "egress": []}], "guards": ["readers"], "rejecting": [], "selected": [], '
+    b'"host_network": false}, '
+    b'"cart": {"namespace": "shop", "object": "cart", "labels": {"app": "cart"}, "awaited": true, '
+    b'"captures": null, "ports": [], "guards": [], "rejecting": [], "selected": [], "host_network": false}}}'
 )
 PATHS = {
     "Pod": ("v1", 0),
@@ -51,7 +54,8 @@ SCALARS = st.sampled_from(
 )
 COMMENTS = st.sampled_from(["", "", "", "  # note", " # - name: x", "   #"])
 OTHERS = [
-    "apiVersion: v1\nkind: Service\nmetadata: {name: rate, namespace: shop}\nspec: {selector: {app: rate}}\n",
+    "apiVersion: v1\nkind: Service\nmetadata: {name: rate, namespace: shop}\n"
+    "spec: {selector: {app: rate}, ports: [{port: 9000}]}\n",
     "# alone\napiVersion: example.com/v1\nkind: Anything\nspec:\n  containers: [0123, on, 22:22]   # as it is\n",
     'apiVersion: v1\nkind: ConfigMap\ndata:\n  a: |\n    spec:\n      containers: []\n    # no comment\n  "b": 1\n',
 ]

@@ -54,6 +54,8 @@ KINDS = {
     "statefulsets": ("apps/v1", "StatefulSet", {"serviceName": "rate"}),
     "daemonsets": ("apps/v1", "DaemonSet", {}),
     "replicasets": ("apps/v1", "ReplicaSet", {}),
+    "replicationcontrollers": ("v1", "ReplicationController", {}),
+    "podtemplates": ("v1", "PodTemplate", {}),
     "jobs": ("batch/v1", "Job", {}),
     "cronjobs": ("batch/v1", "CronJob", {"schedule": "0 * * * *"}),
 }
@@ -65,6 +67,10 @@ def made(name: str, template: dict[str, Any]) -> dict[str, Any]:
     whole: dict[str, Any] = {"apiVersion": version, "kind": kind, "metadata": METADATA}
     if kind == "Pod":
         return {**whole, "metadata": {**METADATA, "labels": labels}, "spec": template["spec"]}
+    if kind == "PodTemplate":
+        return {**whole, "template": template}
+    if kind == "ReplicationController":
+        return {**whole, "spec": {"selector": labels, "template": template}}
     if version == "batch/v1":
         template = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
         job = {"template": template}

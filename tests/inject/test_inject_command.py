@@ -37,12 +37,15 @@ SERVICE = """\
 apiVersion: v1
 kind: Service
 metadata: {name: cart, namespace: shop}
-spec: {selector: {run: basket}}
+spec: {selector: {run: basket}, ports: [{port: 80, targetPort: 8081}]}
 """
 
 
+VERSIONS = {"Pod": "v1", "ReplicationController": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}
+
+
 def workload(kind: str, name: str, labels: str, namespace: str = "shop", containers: str = "") -> str:
-    version = {"Pod": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}.get(kind, "apps/v1")
+    version = VERSIONS.get(kind, "apps/v1")
     spec = f"{{containers: [{{name: main, image: m{containers}}}]}}"
     template = f"metadata: {{labels: {{{labels}}}}}, spec: {spec}"
     inner = f"{{template: {{{template}}}}}"
@@ -77,7 +80,7 @@ def inits(text: str) -> dict[str, list[str]]:
 
 def test_each_kind_gets_what_its_service_needs(plan: Path, admc: Admc, tmp_path: Path) -> None:
     app = tmp_path / "app.yaml"
-    kinds = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
+    kinds = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob")
     app.write_text("".join(workload(kind, kind.lower(), "app: cart, tier: mid") for kind in kinds))
     run = admc("inject", "--plan", plan, "--cluster", "one", "-f", app)
     assert run.code == 0, run.err
@@ -271,7 +274,7 @@ def test_a_server_is_asked_for_what_it_serves(tmp_path: Path, admc: Admc, plan: 
 
 @pytest.mark.parametrize(
     "change",
-    [{"schema_version": 2}, {"services": {"x": {}}}, {"services": []}, {"app": 1}],
+    [{"schema_version": 3}, {"services": {"x": {}}}, {"services": []}, {"app": 1}],
 )
 def test_another_document_is_refused(plan: Path, change: dict[str, Any]) -> None:
     data = json.loads(to_json(injection_document([placed(plan, Inputs(plan))]))) | change

@@ -6,21 +6,23 @@ program + placement --injection_document--> InjectionDocument --to_json--> /inje
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.json_document import JsonDocumentError, versioned
 from admc.serve.build.address_deps import AddressIndex
 from admc.typed_json import JsonTypeError, parse, plain
+from dsl.program import Side, Verb
 from emitters.interception.pod import pod_captures
 from emitters.kubernetes import kubernetes_name, pod_labels
 
 if TYPE_CHECKING:
-    from dsl.program import Program
+    from dsl.program import Port, Program
     from emitters.hops import Hop
     from solver.placement import Placement
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 class Captured(NamedTuple):
@@ -28,6 +30,17 @@ class Captured(NamedTuple):
 
     ingress: tuple[int, ...]
     egress: tuple[int, ...]
+
+
+class PortRow(NamedTuple):
+    """A port of a service, with the names of the policies that the plans enforce on connections to it."""
+
+    number: int
+    target: int
+    ingress: tuple[str, ...]
+    """By the ADM of the service."""
+    egress: tuple[str, ...]
+    """By the ADMs of its callers."""
 
 
 class ServiceRow(NamedTuple):
@@ -40,6 +53,16 @@ class ServiceRow(NamedTuple):
     """None: it has no ADM."""
     awaited: bool
     """Some ADM needs the addresses of its pods, so they wait until it has them."""
+    ports: tuple[PortRow, ...]
+    """By number."""
+    guards: tuple[str, ...]
+    """The guards that its ADM enforces on what it sends, sorted: they rest on its containers (rule R7)."""
+    rejecting: tuple[str, ...]
+    """The other policies of these that reject requests: what goes round the ADM goes round them."""
+    selected: tuple[str, ...]
+    """The closed destinations whose NetworkPolicies select its pods by their labels, itself included, sorted."""
+    host_network: bool
+    """The plan takes it into account that its pods are on the network of their nodes."""
 
 
 class InjectionDocument(NamedTuple):
@@ -72,6 +95,8 @@ def injection_document(
     newest = placed[-1][0]
     indexes = [AddressIndex(program, placement) for program, placement in placed]
     needed = [index.needed_by() for index in indexes]
+    enforced = _enforced(hop for index in indexes for found in index.hops.values() for hop in found)
+    selected = _selected(placed)
     rows = {}
     for name, service in sorted(newest.services.items()):
         found = [index.hops[name] for index in indexes if name in index.hops]
@@ -81,8 +106,57 @@ def injection_document(
             pod_labels(service),
             _captured([hop for hops in found for hop in hops]) if found else None,
             any(each.get(name) for each in needed),
+            tuple(_port(name, port, enforced) for port in sorted(service.ports, key=lambda port: port.number)),
+            tuple(sorted(enforced.guards.get(name, ()))),
+            tuple(sorted(enforced.rejecting.get(name, ()))),
+            tuple(sorted(selected.get(name, ()))),
+            service.host_network,
         )
     return InjectionDocument(SCHEMA_VERSION, newest.app, installation, server, rows)
+
+
+class _Enforced(NamedTuple):
+    at_ports: Mapping[tuple[str, int, Side], set[str]]
+    """Destination, number and side -> policies."""
+    guards: Mapping[str, set[str]]
+    """Sender -> the guards at its egress."""
+    rejecting: Mapping[str, set[str]]
+    """Sender -> the other policies there that reject requests."""
+
+
+def _enforced(hops: Iterable[Hop]) -> _Enforced:
+    at_ports: defaultdict[tuple[str, int, Side], set[str]] = defaultdict(set)
+    guards: defaultdict[str, set[str]] = defaultdict(set)
+    rejecting: defaultdict[str, set[str]] = defaultdict(set)
+    for hop in hops:
+        at_ports[hop.destination, hop.port.number, hop.side].update(policy.name for policy in hop.policies)
+        if hop.side is Side.EGRESS:
+            for policy in hop.policies:
+                if policy.kind.guard:
+                    guards[hop.service].add(policy.name)
+                elif any(effect.verb is Verb.REJECTS for effect in policy.effects or ()):
+                    rejecting[hop.service].add(policy.name)
+    return _Enforced(at_ports, guards, rejecting)
+
+
+def _port(name: str, port: Port, enforced: _Enforced) -> PortRow:
+    ingress, egress = (
+        tuple(sorted(enforced.at_ports.get((name, port.number, side), ()))) for side in (Side.INGRESS, Side.EGRESS)
+    )
+    return PortRow(port.number, port.target, ingress, egress)
+
+
+def _selected(plans: Iterable[tuple[Program, Placement]]) -> Mapping[str, set[str]]:
+    """Service -> the closed destinations whose NetworkPolicies name it: as the destination, or as a sender."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for program, placement in plans:
+        closed = set(placement.closed)
+        for name in closed:
+            found[name].add(name)
+        for call in program.calls:
+            if call.destination in closed:
+                found[call.source].add(call.destination)
+    return found
 
 
 def _captured(hops: list[Hop]) -> Captured:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from admc.cluster import security
+from admc.inject import security
 from emitters.ports import ADM_USER
 from tests.cluster.objects import container
 

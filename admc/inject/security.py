@@ -70,7 +70,7 @@ def untrusted(spec: Json, *, injected: Collection[str] = (), keeps_net_raw: bool
     """
     if spec.get("hostPID") is True:
         return "the pod has the process namespace of the host"
-    pod = spec.get("securityContext") or {}
+    pod = _mapping(spec.get("securityContext"))
     shared = spec.get("shareProcessNamespace") is True
     tokens = _token_volumes(spec)
     for container, ephemeral in containers(spec):
@@ -79,7 +79,7 @@ def untrusted(spec: Json, *, injected: Collection[str] = (), keeps_net_raw: bool
             continue
         # Injection changes templates. An ephemeral container comes later, with what it asks for.
         why = _why(container, pod, keeps_net_raw or ephemeral, shared or "targetContainerName" in container)
-        if not why and tokens.intersection(each.get("name") for each in container.get("volumeMounts") or ()):
+        if not why and tokens.intersection(str(each.get("name")) for each in _mappings(container.get("volumeMounts"))):
             why = "has the token by which the server knows the ADM"
         if why:
             # The names of ephemeral containers are often random.
@@ -90,26 +90,36 @@ def untrusted(spec: Json, *, injected: Collection[str] = (), keeps_net_raw: bool
 def containers(spec: Json) -> Iterator[tuple[Json, bool]]:
     """All containers of a pod, each with whether it is an ephemeral one."""
     for field in ("containers", "initContainers", "ephemeralContainers"):
-        for container in spec.get(field) or ():
+        for container in _mappings(spec.get(field)):
             yield container, field == "ephemeralContainers"
 
 
-def _token_volumes(spec: Json) -> frozenset[object]:
+def _token_volumes(spec: Json) -> frozenset[str]:
     """The volumes with a token for a server of admc. A container that has one can answer the server in the place of the
     ADM, and say that a policy is in force which is not."""
     found = set()
-    for volume in spec.get("volumes") or ():
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            if str((source.get("serviceAccountToken") or {}).get("audience") or "").startswith(AUDIENCE_PREFIX):
-                found.add(volume.get("name"))
+    for volume in _mappings(spec.get("volumes")):
+        for source in _mappings(_mapping(volume.get("projected")).get("sources")):
+            audience = _mapping(source.get("serviceAccountToken")).get("audience")
+            if isinstance(audience, str) and audience.startswith(AUDIENCE_PREFIX):
+                found.add(str(volume.get("name")))
     return frozenset(found)
 
 
+def _mappings(value: object) -> list[Json]:
+    """A list of mappings, as the API server has it. The manifest of a user may have anything there."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list | tuple) else []
+
+
+def _mapping(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
 def _why(container: Json, pod: Json, keeps_net_raw: bool, sees_processes: bool) -> str:
-    own = container.get("securityContext") or {}
+    own = _mapping(container.get("securityContext"))
     if own.get("privileged") is True:
         return "is privileged"
-    changes = own.get("capabilities") or {}
+    changes = _mapping(own.get("capabilities"))
     added, dropped = _names(changes.get("add")), _names(changes.get("drop"))
     if not keeps_net_raw:
         dropped |= {"NET_RAW"}
@@ -146,8 +156,8 @@ def _setting(field: str, own: Json, pod: Json) -> object:
     return pod.get(field) if value is None else value
 
 
-def _names(listed: Collection[str] | None) -> set[str]:
-    return {str(name).upper().removeprefix("CAP_") for name in listed or ()}
+def _names(listed: object) -> set[str]:
+    return {str(name).upper().removeprefix("CAP_") for name in listed} if isinstance(listed, list | tuple) else set()
 
 
 def _has(capability: str, added: Collection[str], dropped: Collection[str]) -> bool:
