@@ -262,6 +262,12 @@ class Kind:
     prelude: bool = False
     traits: Traits = NO_TRAITS
 
+    @property
+    def declaration(self) -> tuple[Span, ...]:
+        """Where the program declares it; empty for a built-in kind. A line of the prelude is none that a user can open,
+        and must not be named in what is committed or compared."""
+        return () if self.prelude else (self.span,)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:

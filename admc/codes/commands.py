@@ -22,7 +22,8 @@ CODES = {
     "ADM804": Code(
         "the file is not a plan",
         "`--previous` and `admc serve` want a plan that `admc compile` wrote. The cause says which field does not fit; "
-        "a file that was cut short says so too. A running server continues with its active state.",
+        "a file that was cut short says so too. A plan with an older schema version is compiled again. A running "
+        "server continues with its active state.",
         good="admc compile policies.adm\nadmc compile policies.adm --previous policies.plan.json",
     ),
     "ADM805": Code(

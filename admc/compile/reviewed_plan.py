@@ -14,9 +14,8 @@ from admc.compile.facts import FACTS
 from admc.compile.pipeline import costs_of, expressible, folder_of
 from admc.exits import CommandError, wrong_usage
 from admc.plan.agreement import disagreement
-from admc.plan.model import FIRST_WITH_CONTENTS
 from admc.plan.previous import levels_of
-from solver.placement import Adm, Decision, Placement, Status
+from solver.placement import Adm, Decision, Placement
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +34,7 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
     from solver.verify.verifier import verify
 
     costs = costs_of(program, folder_of(path))
-    violations = verify(program, placement, costs, older_levels=plan.schema_version == 1)
+    violations = verify(program, placement, costs)
     if violations:
         messages = "; ".join(violation.message for violation in violations[:SHOWN])
         raise unfit(path, messages, "compile again to write a new one; a plan must not be edited", code="ADM853")
@@ -58,8 +57,6 @@ def served(path: Path, plan: Plan, program: Program) -> Placement:
 def same_contents(path: Path, plan: Plan, anew: Plan) -> None:
     """What a plan repeats of its program, and what follows from its decisions, is what was reviewed: as in the plan
     that its program and its decisions give `anew`. Raises `CommandError`."""
-    if plan.schema_version < FIRST_WITH_CONTENTS:
-        return
     differing = disagreement(plan, anew)
     if differing is not None:
         hint = f"compile again: `admc compile {plan.inputs[0].path} --previous {path.name}`; do not edit a plan"
@@ -140,12 +137,8 @@ def _placement(path: Path, plan: Plan, program: Program) -> Placement:
         )
         for adm in plan.adms
     )
-    levels = levels_of(plan)
-    status = plan.solver.status
-    if len(levels) < len(plan.solver.objectives):
-        # The status of an older plan also covers the level that is left out.
-        status = Status.OPTIMAL if all(level.value == level.bound for level in levels) else Status.FEASIBLE
-    return Placement(decisions, adms, tuple(item.destination for item in plan.closed), status, levels)
+    closed = tuple(item.destination for item in plan.closed)
+    return Placement(decisions, adms, closed, plan.solver.status, levels_of(plan))
 
 
 def unfit(path: Path, cause: str, hint: str, *, code: str = "ADM852") -> CommandError:

@@ -105,7 +105,8 @@ def _declared(policy: Policy) -> list[Point]:
     points = [
         Point("the policy", (policy.span,)),
         Point(
-            f"its kind `{policy.kind.name}` works at {'both ends' if policy.kind.both else sides}", (policy.kind.span,)
+            f"its kind `{policy.kind.name}` works at {'both ends' if policy.kind.both else sides}",
+            policy.kind.declaration,
         ),
     ]
     if policy.narrowing is not None:

@@ -7,13 +7,11 @@ they may be other ones in another release, and nothing is derived from them.
 
 from __future__ import annotations
 
-from admc.plan.model import Plan, PolicyRow, SourceLine
+from admc.plan.model import Plan
 from admc.plan.to_json import row_text
 from dsl.collector import no_collection
-from dsl.kinds.prelude import SHOWN
 
 COMPARED = ("services", "externals", "calls", "policies", "adms", "enforcements", "decisions", "closed", "assumptions")
-_PRELUDE = SourceLine(SHOWN, 1)
 
 
 @no_collection()
@@ -35,16 +33,10 @@ def disagreement(plan: Plan, anew: Plan) -> str | None:
 
 
 def _rows(plan: Plan, name: str) -> list[tuple[object, ...]]:
-    """The rows without what may be another one in another release: reasons, costs, and lines of the prelude."""
-    if name == "policies":
-        return [_without_prelude(row) for row in plan.policies]
+    """The rows without what may be another one in another release: reasons and costs."""
     if name == "adms":
         return [row._replace(because=(), overhead=None) for row in plan.adms]
     if name == "decisions":
         return [row._replace(not_taken=()) for row in plan.decisions]
     rows: tuple[tuple[object, ...], ...] = getattr(plan, name)
     return list(rows)
-
-
-def _without_prelude(row: PolicyRow) -> PolicyRow:
-    return row._replace(kind_line=_PRELUDE) if row.kind_line.path == SHOWN else row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +25,7 @@ from admc.plan.model import (
     Warned,
 )
 from admc.plan.reasons import adm_reasons
-from dsl.program import Metric, Policy, Program, Side, Verb
+from dsl.program import Policy, Program, Side, Verb
 from solver.placement import Decision, Placement, Reason
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def build(program: Program, placement: Placement, overhead: Report | None) -> Pl
     """`overhead` is the estimate by the program's profile, if it has one."""
     shares = shares_by_service(program, placement)
     estimate = estimated(overhead)
-    plan = Plan(
+    return Plan(
         app=program.app,
         inputs=tuple(InputFile(item.path, item.sha256) for item in program.inputs),
         solver=Solver(
@@ -82,13 +81,6 @@ def build(program: Program, placement: Placement, overhead: Report | None) -> Pl
         overhead=estimate.overhead,
         profile=estimate.profile,
     )
-    return plan if {Metric.CLOSED, Metric.HOPS} <= {level.metric for level in placement.objectives} else _first(plan)
-
-
-def _first(plan: Plan) -> Plan:
-    """The placement of a plan of version 1 lacks levels, so its plan remains one of that version."""
-    policies = tuple(row._replace(content=None) for row in plan.policies)
-    return replace(plan, services=None, externals=None, calls=None, policies=policies, schema_version=1)
 
 
 def shares_by_service(program: Program, placement: Placement) -> dict[str, list[Share]]:

@@ -69,7 +69,6 @@ def _policy(policy: Policy, parties: frozenset[str]) -> PolicyRow:
         policy.name,
         kind.name,
         line_of(policy.span),
-        line_of(kind.span),
         PolicyContent(
             arguments=tuple(_argument(parameter, policy.arguments[parameter.name]) for parameter in kind.parameters),
             open=policy.open_sources,

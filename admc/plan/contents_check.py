@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from admc.plan.model import FIRST_WITH_CONTENTS, CallRow, Plan, PolicyContent
+from admc.plan.model import CallRow, Plan, PolicyContent
 from admc.typed_json import JsonTypeError
 from dsl.resolve.match_parser import MatchTextError, parse_match
 
@@ -22,8 +22,7 @@ def check_contents(plan: Plan) -> None:
     _known("decisions", "policy", (row.policy for row in plan.decisions), policies)
     for index, adm in enumerate(plan.adms):
         _known(f"adms[{index}].policies", "policy", (row.policy for row in adm.policies), policies)
-    if plan.schema_version >= FIRST_WITH_CONTENTS:
-        _check_program(plan)
+    _check_program(plan)
 
 
 def _check_program(plan: Plan) -> None:

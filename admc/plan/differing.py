@@ -29,8 +29,6 @@ _OTHERS: Final = ("app", "solver", "profile", "overhead")
 
 def differing(plan: Plan, anew: Plan) -> str:
     """The parts that differ, with the names of their rows."""
-    if plan.schema_version != anew.schema_version:
-        return f"it has schema version {plan.schema_version}, and this admc writes {anew.schema_version}"
     parts = [f"`{name}`" for name in _OTHERS if getattr(plan, name) != getattr(anew, name)]
     for name, named in _NAMES.items():
         one, other = ({row_text(row): named(row) for row in getattr(each, name) or ()} for each in (plan, anew))

@@ -17,11 +17,8 @@ from admc.typed_json import Plain
 from dsl.program import Element, Protocol, Side, Verb, Weaker
 from solver.placement import Status
 
-SCHEMA_VERSION = 3
-"""The form that admc writes. It reads version 2, which lacks services, calls and the content of policies, and
-version 1, whose objective has only the levels that the program names."""
-FIRST_WITH_CONTENTS = 3
-"""The first version with services, externals, calls and the content of policies."""
+SCHEMA_VERSION = 4
+"""The form that admc writes, and the only one that it reads: an older plan is compiled again."""
 FREE = "free"
 """The reason of a side that no rule forbids: the objective chose the other side."""
 
@@ -118,15 +115,12 @@ class EffectRow(NamedTuple):
 
 
 class PolicyRow(NamedTuple):
-    """A policy with what it does, and the lines that declare it and its kind.
-
-    In a plan before version 3 only `name`, `kind` and the lines are recorded, and `content` is None.
-    """
+    """A policy with what it does, and the line that declares it. The line of its kind is left out: one of the prelude
+    says nothing about the program, and would make every plan stale where the prelude is only worded anew."""
 
     name: str
     kind: str
     line: SourceLine
-    kind_line: SourceLine
     content: PolicyContent | None = None
 
 

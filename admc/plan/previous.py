@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from admc.plan.model import FIRST_WITH_CONTENTS, Plan
+from admc.plan.model import Plan
 from dsl.program import Program, Side
 from solver.placement import ObjectiveValue, Previous
-
-_CHANGES = "changes"
-"""The last level of older plans that were compiled with an earlier plan. It is no property of a placement."""
 
 
 def previous_of(plan: Plan, program: Program) -> Previous:
@@ -28,8 +25,4 @@ def sides_of(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
 
 def levels_of(plan: Plan) -> tuple[ObjectiveValue, ...]:
     """The levels of a plan; what no profile can tell counts as nothing."""
-    return tuple(
-        ObjectiveValue(level.metric, level.value or 0, level.bound or 0)
-        for level in plan.solver.objectives
-        if level.metric != _CHANGES or plan.schema_version >= FIRST_WITH_CONTENTS
-    )
+    return tuple(ObjectiveValue(level.metric, level.value or 0, level.bound or 0) for level in plan.solver.objectives)

@@ -12,7 +12,7 @@ from admc.exits import wrong_usage
 from admc.files import read_bounded
 from admc.json_document import JsonDocumentError, versioned
 from admc.plan.contents_check import check_contents
-from admc.plan.model import FIRST_WITH_CONTENTS, SCHEMA_VERSION, Plan
+from admc.plan.model import SCHEMA_VERSION, Plan
 from admc.typed_json import JsonTypeError, parse
 from dsl.collector import no_collection
 
@@ -52,29 +52,14 @@ def from_json(content: bytes) -> Plan:
         document, found = versioned(content, SCHEMA_VERSION)
     except JsonDocumentError as error:
         raise PlanFormatError(str(error), code="ADM805" if error.newer else "ADM804") from error
+    if found < SCHEMA_VERSION:
+        raise PlanFormatError(f"it has schema version {found}, and this admc reads {SCHEMA_VERSION}")
     try:
-        whole = document if found >= FIRST_WITH_CONTENTS else _completed(document)
-        plan = parse(Plan, {"profile": None, **_with_requests(whole)})
+        plan = parse(Plan, {"profile": None, **_with_requests(document)})
         check_contents(plan)
     except JsonTypeError as error:
         raise PlanFormatError(f"`{error.where or 'the plan'}` {error.what}") from error
     return plan
-
-
-def _completed(document: dict[str, object]) -> dict[str, object]:
-    """A plan before version 3 with all fields of today's: what it lacks is null. Raises `JsonTypeError`."""
-    for name in ("services", "externals", "calls"):
-        if name in document:
-            raise JsonTypeError("", f"has an unknown field `{name}`")
-    policies = document.get("policies")
-    if not isinstance(policies, list):
-        return document  # it is refused for that
-    rows: list[object] = []
-    for index, row in enumerate(policies):
-        if isinstance(row, dict) and "content" in row:
-            raise JsonTypeError(f"policies[{index}]", "has an unknown field `content`")
-        rows.append({**row, "content": None} if isinstance(row, dict) else row)
-    return {**document, "services": None, "externals": None, "calls": None, "policies": rows}
 
 
 def _with_requests(document: dict[str, object]) -> dict[str, object]:

@@ -108,7 +108,7 @@ class Arguments:
                 f"`{declared.kind.name}` needs {listed}",
                 statement.kind.span,
                 hint="; ".join(f"`{name}` is {describe(types[name])}" for name in missing),
-                related=(Related(declared.kind.span, "the kind is declared here"),),
+                related=tuple(Related(span, "the kind is declared here") for span in declared.kind.declaration),
             )
         if not missing and not bad and not unknown:
             self._check_headers(statement, given, declared.kind, values)

@@ -126,7 +126,7 @@ class PolicyResolver:
         if not narrowed:
             return allowed, None
         first = next(iter(narrowed.values()))
-        where = (Related(kind.span, "the kind is declared here"),)
+        where = tuple(Related(span, "the kind is declared here") for span in kind.declaration)
         sides = allowed & frozenset(narrowed)
         if kind.both and len(sides) < 2:
             error(

@@ -173,7 +173,7 @@ class _Options:
         kind = policy.kind
         if kind.per_replica:
             message = f"`{kind.name}` is a limit of each replica of `{destination}`, so only its ingress can enforce it"
-            return Reason(Rule.STATE, message, (policy.span, kind.span))
+            return Reason(Rule.STATE, message, (policy.span, *kind.declaration))
         if not kind.state or not calls:
             return None
         declared = self.facts.program.calls
@@ -211,6 +211,6 @@ def _capability(policy: Policy, side: Side) -> Reason | None:
     kind = policy.kind
     if side not in kind.sides:
         message = f"`{kind.name}` works at {side.other.value} only"
-        return Reason(Rule.CAPABILITY, message, (policy.span, kind.span))
+        return Reason(Rule.CAPABILITY, message, (policy.span, *kind.declaration))
     message = f"`{policy.name}` is narrowed to {side.other.value}"
     return Reason(Rule.CAPABILITY, message, (policy.narrowing or policy.span, policy.span))

@@ -24,13 +24,8 @@ NO_COSTS = Costs()
 SIDES = (Side.INGRESS, Side.EGRESS)
 
 
-def verify(
-    program: Program, placement: Placement, costs: Costs = NO_COSTS, *, older_levels: bool = False
-) -> tuple[Violation, ...]:
-    """All violations in a placement of `program`; empty if it is correct.
-
-    `older_levels`: the placement is from a plan that has only the levels that the program names.
-    """
+def verify(program: Program, placement: Placement, costs: Costs = NO_COSTS) -> tuple[Violation, ...]:
+    """All violations in a placement of `program`; empty if it is correct."""
     wanted = requirements(program)
     given, violations = _given(wanted, placement)
     sides = Sides(program, destination_facts(program, wanted.values()))
@@ -52,8 +47,7 @@ def verify(
     violations.extend(totals.closed(placement, closing))
     violations.extend(totals.capacity(program, needed, costs))
     real = totals.figures(program, needed, closing, placed)
-    wanted_levels = program.objective if older_levels else totals.wanted_levels(program, costs)
-    violations.extend(totals.objectives(placement, real, wanted_levels))
+    violations.extend(totals.objectives(placement, real, totals.wanted_levels(program, costs)))
     return tuple(violations)
 
 

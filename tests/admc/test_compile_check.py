@@ -132,17 +132,21 @@ def test_an_edited_plan_is_stale_and_can_be_renewed(admc: Admc, planned: Path, n
     assert plan_of(planned).read_bytes() == good
 
 
-def test_a_plan_of_an_older_version_is_stale(admc: Admc, shop: Path) -> None:
-    older = Path(__file__).with_name("plans") / "shop.version-2.json"
-    plan_of(shop).write_bytes(older.read_bytes())
-    run = admc("compile", shop, "--check")
+def test_a_plan_of_an_older_version_is_stale(admc: Admc, planned: Path) -> None:
+    path = plan_of(planned)
+    path.write_text(path.read_text().replace('"schema_version": 4', '"schema_version": 3'))
+    run = admc("compile", planned, "--check")
     assert run.code == 1
-    assert "it has schema version 2, and this admc writes 3" in " ".join(run.err.split())
+    assert "ADM815" in run.err
+    assert "it has schema version 3, and this admc reads 4" in " ".join(run.err.split())
+    run = admc("compile", planned, "--previous", path)
+    assert run.code == 1
+    assert "compile again to write a new one" in run.err
 
 
 def test_a_plan_of_a_newer_admc_is_no_stale_one(admc: Admc, planned: Path) -> None:
     path = plan_of(planned)
-    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 99'))
+    path.write_text(path.read_text().replace('"schema_version": 4', '"schema_version": 99'))
     run = admc("compile", planned, "--check")
     assert run.code == 1
     assert "ADM805" in run.err

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,7 +85,7 @@ def test_a_cut_plan_beside_is_not_taken_and_a_named_one_is_refused(repository: G
     _, head = sides("main", MAIN, Options())
     assert (head.taken.how, "cut short" in str(head.taken.why)) == (How.COMPILED, True)
     assert refused(PLAN, PLAN).code == "ADM804"
-    newer = content.replace(b'"schema_version": 3', b'"schema_version": 99')
+    newer = content.replace(b'"schema_version": 4', b'"schema_version": 99')
     (repository.folder / PLAN).write_bytes(newer)
     assert refused(PLAN, PLAN).code == "ADM805"
 
@@ -108,23 +107,6 @@ def test_plans_of_two_applications_are_refused(repository: GitRepository) -> Non
     write(repository.folder, {MAIN: SHOP.replace("app shop", "app store")})
     found = refused("old.plan.json", MAIN)
     assert (found.code, "`shop`" in found.message, "`store`" in found.message) == ("ADM838", True, True)
-
-
-def test_an_older_plan_beside_its_program_lacks_nothing(repository: GitRepository) -> None:
-    """Its program has what it does not record."""
-    plan = compile_program(repository.folder / MAIN).plan
-    bare = tuple(row._replace(content=None) for row in plan.policies)
-    older = replace(plan, schema_version=2, services=None, externals=None, calls=None, policies=bare)
-    (repository.folder / PLAN).write_bytes(to_json(older))
-    _, head = sides("main", MAIN, Options())
-    assert (head.taken.how, head.taken.schema_version) == (How.BESIDE, 2)
-    assert head.known.services == plan.services
-    found = diff("main", MAIN)
-    assert (weaker(found), found.not_recorded) == (LOOSENED, ())
-    # Alone, it does not record them.
-    alone = diff(PLAN, MAIN)
-    assert alone.not_recorded
-    assert (alone.weaker, alone.program) == ((), ())
 
 
 def test_head_keeps_the_decisions_of_base(repository: GitRepository) -> None:

@@ -10,13 +10,12 @@ import pytest
 
 from admc.diff.sides.take import Options, side
 from admc.plan.model import Plan
-from admc.plan.read import read_plan
 from admc.report.graph import MOST_NODES, SMALLEST_SIGN, most_important
 from admc.report.html import data_block
 from admc.report.model import Bar, Edge, Node, Page, Section
 from admc.report.plan_page import plan_page
 from solver.placement import Status
-from tests.report.programs import ROOT, hotel, profiled
+from tests.report.programs import hotel, profiled
 
 
 @pytest.fixture(scope="module")
@@ -183,14 +182,6 @@ def test_what_an_estimate_lacks_is_on_the_page(priced: Plan) -> None:
         "without a size, so without a cost of bytes: reservation -> mongodb-reservation",
         "reservation",
     ] in lacks
-
-
-def test_an_old_plan_shows_what_it_records_and_says_so() -> None:
-    page = plan_page(read_plan(ROOT / "tests" / "admc" / "plans" / "shop.version-2.json"))
-    assert any("schema version 2" in doubt for doubt in page.doubts)
-    assert [each.name for each in page.nodes if each.adm]
-    assert page.edges
-    assert not [each for each in page.sections if each.title == "Full mesh, plan and none"]
 
 
 def test_a_plan_that_is_not_proven_says_so() -> None:

@@ -70,23 +70,21 @@ def test_a_folder_at_rest_is_read(rest: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_server_goes_on_from_a_folder_at_rest_and_keeps_what_open_connections_use(rest: Path) -> None:
+def test_a_server_says_that_a_plan_at_rest_has_an_older_form_and_goes_on_from_its_program(rest: Path) -> None:
     with served(rest.parent, *OPTIONS) as server:
-        server.until_event("recalled")
+        finding = server.until_event("finding")
+        assert finding["code"] == "ADM854"
+        assert "it has schema version 1, and this admc reads 4" in finding["text"]
         server.until(lambda: server.get("/readyz")[0] == 200)
         with client(server.xds, "cart") as cart:
             listeners = b"".join(each.value for each in cart.ask(LISTENER))
-            assert b"ingress/8081@" in listeners
-            (kept,) = cart.ask(EXTENSION, (PLAIN,))
-            assert b"gold" in kept.value
+            assert b"ingress/8081" in listeners
         server.until(lambda: json.loads((rest / "state.json").read_text())["schema_version"] == SCHEMA_VERSION)
     with closing(open_state_dir(rest)) as state_dir:
         found = state_dir.load()
     assert found is not None
     assert found.position is not None
     assert found.position.rollout.now.goal is None
-    assert ("cart", PLAIN) in found.position.rollout.kept
-    assert PLAIN in found.position.frozen["cart"].of_type(EXTENSION).resources
 
 
 @pytest.mark.long

@@ -265,15 +265,6 @@ def test_wrong_sums_of_every_level_are_rejected() -> None:
                 assert rules(of, replace(right, objectives=tuple(changed))) == {None}, (level, value)
 
 
-def test_older_plans_have_fewer_levels() -> None:
-    right = place(SHOP, {"limit": OUT, "again": OUT})
-    older = replace(right, objectives=right.objectives[:2])
-    assert [level.metric for level in older.objectives] == ["adms", "sidecars"]
-    assert verify(SHOP, older, older_levels=True) == ()
-    assert {violation.rule for violation in verify(SHOP, older)} == {None}
-    assert {violation.rule for violation in verify(SHOP, right, older_levels=True)} == {None}
-
-
 def test_a_large_placement_is_verified_in_linear_time() -> None:
     """Three policies on `* -> *`, one of them order against the others, on a few thousand services."""
     size, per_service = 4_000, 3

@@ -15,13 +15,11 @@ from admc.diff.protection.note import Note
 from admc.plan.model import EffectRow, PolicyContent
 from dsl.program import Element, Verb
 
-PRELUDE = "<prelude>"
 _OF_MATCHES = frozenset((Element.PATH, Element.METHOD, Element.HEADER))
 _PROPERTIES = ("guard", "state", "per_replica", "both", "idempotent", "judges_caller_alone")
 
 
 def changed_kinds(comparison: Comparison) -> Iterator[Note]:
-    """The name of a kind is known of every plan; how it is declared, from version 3 on."""
     for pair in comparison.pairs:
         if pair.base is None or pair.head is None:
             continue
@@ -43,7 +41,8 @@ def _declared_otherwise(comparison: Comparison, contents: Contents) -> Iterator[
         text = f"the template of the kind `{head.kind}` has another content"
         change = Change("template", contents.base.template_sha256, contents.head.template_sha256)
         yield comparison.note(Word.UNCLEAR, pair, comparison.shared(pair), text, change)
-    own = PRELUDE not in (base.kind_line.path, head.kind_line.path)
+    # A program's own kind has a template, and no other kind has one.
+    own = None not in (contents.base.template_sha256, contents.head.template_sha256)
     changed = list(_differences(comparison, contents, own=own))
     if changed:
         text = f"the kind `{head.kind}` is declared in another way: {', '.join(changed)}"

@@ -166,7 +166,12 @@ def restored(source: Source | None, recipe: Recipe) -> State:
     try:
         plan = from_json(recipe.plan)
     except PlanFormatError as error:
-        raise wrong_usage("ADM854", "the stored plan cannot be used", cause=str(error)) from error
+        raise wrong_usage(
+            "ADM854",
+            "the stored plan cannot be used",
+            cause=str(error),
+            hint="let the earlier release finish, or remove what is stored once every proxy has one plan",
+        ) from error
     placement = checked(main, plan, program)
     source = source._replace(mode=Mode(recipe.mode))
     return _with_usable_endpoints(source, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[
