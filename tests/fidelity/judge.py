@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Inner = Callable[[Message], Answer]
     Handler = Callable[["Run", Policy, "Place", Message, Inner], Answer]
+    Meets = Callable[[Program, str, str, Port], tuple[Policy, ...]]
 
 
 class Behaviour(NamedTuple):
@@ -94,6 +95,7 @@ class Run:
     program: Program
     handlers: Mapping[str, Handler]
     serve: Callable[[Sighting, int], Behaviour]
+    meets: Meets
     world: World
     choices: Choices
     now: float
@@ -143,7 +145,7 @@ class Run:
     def call(self, source: str, destination: str, port: Port, message: Message) -> Answer:
         """A call with all its policies."""
         place = Place(source, destination, port)
-        return self._through(policies_of(self.program, source, destination, port), place, message)
+        return self._through(self.meets(self.program, source, destination, port), place, message)
 
     def _through(self, policies: tuple[Policy, ...], place: Place, message: Message) -> Answer:
         if not policies:
@@ -179,6 +181,8 @@ class Judge:
     """The answer of a service to the n-th arrival of a request."""
     handlers: Mapping[str, Handler]
     """What each kind does; `tests.fidelity.kinds.HANDLERS` for those of the prelude."""
+    meets: Meets = policies_of
+    """The policies on a call, in declared order."""
 
     def outcomes(self, world: World, sent: Sent, beside: int = 0) -> tuple[Outcome, ...]:
         """All right outcomes of a request that is sent at the same time as `beside` others."""
@@ -186,7 +190,9 @@ class Judge:
 
     def _once(self, world: World, sent: Sent, beside: int, choices: Choices) -> Outcome:
         run = Run(
-            self.program, self.handlers, self.serve, world, choices, sent.at, beside=beside, answered=sent.answered
+            *(self.program, self.handlers, self.serve, self.meets, world, choices, sent.at),
+            beside=beside,
+            answered=sent.answered,
         )
         message = Message(sent.method, sent.path, sent.headers, sent.body)
         port = port_of(self.program, sent.destination, sent.port)

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+import dsl
 from admc.plan.build import build
 from solver.place import place
-from tests.fidelity.cases import load
+from tests.fidelity.samples import FILES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from admc.plan.model import Plan
     from dsl.program import Program
     from solver.placement import Placement
@@ -23,9 +26,9 @@ class Compiled:
     plan: Plan
 
 
-def compiled(text: str) -> Compiled:
+def compiled(text: str, files: Mapping[str, bytes] = FILES) -> Compiled:
     """Raises `ProgramError` or `PlacementError`."""
-    program = load(text)
+    program = dsl.load_text(text, "test.adm", files.__getitem__)
     placement = place(program)
     return Compiled(program, placement, build(program, placement, None))
 

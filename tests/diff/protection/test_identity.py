@@ -15,9 +15,9 @@ from admc.diff.protection import Findings, findings
 from admc.plan.build import build
 from solver.place import place
 from tests.diff.protection.examples import SERVICES
-from tests.diff.protection.plans import plan_of
-from tests.diff.protection.random_pairs import program
-from tests.diff.protection.test_soundness import compiled_or_none
+from tests.diff.protection.plans import compiled, plan_of
+from tests.diff.protection.soak import compiled_or_none
+from tests.diff.protection.specs import program
 from tests.fidelity.order import commute
 from tests.fidelity.samples import FILES, JWT, KINDS
 
@@ -130,9 +130,10 @@ def test_a_renamed_policy_keeps_its_order() -> None:
 
 def test_a_random_program_does_not_differ_from_itself() -> None:
     for seed in range(60):
-        found = compiled_or_none(program(Random(seed)))  # noqa: S311
+        spec = program(Random(seed))  # noqa: S311
+        found = compiled_or_none(spec)
         if found is not None:
-            assert compared(found.plan, plan_of(found.program.source.text)) == NOTHING
+            assert compared(found.plan, compiled(spec.text(), spec.files()).plan) == NOTHING
 
 
 def test_renames_and_swaps_that_commute_are_no_difference_in_random_programs() -> None:
@@ -151,7 +152,8 @@ def test_renames_and_swaps_that_commute_are_no_difference_in_random_programs() -
                 policies[at : at + 2] = reversed(policies[at : at + 2])
                 placed[at : at + 2] = reversed(placed[at : at + 2])
                 swapped += 1
-        head = plan_of(replace(spec, policies=tuple(policies), calls=spec.calls[::-1]).text())
+        other = replace(spec, policies=tuple(policies), calls=spec.calls[::-1])
+        head = compiled(other.text(), other.files()).plan
         assert compared(base.plan, head) == NOTHING, f"seed {seed}"
     assert swapped > 20
 
