@@ -41,15 +41,12 @@ def disagreements(document: InjectionDocument, services: Services, manifests: It
     of_service: dict[str, list[_Template]] = {}
     for each in manifests:
         found = _template(each, services)
-        if found is None:
-            continue
-        for name in [found.service] if found.service else []:
-            of_service.setdefault(name, []).append(found)
+        if found is not None and found.service is not None:
+            of_service.setdefault(found.service, []).append(found)
     by_labels = not document.installation  # a server that follows a cluster selects pods as their Services do
     for each in manifests:
         if is_service(each):
-            name = services.named(each)
-            if name is not None:
+            if (name := services.named(each)) is not None:
                 yield from _service(name, document.services[name], each, of_service.get(name, ()), by_labels=by_labels)
             else:
                 yield from _other(document.services, each, services, of_service)

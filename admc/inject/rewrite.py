@@ -80,8 +80,8 @@ def rewritten(
     findings = Diagnostics()
     for each, finding in disagreements(wanted, services, everything):
         findings.add(diagnostic(finding, each))
-    for each in everything if namespace is not None else ():
-        if each.own_namespace is not None and each.namespace != namespace:
+    for each in everything:
+        if namespace is not None and each.own_namespace is not None and each.namespace != namespace:
             findings.add(diagnostic(_of_another_namespace(each, namespace), each, in_template=False))
     for (_, content), inside in zip(files, found, strict=True):
         edits: list[Edit] = []
@@ -90,8 +90,8 @@ def rewritten(
                 list(own), wanted, installation, services, is_placed=namespace is not None, skips_unknown=skips_unknown
             )
             outcomes += changed.outcomes
-            for finding in changed.findings:
-                findings.add(finding)
+            for item in changed.findings:
+                findings.add(item)
             edits += changed.edits
         texts.append(applied(content.decode(), edits))
     result = Rewritten(tuple(texts), tuple(outcomes), tuple(findings.items))
