@@ -23,6 +23,7 @@ _WORDS: Final[Mapping[str, tuple[Word, ...]]] = {
     "weaker": WEAKER,
     "stricter": STRICTER,
     **{word.replace(" ", "_"): (word,) for word in (*WEAKER, *STRICTER)},
+    "gone": (Word.GONE_WITH_ITS_CALL,),
 }
 """Measures that count findings -> the words counted."""
 _NANO: Final = 10**9
@@ -115,7 +116,7 @@ def _measured(measure: str, diff: Diff) -> _Found | str:
 
 def _findings(measure: str, diff: Diff) -> _Found:
     words = _WORDS[measure]
-    number = sum(1 for finding in (*diff.weaker, *diff.stricter) if finding.word in words)
+    number = sum(1 for finding in (*diff.weaker, *diff.stricter, *diff.gone) if finding.word in words)
     missing = ", ".join(diff.not_recorded)
     doubt = f"not recorded in a plan of an older admc: {missing}" if missing else None
     return _Found(Fraction(0), Fraction(number), f"{number} found", doubt)

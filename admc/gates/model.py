@@ -29,8 +29,10 @@ class Measure(StrEnum):
 FINDINGS: Final = (
     *("weaker", "lost", "narrowed", "loosened", "rests_on_more", "reordered", "unclear"),
     *("stricter", "refused", "gained", "widened", "tightened", "rests_on_less"),
+    "gone",
 )
-"""Names that count findings of `admc.diff.model.Word`; `weaker` and `stricter` stand for all that follow them."""
+"""Names that count findings of `admc.diff.model.Word`; `weaker` and `stricter` stand for all that follow them,
+and `gone` for policies that go with their call."""
 MEASURES: Final = (*FINDINGS, *Measure)
 COSTS: Final = (Measure.CPU, Measure.MEMORY, Measure.LATENCY)
 OF_THE_CHANGE: Final = frozenset((*FINDINGS, Measure.RESTARTS))

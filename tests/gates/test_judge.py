@@ -69,6 +69,7 @@ SAME = Diff(
     gates=(),
 )
 LOST = replace(SAME, weaker=(finding(Word.LOST), finding(Word.NARROWED)), stricter=(finding(Word.REFUSED),))
+GONE = replace(SAME, gone=(finding(Word.GONE_WITH_ITS_CALL),))
 OLD = replace(SAME, not_recorded=("arguments of policies",))
 
 
@@ -101,6 +102,13 @@ def verdict(condition: str, diff: Diff, accepted: dict[str, str] | None = None) 
         ("refused", LOST, BREACHED),
         ("stricter", LOST, BREACHED),
         ("gained", LOST, PASSED),
+        ("gone", SAME, PASSED),
+        ("gone", LOST, PASSED),
+        ("gone", GONE, BREACHED),
+        ("gone > 1", GONE, PASSED),
+        ("weaker", GONE, PASSED),
+        ("stricter", GONE, PASSED),
+        ("gone", OLD, NOT_JUDGED),
         # An old plan does not record everything: what is found counts, what is not found is not judged.
         ("weaker", OLD, NOT_JUDGED),
         ("weaker", replace(LOST, not_recorded=("arguments",)), BREACHED),

@@ -10,6 +10,7 @@ from admc.diff.model import CallName, Word
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import MOST_UNDECLARED, UNDECLARED, PlanIndex
 from admc.diff.protection.note import Note
+from admc.diff.protection.outside import goes_on, reason
 from admc.plan.model import PolicyContent
 from dsl.program import Verb
 
@@ -91,11 +92,13 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
 
 
 def _left(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
-    """Whether a call is not declared any more, also not under another name of its caller, and the policy still selects
-    the caller, where it would meet the call without its declaration."""
+    """Whether a call is not declared any more, also not under another name of its caller, and its requests end with that.
+
+    The policy still selects the caller, where it would meet the call without its declaration.
+    """
     if other.declares(call):
         return False
-    if _shrank_for(one, policy, other, partner, call):
+    if _shrank_for(one, policy, other, partner, call) or goes_on(one, policy, other, partner, call):
         return False
     service = one.services.get(call.source)
     heir = None if service is None else one.heir(service, other)
@@ -191,6 +194,8 @@ def _lost_text(comparison: Comparison, pair: Pair, call: CallName) -> str:
             selected = content.destinations if name == call.destination else content.sources
             if name not in selected and _labels_differ(comparison, name):
                 return f"{start}: labels changed, and `{pair.head}` does not select the service any more"
+        if _selects(content, call.source) and goes_on(base, pair.base or "", head, pair.head, call):
+            return f"{start}: {reason(base, call)}"
     return f"{start}: the scope of `{pair.head}` leaves it out"
 
 

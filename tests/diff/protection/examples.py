@@ -72,8 +72,71 @@ kind mine(value: string) for http template "mine.yaml"
 policy own = mine(value: "1") on a -> b
 """
 
+TO_BANK: Final = "policy no = deny() on {} -> bank\n"
+BANK: Final = (
+    "external internet\n",
+    'external internet\nexternal bank { http 80  host "bank.example" }\ncall a -> bank\n',
+)
+NO_BANK: Final = (BANK[0], BANK[1].replace("call a -> bank\n", ""))
+BANK_RENAMED: Final = (BANK[0], BANK[1].replace("bank {", "money {").replace("-> bank", "-> money"))
+FEW: Final = "@ingress\npolicy few = rate_limit(requests: 9, per: 60s) on {} -> a\n"
+NOT_INTERNET: Final = ("call internet -> a\n", "")
+_OUTSIDE: Final = (
+    # ---- calls without a declaration that go on ----
+    Example(
+        "an open policy to an external went with its call",
+        shop(COUNTS.format("*", "bank"), BANK),
+        shop(COUNTS.format("*", "bank"), NO_BANK),
+    ),
+    Example(
+        "a guard to an external went with its call", shop(TO_BANK.format("a"), BANK), shop(TO_BANK.format("a"), NO_BANK)
+    ),
+    Example(
+        "a policy to an external that names its caller went with its call",
+        shop(COUNTS.format("a", "bank"), BANK),
+        shop(COUNTS.format("a", "bank"), NO_BANK),
+    ),
+    Example(
+        "an open policy to an external went with its call and the external",
+        shop(COUNTS.format("*", "bank"), BANK),
+        shop(""),
+    ),
+    Example(
+        "an open policy to an external went with its caller",
+        shop(COUNTS.format("*", "bank"), BANK),
+        shop(
+            COUNTS.format("*", "bank"),
+            NO_BANK,
+            ("service a, c, f", "service c, f"),
+            ("call a, c -> b", "call c -> b"),
+            NOT_INTERNET,
+        ),
+    ),
+    Example(
+        "an external that an open policy is about was renamed",
+        shop(COUNTS.format("*", "bank"), BANK),
+        shop(COUNTS.format("*", "money"), BANK_RENAMED),
+    ),
+    Example(
+        "a policy from an external went with its call",
+        shop(FEW.format("internet")),
+        shop(FEW.format("internet"), NOT_INTERNET),
+    ),
+    Example(
+        "a policy from an external went with its call, and a guard refuses it",
+        shop(FEW.format("internet")),
+        shop(FEW.format("internet") + "@ingress\npolicy mesh = allow(callers: [c]) on * -> a\n", NOT_INTERNET),
+    ),
+    Example(
+        "an external went into another one with the same policies",
+        shop(FEW.format("{internet, office}"), ("call internet -> a", "call internet, office -> a")),
+        shop(FEW.format("internet"), (OFFICE + "\n", "")),
+    ),
+)
+
 EXAMPLES: Final = (
     # ---- each way to lose a call ----
+    *_OUTSIDE,
     Example("the policy went", shop(COUNTS.format("a", "b")), shop("")),
     Example(
         "the scope shrank",

@@ -1,0 +1,73 @@
+"""Requests that go on though their call is no longer declared: one of its ends is outside of the mesh.
+
+A client there sends its requests whatever a program declares. A party there is called by every service, and only the
+calls of declared senders are captured: so what a guard, or a policy for `*`, says of all callers is not enforced there
+without the declaration.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+
+from admc.diff.model import CallName
+from admc.diff.protection.index import PlanIndex
+from admc.plan.model import ExternalRow
+
+
+def goes_on(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
+    """Whether a policy of `one` meant the requests of a call for which `other` lacks the declaration, and they go on
+    there without its partner."""
+    content = one.content(policy)
+    if content is None or other.plan.externals is None:
+        return False
+    if call.source in one.externals:
+        if not other.has_port(call.destination, call.port) or other.refuses(call):
+            return False
+        ways = [call._replace(source=name) for name in _successors(one, other, call.source, unknown=True)]
+    elif call.destination in one.externals and (content.open or content.guard):
+        source = _source(one, other, call.source)
+        if source is None:
+            return False
+        ends = (call.destination, *_successors(one, other, call.destination, unknown=False))
+        ways = [CallName(source, name, call.port) for name in ends]
+    else:
+        return False
+    return not any(other.applies(partner, way) for way in ways)
+
+
+def reason(one: PlanIndex, call: CallName) -> str:
+    """Why requests of a call go on. It continues a sentence about its policy."""
+    if call.source in one.externals:
+        return "the call is no longer declared, and clients outside of the mesh still send it"
+    return "the call is no longer declared, and one to a party outside of the mesh is then not captured"
+
+
+def _source(one: PlanIndex, other: PlanIndex, name: str) -> str | None:
+    """What has the pods of a sender now."""
+    if name in other.services:
+        return name
+    service = one.services.get(name)
+    return None if service is None else one.heir(service, other)
+
+
+def _successors(one: PlanIndex, other: PlanIndex, external: str, *, unknown: bool) -> list[str]:
+    """The externals that have addresses of one that is gone; none where it is still there. `unknown`: also those that
+    stand for all clients with an unknown address."""
+    row = one.externals[external]
+    if external in other.externals:
+        return []
+    found = (
+        name for name, each in other.externals.items() if _overlap(row, each) or (unknown and name in other.unknown)
+    )
+    return sorted(found)
+
+
+def _overlap(one: ExternalRow, other: ExternalRow) -> bool:
+    """Whether two externals have a host name or an address in common, as far as both give them."""
+    if set(one.hosts) & set(other.hosts):
+        return True
+    try:
+        networks, others = ([ip_network(cidr, strict=False) for cidr in row.cidrs] for row in (one, other))
+    except ValueError:
+        return False
+    return any(a.version == b.version and a.overlaps(b) for a in networks for b in others)
