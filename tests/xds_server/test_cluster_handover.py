@@ -146,20 +146,38 @@ def test_other_clients_are_not_led(variant: str) -> None:
 
 
 @BOTH
-def test_what_comes_meanwhile_waits_and_endpoints_do_not(variant: str) -> None:
+def test_endpoints_do_not_wait_for_a_handover_and_other_routes_replace_it(variant: str) -> None:
     client = begun(variant)
     client.publish(f"{SECOND}; endpoints b=1")
     client.publish(f"{SECOND}; endpoints b=2")
     held = client.stream.type_state(ENDPOINTS).known["b"]
     assert held.version == resource(ENDPOINTS, "b", 2).version
     client.publish("clusters c=1; listeners l=1>r; routes r=3>c")
-    assert client.routes == ["1>a,b"]
     for _ in range(2):
         client.wait()
-    assert client.routes == ["1>a,b", "2>a,b", "2>b", "2>b,c"]
+    assert client.routes == ["1>a,b", "1>a,b,c", "3>a,b,c", "3>c"]
+
+
+@BOTH
+def test_a_snapshot_that_leads_to_the_same_clusters_waits_for_a_handover(variant: str) -> None:
+    client = begun(variant)
+    client.publish(SECOND)
+    client.publish("clusters b=1 d=1; listeners l=1>r; routes r=2>b")
+    assert client.stream.snapshot.version == world(SECOND).version
     for _ in range(2):
         client.wait()
-    assert client.routes[4:] == ["3>b,c", "3>c"]
+    assert client.routes == ["1>a,b", "2>a,b", "2>b"]
+    assert "d" in client.stream.snapshot.of_type(CLUSTER).resources
+
+
+@BOTH
+def test_a_table_with_another_name_is_not_handed_over(variant: str) -> None:
+    """The limit that `docs/xds.md` states: who serves clients of gRPC keeps the names of route tables."""
+    client = begun(variant)
+    client.publish("clusters b=1; listeners l=2>s; routes s=2>b")
+    client.ask(ROUTES, {"r", "s"})
+    assert client.routes[-1] == "2>b"
+    assert client.stream.waits_for is None or not client.stream.waits_for.handover
 
 
 @BOTH

@@ -14,7 +14,7 @@ from xds_server.protocol.cluster_handover import HandoverStep, with_new_clusters
 from xds_server.protocol.sequencing import STAGED, Gate, TransitionPhase, gate_of, may_remove, trial
 from xds_server.protocol.type_state import NOTHING, PendingAck
 from xds_server.protocol.wire import Response
-from xds_server.resources.snapshot import ClientResource, Resource, no_endpoints, nothing
+from xds_server.resources.snapshot import ClientResource, Collection, Resource, no_endpoints, nothing
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET, TRIAL
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xds_server.protocol.type_state import TypeState
     from xds_server.protocol.wire import Payload
     from xds_server.resources.earlier_streams import EarlierStreams
-    from xds_server.resources.snapshot import Collection, Difference, Snapshot
+    from xds_server.resources.snapshot import Difference, Snapshot
 
 
 class _Step(NamedTuple):
@@ -47,6 +47,8 @@ class Responder(ABC):
         """By type URL, in the order in which responses are sent."""
         self._target = snapshot
         self._next: Snapshot | None = None
+        self._wait_since = snapshot
+        """The target with which the present wait for the client began."""
         self._phase = TransitionPhase.TRY
         self._patient = True
         """Whether to wait for subscriptions of the client that are to begin or to end."""
@@ -93,9 +95,15 @@ class Responder(ABC):
         wanted = state.wanted(self._target.of_type(ROUTES))
         if state.nacked and not state.may_retry(wanted, wanted):
             return
+        interrupted = self._handover_routes.resources.keys() & state.known.keys()
         self._routes_before = state.known
         self._handover = HandoverStep.ADD_NEW_CLUSTERS
         self._handover_routes = self._shared.handover_tables(with_new_clusters, self._routes_before, wanted)
+        if interrupted:
+            # The client has had no time yet to apply the clusters of these tables.
+            kept = {name: item for name in interrupted if isinstance(item := state.known[name], Resource)}
+            tables = {**kept, **self._handover_routes.resources}
+            self._handover_routes = Collection(ROUTES, dict(sorted(tables.items())))
         if not self._handover_routes.resources:
             self._continue_handover(state)
 
@@ -103,10 +111,11 @@ class Responder(ABC):
         """The client has applied the clusters of this step."""
         if self._handover is HandoverStep.ADD_NEW_CLUSTERS:
             self._handover = HandoverStep.KEEP_OLD_CLUSTERS
-            self._handover_routes = self._shared.handover_tables(
+            found = self._shared.handover_tables(
                 with_old_clusters, self._routes_before, state.wanted(self._target.of_type(ROUTES))
             )
-            if self._handover_routes.resources:
+            if self._shared.difference(state.known, found.resources).changed:
+                self._handover_routes = found
                 return
         self._end_handover()
 
@@ -126,6 +135,8 @@ class Responder(ABC):
         gate = gate_of(state.type_url, self._states, warming=bool(self._warming))
         if self._phase is TransitionPhase.TRY and gate is Gate.OPEN and state.type_url in STAGED:
             gate = Gate.BLOCKED_BY_NACK
+        if state.type_url == ENDPOINTS and self._clusters_unsent():
+            gate = Gate.AWAITING_ACK
         difference = self._shared.difference(state.known, wanted)
         may_change = gate is Gate.OPEN or (self._phase is TransitionPhase.TRY and state.type_url == EXTENSION)
         if state.nacked and may_change and state.may_retry(wanted, wanted if removing else difference.kept):
@@ -134,6 +145,14 @@ class Responder(ABC):
             self._serve_trial(state, out)
         serve = self._serve_whole if self._whole(state.type_url) else self._serve_each
         serve(state, _Step(wanted, difference, gate, removing), out)
+
+    def _clusters_unsent(self) -> bool:
+        """Whether clusters of the target wait for the ACK of those of a superseded one. Their endpoints come after
+        them."""
+        clusters = self._states.get(CLUSTER)
+        if clusters is None or not clusters.pending_acks:
+            return False
+        return bool(self._shared.difference(clusters.known, clusters.wanted(self._target.of_type(CLUSTER))).changed)
 
     def _serve_trial(self, state: TypeState, out: list[Response]) -> None:
         """Send the trial extension in a response of its own: a NACK refuses the whole response."""
@@ -284,6 +303,7 @@ class Responder(ABC):
         for name in self._shared.used(content, before, used_type):
             if used_type == ENDPOINTS:
                 self._warming[name] = ""
+                self._wait_since = self._target
             if used is not None and used.subscription.covers(name):
                 used.resend.add(name)
 

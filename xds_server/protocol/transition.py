@@ -5,7 +5,8 @@ new resources in the order clusters, endpoints, extensions, listeners, routes; e
 acknowledged the types before it, and new clusters until it has acknowledged their endpoints. Last, the stream removes
 resources that are no longer used. One snapshot, the latest, waits meanwhile; only endpoints and secrets do not wait. A
 NACK stops the transition where it is: the client has old and new resources side by side, and the next snapshot
-continues from there.
+continues from there. So does a snapshot that withdraws something which the client is still to receive: it does not
+wait, since what is withdrawn may be wrong.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from xds_server.protocol.sequencing import (
     trial,
     users_may_follow,
 )
+from xds_server.protocol.type_state import NO_NAMES
 from xds_server.resources.ack_events import Event, SnapshotAcked, SnapshotAckedExceptUrgent
-from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL, URGENT
 
 if TYPE_CHECKING:
     from xds_server.protocol.shared_results import SharedResults
+    from xds_server.protocol.type_state import TypeState
     from xds_server.protocol.wire import Response
     from xds_server.resources.earlier_streams import EarlierStreams
     from xds_server.resources.snapshot import Snapshot
@@ -35,7 +38,9 @@ if TYPE_CHECKING:
 class Wait(NamedTuple):
     """The stream waits for a request of the client, or gives it some time."""
 
-    snapshot: Snapshot
+    since: Snapshot
+    """The target with which the wait began. A wait goes on when the target is superseded: snapshots that follow each
+    other quickly do not make it longer."""
     type_url: str
     handover: bool = False
     """Whether a client of gRPC gets time to apply a step of a handover between clusters: that takes a moment."""
@@ -94,17 +99,17 @@ class Transition(Responder):
     def waits_for(self) -> Wait | None:
         """What the stream waits for, besides ACKs. Each wait has its own time limit."""
         if self._warming and self._unsent_endpoints():
-            return Wait(self._target, ENDPOINTS)
+            return Wait(self._wait_since, ENDPOINTS)
         if self._phase is TransitionPhase.TRY:
-            return Wait(self._target, EXTENSION) if self._awaits_extensions() else None
+            return Wait(self._wait_since, EXTENSION) if self._awaits_extensions() else None
         if self._handover is not None and self._in_handover:
             # The time of a step begins when the client has acknowledged it and the clusters that it requested then.
             busy = self._warming or any(self._states[kind].pending_acks for kind in STAGED & self._states.keys())
-            return None if busy else Wait(self._target, ROUTES, handover=True)
+            return None if busy else Wait(self._wait_since, ROUTES, handover=True)
         if self._phase is TransitionPhase.MAKE:
-            return Wait(self._target, LISTENER) if self.idle and self._awaits_users() else None
+            return Wait(self._wait_since, LISTENER) if self.idle and self._awaits_users() else None
         if self._patient and not removed_clusters_unsubscribed(self._states, self._target):
-            return Wait(self._target, CLUSTER)
+            return Wait(self._wait_since, CLUSTER)
         return None
 
     @property
@@ -124,6 +129,8 @@ class Transition(Responder):
     def _advance(self) -> list[Response]:
         out: list[Response] = []
         while True:
+            if self._withdraws():
+                self._supersede()
             if self._phase is TransitionPhase.TRY and not self._in_trial():
                 self._phase, self._patient = TransitionPhase.MAKE, True
             for state in self._states.values():
@@ -166,8 +173,43 @@ class Transition(Responder):
         if self._next is None:
             return False
         self._target, self._next, self._phase, self._patient = self._next, None, TransitionPhase.TRY, True
+        self._wait_since = self._target
         self._handover = None if self._empty_is_all else HandoverStep.PENDING
         return True
+
+    def _withdraws(self) -> bool:
+        """Whether the snapshot that waits withdraws something that the client is still to receive: a resource with
+        another version or none, or the removal of a resource that the snapshot has."""
+        newer = self._next
+        if newer is None or (self._phase is TransitionPhase.DONE and self.idle and not self._warming):
+            return False
+        return any(self._unsent(state, newer) for state in self._states.values())
+
+    def _unsent(self, state: TypeState, newer: Snapshot) -> bool:
+        """Whether the client lacks a change of the target to which it subscribes, and which a newer snapshot undoes."""
+        kind = state.type_url
+        there = (self._collection(kind) if kind in URGENT else self._target.of_type(kind)).resources
+        later = newer.of_type(kind).resources
+        if there is later:
+            return False
+        undone = self._shared.difference(there, later)
+        for name in (*undone.changed, *undone.removed):
+            held, item = state.known.get(name), there.get(name)
+            if state.subscription.covers(name) and (held and held.version) != (item and item.version):
+                return True
+        return False
+
+    def _supersede(self) -> None:
+        """Replace the target in the middle of its transition. What the client has received stays until it is removed
+        at the end, as after any transition."""
+        phase, patient, since = self._phase, self._patient, self._wait_since
+        self._next_target()
+        if phase < TransitionPhase.BREAK:
+            self._wait_since = since
+        if phase is TransitionPhase.MAKE and trial(self._states, self._target) is None:
+            self._phase, self._patient = phase, patient
+        needed = self._target.of_type(CLUSTER).referenced.get(ENDPOINTS, NO_NAMES)
+        self._warming = {name: nonce for name, nonce in self._warming.items() if name in needed}
 
     def _note_acked_except_urgent(self) -> None:
         """Report the snapshot if the client has acknowledged all of it but endpoints and secrets."""

@@ -251,8 +251,7 @@ class Connection(Writer, Generic[RequestT]):
                 return data
             if self._waiting is None or self._machine is None or self._end:
                 break
-            snapshot, self._waiting = self._waiting, None
-            self._queue(self._machine, self._machine.publish(snapshot))
+            self._offer_waiting(self._machine)
         rests = self._end == "closed" or (self._end and (self._machine is None or self._machine.idle))
         if (rests or self._failure is not None) and not self._over.done():
             self._over.set_result(None)
@@ -307,11 +306,18 @@ class Connection(Writer, Generic[RequestT]):
     def _receive(self, request: RequestT) -> None:
         machine = self._machine or self._open(request)
         self._host.metrics.requests[known_type(request.type_url)] += 1
+        self._offer_waiting(machine)
         responses = machine.receive(request)
         change = self.memory.account(machine, request, self._outbox)
         if change:
             self._host.charge(self, change)
         self._queue_and_write(machine, responses)
+
+    def _offer_waiting(self, machine: Stream[RequestT]) -> None:
+        """Before anything else is sent: the snapshot that waits for a slow reader may withdraw it."""
+        if self._waiting is not None and not self._end:
+            snapshot, self._waiting = self._waiting, None
+            self._queue(machine, machine.publish(snapshot))
 
     def _open(self, request: RequestT) -> Stream[RequestT]:
         if not request.type_url:
@@ -363,8 +369,9 @@ class Connection(Writer, Generic[RequestT]):
                 self._wait_timer = asyncio.get_running_loop().call_later(seconds, self._end_wait)
 
     def _end_wait(self) -> None:
-        self._wait_timer = None
+        self._wait_timer = self._wait = None
         if self._machine is not None:
+            self._offer_waiting(self._machine)
             self._queue_and_write(self._machine, self._machine.end_wait())
 
     def _reject_if_silent(self, due: float) -> None:
