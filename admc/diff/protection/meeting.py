@@ -92,7 +92,7 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
 
 
 def _left(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
-    """Whether a call is not declared any more, also not under another name of its caller, and its requests end with that.
+    """Whether a call is not declared any more, also not under another name of its caller, and its requests end so.
 
     The policy still selects the caller, where it would meet the call without its declaration.
     """
