@@ -98,10 +98,11 @@ def hold_answer() -> list[Json]:
 
 
 def show_answer() -> Json:
-    """A part of a route that undoes `hold_answer` after the router has decided. The virtual host removes the held name:
-    a route removes headers before it adds any."""
+    """A part of a route that undoes `hold_answer`, and whatever the ADM set itself, after the router has decided. The
+    virtual host removes the held name: a route removes headers before it adds any."""
     header = {"key": RATE_LIMITED, "value": f"%RESP({HOLD}{RATE_LIMITED})%"}
-    return {"response_headers_to_add": [{"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}]}
+    added = {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    return {"response_headers_to_remove": [RATE_LIMITED], "response_headers_to_add": [added]}
 
 
 def copying() -> list[Json]:

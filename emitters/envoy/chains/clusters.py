@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from dsl.program import Protocol, Side
 from emitters.addresses.index import is_address
 from emitters.envoy.context import Mode
+from emitters.envoy.failure_marks import FAILED, lost_once
 from emitters.envoy.held_headers import ANSWERS, COPIED, HOLDING, Version, hold_answer, restore, restore_copy
 from emitters.envoy.kinds.registry import arguments_of, class_of
 from emitters.envoy.matching.predicates import header_predicate, only_where
@@ -79,13 +80,10 @@ def _protocol_options(own: Version | None, filters: Sequence[Json], *, repeats: 
         version = {"use_downstream_protocol_config": one | two}
     else:
         version = {"explicit_http_config": two if own is Version.TWO else one}
-    # Here and not in the router: a mirrored request passes no router of ours.
+    held = typed(_MUTATION, mutations={"response_mutations": hold_answer()})
+    # Here and not in the router: a mirrored request passes no router of ours. An answer passes the last filter first.
     chain = [
-        *(
-            [{"name": ANSWERS, "typed_config": typed(_MUTATION, mutations={"response_mutations": hold_answer()})}]
-            if repeats
-            else []
-        ),
+        *([{"name": FAILED, "typed_config": lost_once()}, {"name": ANSWERS, "typed_config": held}] if repeats else []),
         *filters,
         *([] if own is None else [_undo(COPIED, restore_copy())]),
         _undo(HOLDING, restore()),

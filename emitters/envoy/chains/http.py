@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.program import Protocol, Stage
+from dsl.program import Protocol, Side, Stage
 from emitters.envoy.chains import routes
 from emitters.envoy.chains.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
+from emitters.envoy.failure_marks import mark_reply
 from emitters.envoy.held_headers import FRAMING, HOLD, hold, tell_version
 from emitters.envoy.kinds.registry import arguments_of
 from emitters.envoy.kinds.shared.filter_state import set_state
@@ -242,7 +243,7 @@ def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
 
 def _own_replies(hop: Hop, kinds: Sequence[EnvoyKind]) -> list[Json]:
     """Changes of replies that Envoy makes itself. Envoy applies the first one that fits."""
-    mappers: list[Json] = []
+    mappers: list[Json] = [mark_reply()] if hop.side is Side.INGRESS else []
     if hop.port.protocol is Protocol.GRPC:
         # By itself Envoy calls its own timeout UNAVAILABLE, which a caller that retries on that would repeat.
         timed_out = {"response_flag_filter": {"flags": ["UT"]}}

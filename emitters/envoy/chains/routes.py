@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from dsl.checks.disjoint import disjoint
 from dsl.program import Protocol, Side, Stage
 from emitters.envoy.chains.clusters import needs_endpoints
+from emitters.envoy.failure_marks import FAILED
 from emitters.envoy.held_headers import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, show_answer
 from emitters.envoy.kinds.interface import RouteParts
 from emitters.envoy.kinds.registry import arguments_of, class_of, repeats_requests
@@ -112,9 +113,8 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> RouteTable:
             matchers.append({"predicate": all_of(predicates), "on_match": {"action": action}})
         else:
             fallback = {"routes": leaf}
-    host: Json = {"name": hop.name, "domains": ["*"]}
-    if repeats_requests(hop):
-        host["response_headers_to_remove"] = [HOLD + RATE_LIMITED]
+    # Whatever the policies: during a rollout one virtual host has the routes of two plans.
+    host: Json = {"name": hop.name, "domains": ["*"], "response_headers_to_remove": [FAILED, HOLD + RATE_LIMITED]}
     if per_route:
         host["typed_per_filter_config"] = per_route
     if matchers:

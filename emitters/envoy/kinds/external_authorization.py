@@ -12,6 +12,8 @@ from emitters.envoy.messages.typed import Json, duration, typed
 from emitters.envoy.names import called_cluster, stat_name
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from dsl.program import Policy, Port, Program
     from emitters.envoy.context import Context
     from emitters.hops import Hop
@@ -70,8 +72,10 @@ class ExternalAuthorization(EnvoyKind):
 
     def _http(self, cluster: str) -> Json:
         uri = {"uri": f"http://{callee(self.service)[0]}", "cluster": cluster, "timeout": duration(self.timeout)}
-        # The client gets the headers of the service's answer, but not those that the proxy adds to it.
-        shown = {"allowed_client_headers": {"patterns": [{"safe_regex": {"regex": _without("x-envoy-")}}]}}
+        # The client gets the headers of the service's answer, but not those that the proxy adds to it, nor those that
+        # only an ADM may send.
+        own = _without(["x-envoy-", "x-admc-"])
+        shown = {"allowed_client_headers": {"patterns": [{"safe_regex": {"regex": f"(?s){own}"}}]}}
         return {
             "http_service": {"server_uri": uri, "authorization_response": shown},
             # Where the request to the service looks like gRPC, Envoy answers its own failures in gRPC, with status 200,
@@ -80,7 +84,12 @@ class ExternalAuthorization(EnvoyKind):
         }
 
 
-def _without(prefix: str) -> str:
-    """A regular expression (RE2 cannot look ahead) for every text that does not begin with a prefix."""
-    ways = [re.escape(prefix[:index]) + f"(?:[^{re.escape(letter)}].*)?" for index, letter in enumerate(prefix)]
-    return f"(?s)(?:{'|'.join(ways)})"
+def _without(prefixes: Collection[str]) -> str:
+    """A regular expression (RE2 cannot look ahead) for every text that begins with none of some prefixes."""
+    letters = sorted({prefix[0] for prefix in prefixes})
+    ways = [f"[^{re.escape(''.join(letters))}].*"]
+    for letter in letters:
+        rest = [prefix[1:] for prefix in prefixes if prefix[0] == letter]
+        if all(rest):
+            ways.append(re.escape(letter) + _without(rest))
+    return f"(?:{'|'.join(ways)})?"

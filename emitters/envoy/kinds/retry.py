@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsl.checks.disjoint import disjoint
 from dsl.program import Protocol
+from emitters.envoy.failure_marks import Failure, repeat
 from emitters.envoy.kinds.interface import EnvoyKind, RouteParts
 from emitters.envoy.kinds.timeout import Timeout
 from emitters.envoy.messages.typed import duration
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 
 TIMES_OUT_TOO: Final = frozenset(("gateway_error", "reset", "server_error"))
 """Words of `on` for which Envoy repeats an attempt that it gave up itself."""
+
+_REPEATED_FAILURES: Final = {
+    "unavailable": (Failure.CONNECT, Failure.REFUSED),
+    "connect_failure": (Failure.CONNECT,),
+    "refused_stream": (Failure.REFUSED,),
+    "reset": tuple(Failure),
+    "gateway_error": tuple(Failure),
+    "server_error": tuple(Failure),
+}
+"""The failures behind an ADM that each word of `on` repeats: those that Envoy's conditions for it repeat otherwise."""
 
 _ON_HTTP: Final[dict[str, tuple[tuple[str, ...], tuple[int, ...]]]] = {
     "unavailable": (("connect-failure", "refused-stream"), (503,)),
@@ -81,9 +92,12 @@ class Retry(EnvoyKind):
                 codes.update(statuses)
         if codes:
             conditions.add("retriable-status-codes")
+        marked, matchers = repeat(failure for word in self.on for failure in _REPEATED_FAILURES.get(word, ()))
+        conditions.update(marked)
         route.retry = {
             "retry_on": ",".join(sorted(conditions)),
             "num_retries": max(0, self.attempts - 1),
             "retry_back_off": {"base_interval": duration(self.backoff), "max_interval": duration(self.backoff * 10)},
             **({"retriable_status_codes": sorted(codes)} if codes else {}),
+            **({"retriable_headers": matchers} if matchers else {}),
         }

@@ -22,6 +22,7 @@ Predicate = Json
 
 _NO_PEER: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/32"),)
 HEADER_INPUT: Final = "envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
+_ANSWER_INPUT: Final = "envoy.type.matcher.v3.HttpResponseHeaderMatchInput"
 CONDITIONAL: Final = "envoy.extensions.common.matching.v3.ExtensionWithMatcher"
 """The type of a filter's configuration that holds under conditions."""
 INPUTS: Final = "envoy.extensions.matching.common_inputs.network.v3."
@@ -34,6 +35,11 @@ _SKIP: Final = extension("skip", "envoy.extensions.filters.common.matcher.action
 def header_predicate(name: str, matcher: Json) -> Predicate:
     """The value of a request header (or `:path`, `:method`) satisfies a `StringMatcher`; a missing one does not."""
     return _single(extension("request-headers", HEADER_INPUT, header_name=name), matcher)
+
+
+def answer_predicate(name: str, matcher: Json) -> Predicate:
+    """The same of a response header."""
+    return _single(extension("response-headers", _ANSWER_INPUT, header_name=name), matcher)
 
 
 def state_predicate(key: str, value: str) -> Predicate:

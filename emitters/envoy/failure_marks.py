@@ -1,0 +1,78 @@
+"""The mark of an ingress hop on replies that it makes because its service failed.
+
+A sender without an ADM at the receiver sees that a connection was refused, a stream reset, an answer cut off. An ADM at
+the receiver turns all of these into a plain 503 or 502. So an ingress hop puts Envoy's details into a header of that
+reply, and an egress hop repeats by the mark what it would repeat by the failure itself.
+
+Every ingress hop has the mark from the start: a reply that changes with a policy would change the listener, and close
+connections. Every hop removes the header from what a service answers, after the router has decided about a repetition
+(a route table does not touch replies of the ADM itself). So no service can set it through an ADM, and none sees it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from emitters.envoy.held_headers import RATE_LIMITED
+from emitters.envoy.matching.predicates import answer_predicate, negation, only_where
+from emitters.envoy.messages.typed import Json, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FAILED: Final = "x-admc-failed"
+"""The mark. Its value is Envoy's `%RESPONSE_CODE_DETAILS%`."""
+
+_FLAGS: Final = ("UF", "UC", "UR", "UPE", "LR")
+"""Envoy's response flags of a service that failed: no connection, a connection that ended, a stream that was reset by
+the service, an answer that is no legal HTTP, a stream that was reset by the ADM. Replies of policies have others."""
+
+
+class Failure(StrEnum):
+    """How a service failed: by what Envoy's conditions for a retry tell apart."""
+
+    CONNECT = "connect"
+    REFUSED = "refused"
+    LOST = "lost"
+    """The service may have handled the request: its connection or stream ended, or its answer was illegal."""
+
+
+_DETAILS: Final = {
+    Failure.CONNECT: r".*\{(?:(?:local_|remote_)?connection_failure|connection_timeout)\b.*",
+    Failure.REFUSED: r".*\{remote_refused_stream_reset\b.*",
+}
+_BEFORE: Final = f"(?s)(?:{'|'.join(_DETAILS.values())})"
+_ADD: Final = "OVERWRITE_IF_EXISTS_OR_ADD"
+
+
+def mark_reply() -> Json:
+    """A mapper of local replies: it marks those that are due to a failure of the service."""
+    header = {"header": {"key": FAILED, "value": "%RESPONSE_CODE_DETAILS%"}, "append_action": _ADD}
+    return {"filter": {"response_flag_filter": {"flags": list(_FLAGS)}}, "headers_to_add": [header]}
+
+
+def lost_once() -> Json:
+    """The configuration of an upstream filter: a `LOST` request is not repeated for the status of the reply, which is
+    the ADM's and not the service's.
+
+    It sets the one header that Envoy obeys here. `repeat` lifts it where `on` names such a failure.
+    """
+    append = {"header": {"key": RATE_LIMITED, "value": "1"}, "append_action": _ADD}
+    mutation = {"response_mutations": [{"append": append}]}
+    marked = answer_predicate(FAILED, {"prefix": "upstream_"})
+    before = answer_predicate(FAILED, {"safe_regex": {"google_re2": {}, "regex": _BEFORE}})
+    config = typed("envoy.extensions.filters.http.header_mutation.v3.HeaderMutation", mutations=mutation)
+    return only_where([marked, negation(before)], FAILED, config)
+
+
+def repeat(failures: Iterable[Failure]) -> tuple[list[str], list[Json]]:
+    """Conditions and header matchers of a retry policy that repeats marked replies of some failures."""
+    asked = set(failures)
+    conditions = ["envoy-ratelimited"] if Failure.LOST in asked else []
+    patterns = [_DETAILS[failure] for failure in Failure if failure in asked and failure in _DETAILS]
+    if not patterns:
+        return conditions, []
+    regex = f"(?s)(?:{'|'.join(patterns)})"
+    matcher = {"name": FAILED, "string_match": {"safe_regex": {"google_re2": {}, "regex": regex}}}
+    return [*conditions, "retriable-headers"], [matcher]
