@@ -182,6 +182,11 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
     if placement.closed:
         yield Assumption(placement.closed, "the cluster's network plugin enforces the NetworkPolicy that closes these")
         yield Assumption(placement.closed, "no other NetworkPolicy admits more callers to these")
+        yield Assumption(
+            _selected(program, placement),
+            "their pods carry the labels of the program (`app: NAME` if it gives none), and no other pods in these "
+            "namespaces do",
+        )
     outside: set[str] = set()
     trusting: set[str] = set()
     by_address: set[str] = set()
@@ -210,6 +215,13 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
             tuple(sorted(by_address)),
             "these tell their callers apart by address, so nothing on the way translates addresses",
         )
+
+
+def _selected(program: Program, placement: Placement) -> tuple[str, ...]:
+    """The services that NetworkPolicies select by labels: closed ones, and their senders."""
+    closed = set(placement.closed)
+    senders = {call.source for call in program.calls if call.destination in closed}
+    return tuple(sorted(closed | (senders & program.services.keys())))
 
 
 def _identifies_callers(policy: Policy) -> bool:

@@ -402,3 +402,17 @@ def test_a_reason_in_the_summary_names_its_policy_once() -> None:
     assert _why(narrowed) == "`log` is narrowed to ingress"
     assert _why(narrowed._replace(text="`db` is marked `no adm`")) == "`log`: `db` is marked `no adm`"
     assert _why(None) == ""
+
+
+def test_a_plan_that_closes_a_destination_rests_on_labels(tmp_path: Path) -> None:
+    """The NetworkPolicy selects the destination and its senders by them."""
+    text = (
+        'app shop\nexternal outside { cidr "10.9.0.0/16" }\nservice web, api, db { tcp 5432 }\nservice idle { tcp 1 }\n'
+        "call outside -> api\ncall api -> db\npolicy readers = allow(callers: [api]) on * -> db\n"
+        "@ingress\npolicy known = allow(callers: [outside]) on * -> api\n"
+    )
+    found = compile_program(write(tmp_path, text)).plan
+    assert [item.about for item in found.assumptions if "carry the labels" in item.text] == [("api", "db")]
+    without = compile_program(write(tmp_path, text.replace("policy readers", "@ingress\npolicy readers"))).plan
+    assert not without.closed
+    assert not any("carry the labels" in item.text for item in without.assumptions)
