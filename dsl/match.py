@@ -1,7 +1,8 @@
-"""Request matches (`when`): a small boolean algebra over path, method and headers."""
+"""Request matches (`when`): a small boolean algebra over path, method, host and headers."""
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,10 +16,18 @@ class Operator(StrEnum):
 
 
 class Field(NamedTuple):
-    """What is compared: `path` (without query), `method`, or a header by its lower-case name."""
+    """What is compared: `path` (without query), `method`, `host` (`host_of`), or a header by its lower-case name."""
 
     name: str
     header: str | None = None
+
+
+_AROUND_HOST = re.compile(r"\.?(?::[^\]:]*)?\Z")
+
+
+def host_of(authority: str) -> str:
+    """The `host` of a request, by the value of its `Host` header: without its port and a final dot, in lower case."""
+    return _AROUND_HOST.sub("", authority.lower(), count=1)
 
 
 class Elements(NamedTuple):

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 MAX_CONJUNCTIONS = 256
 
 
-class _Literal(NamedTuple):
+class Literal(NamedTuple):
+    """A comparison that holds, or does not (`positive` is False)."""
+
     comparison: Comparison
     positive: bool
 
 
-_Conjunction = frozenset[_Literal]
+Conjunction = frozenset[Literal]
 
 
 def disjoint(one: Match | None, other: Match | None, writers: Iterable[Policy] = ()) -> bool:
@@ -44,8 +46,8 @@ def disjoint(one: Match | None, other: Match | None, writers: Iterable[Policy] =
     given = tuple(match for match in (one, other) if match is not None)
     if not given:
         return False
-    conjunctions = _normal(And(given), True)
-    return conjunctions is not None and all(_impossible(conjunction) for conjunction in conjunctions)
+    ways = conjunctions(And(given))
+    return ways is not None and all(map(_impossible, ways))
 
 
 def writes_to(policy: Policy, match: Match | None) -> bool:
@@ -75,13 +77,18 @@ def _touches(effect: Effect, field: Field) -> bool:
     return effect.element is Element.HEADER and (effect.names is None or field.header in effect.names)
 
 
-def _normal(match: Match, positive: bool) -> list[_Conjunction] | None:
-    """Disjunctive normal form, or None where it grows too large."""
+def conjunctions(match: Match) -> list[Conjunction] | None:
+    """The ways in which a match can hold, each a set of literals; None if there are too many of them."""
+    return _normal(match, True)
+
+
+def _normal(match: Match, positive: bool) -> list[Conjunction] | None:
+    """Disjunctive normal form, or None where it grows too large. What contradicts itself is left out of products."""
     if isinstance(match, Comparison):
-        return [frozenset((_Literal(match, positive),))]
+        return [frozenset((Literal(match, positive),))]
     if isinstance(match, Not):
         return _normal(match.operand, not positive)
-    parts: list[list[_Conjunction]] = []
+    parts: list[list[Conjunction]] = []
     for operand in match.operands:
         part = _normal(operand, positive)
         if part is None:
@@ -90,7 +97,7 @@ def _normal(match: Match, positive: bool) -> list[_Conjunction] | None:
     if isinstance(match, Or) is positive:
         whole = list(dict.fromkeys(chain.from_iterable(parts)))
         return whole if len(whole) <= MAX_CONJUNCTIONS else None
-    product: list[_Conjunction] = [frozenset()]
+    product: list[Conjunction] = [frozenset()]
     for part in parts:
         product = list(dict.fromkeys(left | right for left in product for right in part))
         product = [conjunction for conjunction in product if not _impossible(conjunction)]
@@ -99,15 +106,15 @@ def _normal(match: Match, positive: bool) -> list[_Conjunction] | None:
     return product
 
 
-def _impossible(conjunction: _Conjunction) -> bool:
+def _impossible(conjunction: Conjunction) -> bool:
     """Whether no value of some field satisfies all its literals."""
-    fields: dict[Field, list[_Literal]] = {}
+    fields: dict[Field, list[Literal]] = {}
     for literal in conjunction:
         fields.setdefault(literal.comparison.field, []).append(literal)
     return any(_contradicts(literals) for literals in fields.values())
 
 
-def _contradicts(literals: list[_Literal]) -> bool:
+def _contradicts(literals: list[Literal]) -> bool:
     if literals[0].comparison.field.header is not None:
         asserted = {_canonical(literal) for literal in literals}
         return any((operator, value, not holds) in asserted for operator, value, holds in asserted)
@@ -137,7 +144,7 @@ def _contradicts(literals: list[_Literal]) -> bool:
     return not all(longest.startswith(prefix) for prefix in prefixes)
 
 
-def _canonical(literal: _Literal) -> tuple[Operator, str, bool]:
+def _canonical(literal: Literal) -> tuple[Operator, str, bool]:
     """A literal as (operator, value, asserted), with `!=` as the negation of `==`."""
     (_, operator, value), positive = literal
     if operator is Operator.NOT_EQUALS:

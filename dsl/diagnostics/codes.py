@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from dsl.diagnostics.codes_graph import GRAPH
 from dsl.diagnostics.codes_kinds import KINDS
+from dsl.diagnostics.codes_matches import MATCHES
 from dsl.diagnostics.codes_requests import REQUESTS, TESTS
 from dsl.diagnostics.codes_scopes import SCOPES
 from dsl.diagnostics.codes_text import NAMES, SYNTAX
@@ -27,6 +28,6 @@ class CodeInfo(NamedTuple):
 
 CODES: Mapping[str, CodeInfo] = {
     code: CodeInfo(*entry)
-    for table in (SYNTAX, NAMES, REQUESTS, TESTS, VALUES, KINDS, SCOPES, GRAPH, FILES)
+    for table in (SYNTAX, NAMES, REQUESTS, TESTS, VALUES, KINDS, SCOPES, MATCHES, GRAPH, FILES)
     for code, entry in table.items()
 }

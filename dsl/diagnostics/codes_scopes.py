@@ -362,7 +362,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM419": (
         "a method that is not written in capitals",
-        "This is a warning. Methods are compared exactly: `get` is not `GET`, and no client sends it.",
+        "An error of a guard, elsewhere a warning. Methods are compared exactly: `get` is not `GET`, and no client "
+        "sends it.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

@@ -16,7 +16,6 @@ MAX_COMPARISONS = 1000
 MAX_LEVELS = 16
 """Most nested levels of `and`, `or` and `not`: Envoy accepts JSON of 100 levels, and each of these takes three."""
 FIELDS = ("path", "method", "header")
-_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 
 
@@ -49,7 +48,7 @@ class _Resolver:
         if isinstance(condition, tree.Negation):
             operand = self.match(condition.operand, depth + 1)
             return None if operand is None else Not(operand)
-        operands = [self.match(operand, depth + 1) for operand in _side_by_side(condition)]
+        operands = [self.match(operand, depth + 1) for operand in tree.side_by_side(condition)]
         known = tuple(operand for operand in operands if operand is not None)
         if len(known) < len(operands):
             return None
@@ -113,30 +112,9 @@ class _Resolver:
         if problem is None and not text and comparison.operator == "starts_with":
             problem = "every value starts with an empty string", "write how the value begins"
         if problem is None:
-            if field.name == "method" and text.upper() in _METHODS and text != text.upper():
-                self.diagnostics.warning(
-                    "ADM419",
-                    f"the method `{text}` is not `{text.upper()}`",
-                    comparison.value.span,
-                    cause="methods are compared exactly, and clients send this method in capitals",
-                    hint=f'write `"{text.upper()}"`',
-                )
             return True
         self.diagnostics.error("ADM414", problem[0], comparison.value.span, hint=problem[1])
         return False
-
-
-def _side_by_side(condition: tree.Conjunction | tree.Disjunction) -> list[tree.Condition]:
-    """The operands of an `and`, with each nested `and` replaced by its own operands; for `or` in the same way."""
-    found: list[tree.Condition] = []
-    left = list(reversed(condition.operands))
-    while left:
-        operand = left.pop()
-        if type(operand) is type(condition):
-            left.extend(reversed(operand.operands))
-        else:
-            found.append(operand)
-    return found
 
 
 def _may_be_part(header: str, text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.checks.never import check_match
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
 from dsl.files.reading import Reader
 from dsl.graph.application import Application
@@ -45,6 +46,7 @@ class PolicyResolver:
         self.diagnostics = diagnostics
         self.arguments = Arguments(Context(diagnostics, reader, application))
         self.checks = ScopeChecks(application, diagnostics)
+        self._protocols_of: dict[int, tuple[Destinations, frozenset[Protocol]]] = {}
         self._scopes: dict[tuple[int, int], tuple[Sources, Destinations, tuple[int, ...]]] = {}
 
     def resolve(self, statement: tree.Policy) -> Policy | None:
@@ -65,6 +67,9 @@ class PolicyResolver:
             return None
         calls = self._calls(sources, destinations)
         self.checks.check(statement, kind, destinations, calls)
+        if match is not None and statement.condition is not None:
+            protocols = self._protocols(kind, sources, destinations, calls)
+            check_match(kind, statement.condition, match, protocols, self.diagnostics)
         if self._includes_grpc(sources, destinations, calls):
             names = sorted(_headers(kind, arguments) or ())
             report_unwritable(kind, names, statement.kind.span, self.diagnostics, grpc=True)
@@ -154,13 +159,33 @@ class PolicyResolver:
         """Whether a call of a scope, declared or not, uses gRPC."""
         if any(self.application.calls[index].port.protocol is Protocol.GRPC for index in calls):
             return True
-        services = self.application.services
-        return sources.everything and any(
-            port.protocol is Protocol.GRPC and (destinations.ports is None or port.number in destinations.ports)
-            for name in destinations.names
-            if name in services
-            for port in services[name].ports
-        )
+        return sources.everything and Protocol.GRPC in self._offered(destinations)
+
+    def _protocols(
+        self, kind: Kind, sources: Sources, destinations: Destinations, calls: tuple[int, ...]
+    ) -> frozenset[Protocol]:
+        """The protocols of the requests in a scope, declared or not."""
+        found = {self.application.calls[index].port.protocol for index in calls}
+        if sources.everything or kind.guard:
+            found |= self._offered(destinations)
+        requests = kind.protocols - {Protocol.TCP}
+        return frozenset(found) & requests or requests
+
+    def _offered(self, destinations: Destinations) -> frozenset[Protocol]:
+        """The protocols of the ports in a scope. Policies with the same destinations share the answer."""
+        known = self._protocols_of.get(id(destinations))
+        if known is None:
+            services = self.application.services
+            found = frozenset(
+                port.protocol
+                for name in destinations.names
+                if name in services
+                for port in services[name].ports
+                if destinations.ports is None or port.number in destinations.ports
+            )
+            # The entry holds the object, so that its identity is not reused.
+            known = self._protocols_of[id(destinations)] = destinations, found
+        return known[1]
 
     def _calls(self, sources: Sources, destinations: Destinations) -> tuple[int, ...]:
         """Indices of the declared calls in scope. Policies with the same scope share one tuple."""

@@ -170,6 +170,19 @@ class Disjunction(NamedTuple):
 Condition = Comparison | Negation | Conjunction | Disjunction
 
 
+def side_by_side(condition: Conjunction | Disjunction) -> list[Condition]:
+    """The operands of an `and`, with each nested `and` replaced by its own operands; for `or` in the same way."""
+    found: list[Condition] = []
+    left = list(reversed(condition.operands))
+    while left:
+        operand = left.pop()
+        if isinstance(operand, Conjunction | Disjunction) and type(operand) is type(condition):
+            left.extend(reversed(operand.operands))
+        else:
+            found.append(operand)
+    return found
+
+
 # ---- statements ----
 
 

@@ -21,7 +21,7 @@ from tests.dsl.strategies import CONDITIONS
 from tests.dsl.test_disjoint import MATCHES, PATH, TIER, VALUES, holds
 from tests.properties import examples
 
-FRAME = "app shop\nservice a, b {{ http 80 }}\ncall a -> b\npolicy p = deny() on a -> b when {}\n"
+FRAME = "app shop\nservice a, b {{ http 80 }}\ncall a -> b\npolicy p = access_log() on a -> b when {}\n"
 
 
 def resolved(condition: str) -> Match:

@@ -1,0 +1,89 @@
+"""Whether a request satisfies a match (`when`), by the rules of the language alone."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of, host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BLANKS = " \t"
+
+
+class Asked(Protocol):
+    """What a match compares of a request."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def path(self) -> str | None:
+        """With its query; None for a CONNECT."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """Lines, also `host` if the request has an authority."""
+
+
+class Example(NamedTuple):
+    """A request that satisfies a match; all that the match does not need is left out."""
+
+    method: str
+    path: str | None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def holds(match: Match | None, request: Asked) -> bool:
+    """Whether a request is selected. None selects every request."""
+    if match is None:
+        return True
+    if isinstance(match, And):
+        return all(holds(each, request) for each in match.operands)
+    if isinstance(match, Or):
+        return any(holds(each, request) for each in match.operands)
+    if isinstance(match, Not):
+        return not holds(match.operand, request)
+    if match.operator is Operator.NOT_EQUALS:
+        return not holds(match._replace(operator=Operator.EQUALS), request)
+    return any(satisfies(match, value) for value in _values(match.field, request))
+
+
+def _values(field: Field, request: Asked) -> list[str]:
+    if field.name == "path":
+        return [] if request.path is None else [request.path.partition("?")[0]]
+    if field.name == "method":
+        return [request.method]
+    lines = [value for name, value in request.headers if name.lower() == (field.header or "host")]
+    if field.header is None:
+        return [host_of(lines[0])] if lines else []
+    return compared_values(field.header, lines)
+
+
+def compared_values(header: str, lines: Sequence[str], *, whole: bool = True) -> list[str]:
+    """All that is compared of a header: its value as a whole, and its elements with and without blanks around them."""
+    if not lines:
+        return []
+    of = elements_of(header)
+    value = ",".join(lines)
+    elements = re.split(f"[{of.separators}]", value)
+    found = [part for element in elements for part in (element, element.strip(_BLANKS))]
+    return [value, *found] if of.whole and whole else found
+
+
+def satisfies(comparison: Comparison, value: str) -> bool:
+    """Whether one value satisfies `==`, `starts_with` or `matches`. That of a `host` is in its normal form."""
+    if comparison.operator is Operator.EQUALS:
+        return value == comparison.value
+    if comparison.operator is Operator.STARTS_WITH:
+        return value.startswith(comparison.value)
+    import re2  # the engine of the language's `matches`; loaded only for programs with expressions
+
+    expression = f"(?i:{comparison.value})" if comparison.field.name == "host" else comparison.value
+    return re2.fullmatch(_bytes(expression), _bytes(value)) is not None
+
+
+def _bytes(text: str) -> str:
+    """Text as Envoy has RE2 read it: each byte is a letter of its own."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
