@@ -6,12 +6,14 @@ What is drawn first is the plainest: it is what Hypothesis comes down to when it
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
+import dsl
+from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Protocol, Side
 from tests.fidelity.cases import TWO_CALLERS, Case, Written, load, text
 from tests.fidelity.pairs import ABORTED, HALVES, IN, OLD, READERS, SLOWED, Half, set_aside
@@ -205,9 +207,20 @@ def _policy(draw: st.DrawFn, half: Half, protocol: Protocol, calls: Calls, *, od
             arguments = arguments.replace("TARGET", f"{beside[0]}:PORT")
     when = ""
     if protocol is not Protocol.TCP:
-        when = half.when if half.when else draw(_when()) if half.kind in BLOCKING or draw(st.booleans()) else ""
+        drawn = _when().filter(partial(_accepted, protocol)) if _kinds()[half.kind].guard else _when()
+        when = half.when if half.when else draw(drawn) if half.kind in BLOCKING or draw(st.booleans()) else ""
     written = Written(half.kind, arguments, when, draw(st.sampled_from(scopes)), side, to)
     return Policy(written, half)
+
+
+def _accepted(protocol: Protocol, when: str) -> bool:
+    """Whether a guard may have a condition: some request has to satisfy it."""
+    head = f"app x\nservice a, b {{ {protocol} 80 }}\ncall a -> b\n"
+    try:
+        dsl.load_text(f"{head}policy p = deny() on a -> b {when}\n")
+    except ProgramError:
+        return False
+    return True
 
 
 def _when() -> st.SearchStrategy[str]:

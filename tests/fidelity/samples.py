@@ -109,7 +109,10 @@ SAMPLES: Final = (
         ),
         when='when header("cookie") == "b=2"',
     ),
-    Sample("deny", "", (Ask(), Ask(path="/admin?a=b"), Ask(path="/admins")), when='when path == "/admin"'),
+    Sample(
+        "deny", "", (Ask(), Ask(path="/admin?a=b"), Ask(path="/admins")), when='when path == "/admin"', protocols=HTTP
+    ),
+    Sample("deny", "", (Ask(), Ask(path="/a/B"), Ask(path="/a/Bc")), when='when path == "/a/B"', protocols=GRPC),
     Sample(
         "jwt",
         JWT,

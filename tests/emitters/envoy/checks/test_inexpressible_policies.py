@@ -196,7 +196,7 @@ policy e = external_authorization(service: judge:db) on a -> b""",
         {},
     ),
     "a long and fine time": ("ADM714", "policy q = rate_limit(requests: 1, per: 31535999999999us) on a -> b", {}),
-    "a letter that no byte is": ("ADM731", 'policy d = deny() on a -> b when method matches "\\\\x{100}"', {}),
+    "a letter that no byte is": ("ADM731", 'policy d = request_count() on a -> b when method matches "\\\\x{100}"', {}),
     "a long value": ("ADM714", f'policy q = set_request_header(name: "x", value: "{"a" * 16_385}") on a -> b', {}),
     "a value that doubles": (
         "ADM714",

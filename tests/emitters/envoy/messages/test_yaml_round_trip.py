@@ -41,7 +41,7 @@ policy N = timeout(after: 1s) on n -> y when method == "Y"
 policy Y = set_request_header(name: "y", value: "n") on n -> y
 policy hexadecimal = set_request_header(name: "x", value: "0X1F") on n -> y
 policy exponent = set_request_header(name: "z", value: "1e3") on n -> y
-policy d = deny() on n -> y when method matches ""
+policy d = request_count() on n -> y when method matches ""
 """
     )
     for name, content in bootstraps(program, placement).items():
