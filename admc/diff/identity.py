@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 
 from admc.diff.model import Rename
+from admc.diff.parties import in_names_of
 from admc.plan.model import Plan, PolicyContent, PolicyRow
 from admc.typed_json import Plain
 
 
 def renames(base: Plan, head: Plan) -> tuple[Rename, ...]:
     """Policies of BASE whose only equal under another name is one policy of HEAD, by BASE's name."""
+    base = in_names_of(base, head)
     old = {row.name for row in base.policies}
     new = {row.name for row in head.policies}
     before = _by_meaning(base, (row for row in base.policies if row.name not in new))

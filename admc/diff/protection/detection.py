@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from admc.diff.model import STRICTER, WEAKER, Finding, Rename, Word
+from admc.diff.parties import in_names_of
 from admc.diff.protection import (
     arguments,
+    asked,
+    callers,
     closing,
     environment,
     guards,
@@ -51,7 +54,10 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     environment.replicas,
     environment.protocols,
     environment.selected_pods,
-    environment.addresses,
+    environment.destinations,
+    callers.now_known_otherwise,
+    callers.known_otherwise_before,
+    asked.asked_otherwise,
 )
 
 
@@ -66,7 +72,7 @@ class Findings(NamedTuple):
 
 def findings(base: Plan, head: Plan, renames: Sequence[Rename] = ()) -> Findings:
     """What gets weaker, what gets stricter, and what goes with its call, from BASE to HEAD."""
-    comparison = Comparison(base, head, renames)
+    comparison = Comparison(in_names_of(base, head), head, renames)
     notes = [note for detector in DETECTORS for note in detector(comparison)]
     notes += interference(comparison, notes)
     found = grouped(notes)

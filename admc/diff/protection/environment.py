@@ -6,24 +6,20 @@ that its namespace and labels select; an external is known by its address ranges
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from enum import StrEnum
-from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 from admc.diff.model import CallName, Change, Word
-from admc.diff.protection.comparison import Comparison, Contents, Pair
+from admc.diff.parties import selection
+from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, PlanIndex
 from admc.diff.protection.note import Note, list_text
+from admc.diff.protection.regions import Moved, moved_addresses, newly_shared
 from admc.diff.protection.reliance import tells_apart
-from admc.plan.model import ExternalRow, LabelRow, ServiceRow
+from admc.plan.model import ExternalRow, ServiceRow
 from dsl.program import Side
 
 _NAMED = 3
 """Services that a sentence names; it counts the others."""
-_Network = IPv4Network | IPv6Network
-_Owners = Mapping[_Network, list[str]]
-"""Externals of both plans by their networks in HEAD, without those that stand for all unknown addresses."""
 
 
 def replicas(comparison: Comparison) -> Iterator[Note]:
@@ -64,7 +60,7 @@ def protocols(comparison: Comparison) -> Iterator[Note]:
 
 
 def selected_pods(comparison: Comparison) -> Iterator[Note]:
-    """Policies that know services by their pods, where other pods are selected now."""
+    """Policies that know services by their pods, where other pods are selected now, or an external stands there."""
     changed = dict(_selections(comparison))
     if not changed:
         return
@@ -91,27 +87,31 @@ def _few(names: list[str]) -> str:
 
 
 def _selections(comparison: Comparison) -> Iterator[tuple[str, Change]]:
-    for name, before in comparison.base.services.items():
-        after = comparison.head.services.get(name)
+    """Services with other pods, or with pods that another service newly has, too; and what is outside now, or was."""
+    base, head = comparison.base, comparison.head
+    for one, other in newly_shared(base, head):
+        shared = Change(f"pods of {one}", one, f"{one}, {other}" if one in head.services else other)
+        yield from ((name, shared) for name in (one, other))
+    for name, before in base.services.items():
+        after = head.services.get(name)
         if after is None:
-            continue
-        if before.namespace != after.namespace:
+            if name in head.externals:
+                yield name, Change(name, "service", "external")
+        elif before.namespace != after.namespace:
             yield name, Change(f"namespace of {name}", before.namespace, after.namespace)
-        elif _labels(before) != _labels(after):
+        elif selection(before) != selection(after):
             yield name, Change(f"labels of {name}", _labels_text(before), _labels_text(after))
-
-
-def _labels(service: ServiceRow) -> tuple[LabelRow, ...]:
-    """Those that select its pods: `app` with its name, if the program gives none."""
-    return service.labels or (LabelRow("app", service.name),)
+    for name in base.externals.keys() & head.services.keys():
+        yield name, Change(name, "external", "service")
 
 
 def _labels_text(service: ServiceRow) -> str:
-    return "{ " + "  ".join(f'{label.name} = "{label.value}"' for label in _labels(service)) + " }"
+    return "{ " + "  ".join(f'{label.name} = "{label.value}"' for label in selection(service)[1]) + " }"
 
 
 def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozenset[str]:
-    """Services that a policy of HEAD knows by address or by the NetworkPolicy that it needs, but for its callers."""
+    """Services that a policy of HEAD knows by address, by the NetworkPolicy that it needs, or by the pods that get its
+    ADM, but for its callers."""
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(destination), head.content(name)
     if decision is None or content is None:
@@ -120,6 +120,8 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
     closed = head.closed.get(destination)
     if decision.closes and closed is not None:
         found.update((destination, *closed.senders))
+    if Side.INGRESS in decision.sides or destination in head.externals:
+        found.add(destination)
     if Side.INGRESS in decision.sides and tells_apart(content):
         found.update(head.admits(name) or ())
         found.update(content.excluded)
@@ -127,206 +129,60 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
 
 
 def _callers(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[str]:
-    """The callers that a policy of HEAD identifies by address. A guard also does so without a declared call."""
+    """The callers that a policy of HEAD identifies: by address, also without a declared call if it is a guard, or by
+    their own ADM."""
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(call.destination), head.content(name)
-    if decision is None or content is None or Side.INGRESS not in decision.sides or not tells_apart(content):
+    if decision is None or content is None:
+        return frozenset()
+    if Side.INGRESS not in decision.sides:
+        return frozenset((call.source,))
+    if not tells_apart(content):
         return frozenset()
     return frozenset(content.sources if call.source == UNDECLARED else (call.source,))
 
 
-def addresses(comparison: Comparison) -> Iterator[Note]:
-    """Policies that know an external by addresses or host names that change."""
-    changes = list(_address_changes(comparison))
-    if not changes:
-        return
-    for contents in comparison.contents:
-        calls = comparison.shared(contents.pair)
-        for moved in changes:
-            found: dict[Word, list[CallName]] = {}
-            for call in calls:
-                for word in _words(comparison.head, contents, moved, call):
-                    found.setdefault(word, []).append(call)
-            for word, these in found.items():
-                text = f"`{contents.pair.name}` {moved.knows}"
-                yield comparison.note(word, contents.pair, these, text, moved.change)
-
-
-class _Moved(NamedTuple):
-    """An external that is known by more or fewer addresses; None where the direction is not known."""
-
-    external: str
-    knows: str
-    """How a policy knows the external."""
-    more: bool | None
-    fewer: bool | None
-    change: Change
-    unknown: bool = False
-    """It stands for all callers with an unknown address."""
-
-
-def _address_changes(comparison: Comparison) -> Iterator[_Moved]:
-    """Addresses of externals, and what follows for one that stands for all unknown addresses."""
+def destinations(comparison: Comparison) -> Iterator[Note]:
+    """Policies on an external that has more or fewer host names or addresses."""
     base, head = comparison.base, comparison.head
     if base.plan.externals is None or head.plan.externals is None:
         return
-    owners = _owners(comparison)
-    for name in sorted(base.externals.keys() | head.externals.keys()):
-        before, after = base.externals.get(name), head.externals.get(name)
-        if before is not None and after is not None and (before.cidrs, before.hosts) == (after.cidrs, after.hosts):
-            continue
-        change = _address_change(name, before, after)
-        if before is not None and after is not None:
-            more, fewer = _growth(before, after)
-            yield _Moved(name, f"knows `{name}` by its addresses", more, fewer, change)
-        else:
-            more, fewer = after is not None and bool(after.cidrs), before is not None and bool(before.cidrs)
-        if more is not False or fewer is not False:
-            yield from _taken(comparison, owners, name, fewer, more, change)
-    yield from _network_changes(comparison)
-
-
-def _network_changes(comparison: Comparison) -> Iterator[_Moved]:
-    """A service on the network of its nodes is an unknown caller."""
-    for name, before in comparison.base.services.items():
-        after = comparison.head.services.get(name)
-        if after is not None and before.host_network is not after.host_network:
-            words = ("yes" if row.host_network else "no" for row in (before, after))
-            change = Change(f"host_network of {name}", *words)
-            yield from _of_unknown(comparison, name, after.host_network, before.host_network, change)
-
-
-def _taken(
-    comparison: Comparison, owners: _Owners, name: str, more: bool | None, fewer: bool | None, change: Change
-) -> Iterator[_Moved]:
-    """What an address of one external that comes or goes means for the others: the most specific network has it."""
-    yield from _of_unknown(comparison, name, more, fewer, change)
-    changed = _networks_of(comparison.base.externals.get(name)) + _networks_of(comparison.head.externals.get(name))
-    found = {other for inner in changed for outer in _around(inner) for other in owners.get(outer, ())}
-    for other in sorted(found - {name}):
-        knows = f"knows `{other}` by its addresses, and those of `{name}` among them changed"
-        yield _Moved(other, knows, more, fewer, change)
-
-
-def _owners(comparison: Comparison) -> _Owners:
-    base, head = comparison.base, comparison.head
-    found: dict[_Network, list[str]] = {}
-    for name in (base.externals.keys() & head.externals.keys()) - base.unknown - head.unknown:
-        for network in _networks_of(head.externals[name]):
-            found.setdefault(network, []).append(name)
-    return found
-
-
-def _around(network: _Network) -> Iterator[_Network]:
-    """A network, and all that contain it."""
-    yield from (network.supernet(new_prefix=length) for length in range(network.prefixlen + 1))
-
-
-def _networks_of(external: ExternalRow | None) -> list[_Network]:
-    try:
-        return [] if external is None else _networks(external.cidrs)
-    except ValueError:
-        return []
-
-
-def _of_unknown(
-    comparison: Comparison, name: str, more: bool | None, fewer: bool | None, change: Change
-) -> Iterator[_Moved]:
-    """An address that a party no longer has is an unknown one, and the reverse."""
-    for unknown in sorted((comparison.base.unknown & comparison.head.unknown) - {name}):
-        knows = f"takes every address of no other party for `{unknown}`"
-        yield _Moved(unknown, knows, more, fewer, change, unknown=True)
-
-
-def _address_change(name: str, before: ExternalRow | None, after: ExternalRow | None) -> Change:
-    if before is None or after is None or before.cidrs != after.cidrs:
-        texts = (None if row is None else list_text(row.cidrs) for row in (before, after))
-        return Change(f"cidrs of {name}", *texts)
-    return Change(f"hosts of {name}", list_text(before.hosts), list_text(after.hosts))
-
-
-def _words(head: PlanIndex, contents: Contents, moved: _Moved, call: CallName) -> Iterator[Word]:
-    """What more or fewer addresses mean for a policy on one call."""
-    if moved.unknown and call.destination == moved.external:
+    moved = list(moved_addresses(base, head))
+    changed = {name for name in base.externals if _other_hosts(base, head, name)}
+    changed.update(name for each in moved for name in each)
+    if not changed:
         return
-    role = _role(head, contents, moved.external, call)
-    if role is None:
-        return
-    if moved.more is None or moved.fewer is None:
+    for contents in comparison.contents:
+        found: dict[str, list[CallName]] = {}
+        for call in comparison.shared(contents.pair):
+            if call.destination in changed and call.destination in base.externals.keys() & head.externals.keys():
+                found.setdefault(call.destination, []).append(call)
+        for name, calls in found.items():
+            before, after = base.externals[name], head.externals[name]
+            for word in _growth(before, after, moved):
+                text = f"`{contents.pair.name}` knows `{name}` by its addresses"
+                yield comparison.note(word, contents.pair, calls, text, _address_change(before, after))
+
+
+def _other_hosts(base: PlanIndex, head: PlanIndex, name: str) -> bool:
+    after = head.externals.get(name)
+    return after is not None and base.externals[name].hosts != after.hosts
+
+
+def _address_change(before: ExternalRow, after: ExternalRow) -> Change:
+    if before.hosts != after.hosts and before.cidrs == after.cidrs:
+        return Change(f"hosts of {before.name}", list_text(before.hosts), list_text(after.hosts))
+    return Change(f"cidrs of {before.name}", list_text(before.cidrs), list_text(after.cidrs))
+
+
+def _growth(before: ExternalRow, after: ExternalRow, moved: Iterable[Moved]) -> Iterator[Word]:
+    """Whether host names or addresses come, and whether they go."""
+    if bool(before.cidrs) is not bool(after.cidrs) or bool(before.hosts) is not bool(after.hosts):
         yield Word.UNCLEAR
         return
-    more, less = _MEANING[role]
-    if moved.more:
-        yield more
-    if moved.fewer:
-        yield less
-
-
-class _Role(StrEnum):
-    """What the addresses of an external decide."""
-
-    ADMITTED = "admitted"
-    """A guard or a NetworkPolicy lets them through."""
-    SELECTED = "selected"
-    """The policy applies to them."""
-    EXCLUDED = "excluded"
-    """The policy leaves them out."""
-
-
-_MEANING = {
-    _Role.ADMITTED: (Word.LOOSENED, Word.TIGHTENED),
-    _Role.SELECTED: (Word.WIDENED, Word.NARROWED),
-    _Role.EXCLUDED: (Word.NARROWED, Word.WIDENED),
-}
-"""What it means if there are more, and if there are fewer."""
-
-
-def _role(head: PlanIndex, contents: Contents, name: str, call: CallName) -> _Role | None:
-    policy, content = contents.pair.head or "", contents.head
-    decision = head.decisions[policy].get(call.destination)
-    if call.destination == name:
-        return _Role.SELECTED
-    if call.source not in (name, UNDECLARED):
-        return None
-    if name in (head.admits(policy) or ()):
-        return _Role.ADMITTED
-    if call.source == name and decision is not None and decision.closes:
-        return _Role.ADMITTED
-    if call.source == name and not content.open:
-        return _Role.SELECTED
-    if name in content.sources:
-        return _Role.SELECTED  # a guard selects it without a declared call
-    return _Role.EXCLUDED if call.source == UNDECLARED and name in content.excluded else None
-
-
-def _growth(before: ExternalRow, after: ExternalRow) -> tuple[bool | None, bool | None]:
-    """Whether addresses come, and whether addresses go; None where that is not known."""
-    if before.hosts != after.hosts:
-        if before.cidrs != after.cidrs or not (before.hosts and after.hosts):
-            return None, None
-        old, new = set(before.hosts), set(after.hosts)
-        return bool(new - old), bool(old - new)
-    if not before.cidrs or not after.cidrs:
-        return None, None
-    try:
-        old_networks, new_networks = _networks(before.cidrs), _networks(after.cidrs)
-    except ValueError:
-        return None, None
-    return not _covers(old_networks, new_networks), not _covers(new_networks, old_networks)
-
-
-def _networks(cidrs: tuple[str, ...]) -> list[_Network]:
-    found = [ip_network(cidr, strict=False) for cidr in cidrs]
-    four = [each for each in found if isinstance(each, IPv4Network)]
-    six = [each for each in found if isinstance(each, IPv6Network)]
-    return [*collapse_addresses(four), *collapse_addresses(six)]
-
-
-def _covers(networks: list[_Network], others: list[_Network]) -> bool:
-    return all(any(_within(other, network) for network in networks) for other in others)
-
-
-def _within(one: _Network, other: _Network) -> bool:
-    if isinstance(one, IPv4Network) and isinstance(other, IPv4Network):
-        return one.subnet_of(other)
-    return isinstance(one, IPv6Network) and isinstance(other, IPv6Network) and one.subnet_of(other)
+    old, new = set(before.hosts), set(after.hosts)
+    moved = list(moved)
+    if new - old or any(each.after == after.name for each in moved):
+        yield Word.WIDENED
+    if old - new or any(each.before == before.name for each in moved):
+        yield Word.NARROWED

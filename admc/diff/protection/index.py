@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from admc.diff.model import CallName
-from admc.plan.model import DecisionPlan, LabelRow, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
+from admc.diff.parties import networks
+from admc.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
 from dsl.program import Protocol, Side
 
 UNDECLARED = "*"
@@ -19,9 +20,6 @@ MOST_UNDECLARED = 1000
 
 Endpoint = tuple[str, int]
 """A destination and a port."""
-
-_Pods = tuple[str, tuple[LabelRow, ...] | None]
-"""A namespace, and the labels that select pods in it."""
 
 
 class PlanIndex:
@@ -125,25 +123,6 @@ class PlanIndex:
             )
         return found
 
-    def heir(self, service: ServiceRow, other: PlanIndex) -> str | None:
-        """Of a service that only this plan has, the only one of another plan with the same pods, if it is new there.
-
-        Labels that several services share, or that the program does not give, tell nothing.
-        """
-        key = (service.namespace, service.labels)
-        found = other._by_pods.get(key, [])
-        if service.name in other.services or len(self._by_pods.get(key, ())) != 1 or len(found) != 1:
-            return None
-        return None if found[0] in self.services else found[0]
-
-    @cached_property
-    def _by_pods(self) -> Mapping[_Pods, list[str]]:
-        found: dict[_Pods, list[str]] = {}
-        for row in self.services.values():
-            if row.labels:
-                found.setdefault((row.namespace, row.labels), []).append(row.name)
-        return found
-
     def ports_of(self, destination: str) -> tuple[PortRow, ...]:
         party = self.services.get(destination) or self.externals.get(destination)
         return () if party is None else party.ports
@@ -179,6 +158,19 @@ class PlanIndex:
                     found.setdefault(policy, []).append(call)
         return found
 
+    def undeclared(self, call: CallName) -> list[str]:
+        """The policies that a request meets without a declaration of its call, in declared order."""
+        endpoint = (call.destination, call.port)
+        names = (*self.open_at.get(endpoint, ()), *self.guarded_at.get(endpoint, ()))
+        return sorted((name for name in names if self.selects(name, call.source)), key=self.position.__getitem__)
+
+    def selects(self, policy: str, source: str) -> bool:
+        """Whether a policy applies to a caller without a declared call."""
+        content = self.content(policy)
+        if content is None or content.open:
+            return content is None or source not in content.excluded
+        return content.guard and source in content.sources
+
     def applies(self, policy: str | None, call: CallName) -> bool:
         """Whether a request of this caller meets a policy, whether the call is declared or not."""
         if policy is None or policy not in self.rows:
@@ -198,9 +190,7 @@ class PlanIndex:
         declared = self.policies_at if self.calls is None else self.calls
         if call in declared:
             return self.policies_at.get(call, [])
-        endpoint = (call.destination, call.port)
-        names = (*self.open_at.get(endpoint, ()), *self.guarded_at.get(endpoint, ()))
-        return sorted((name for name in names if self.applies(name, call)), key=self.position.__getitem__)
+        return self.undeclared(call)
 
     # ---- guards that judge the caller alone ----
 
@@ -216,13 +206,17 @@ class PlanIndex:
         return frozenset(found)
 
     @cached_property
+    def strangers(self) -> frozenset[str]:
+        """The names of callers with an unknown address: externals without addresses that may call, else `*`."""
+        calling = {row.source for row in self.plan.calls or ()}
+        found = (name for name, row in self.externals.items() if not row.cidrs and (name in calling or not row.ports))
+        return frozenset(found) or frozenset((UNDECLARED,))
+
+    @cached_property
     def unknown(self) -> frozenset[str]:
-        """Externals without addresses of their own, which stand for all callers with an unknown address."""
-        return frozenset(
-            name
-            for name, row in self.externals.items()
-            if not row.cidrs or any(each.endswith("/0") for each in row.cidrs)
-        )
+        """Externals that an undeclared caller may be: those without addresses, and those that have all of them."""
+        everywhere = (name for name, row in self.externals.items() if any(not each.prefixlen for each in networks(row)))
+        return (self.strangers - {UNDECLARED}) | frozenset(everywhere)
 
     def refusing(self, call: CallName) -> str | None:
         """A guard that refuses every request of this call, declared or not."""

@@ -92,18 +92,13 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
 
 
 def _left(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
-    """Whether a call is not declared any more, also not under another name of its caller, and its requests end so.
+    """Whether a call is not declared any more, and its requests end so.
 
     The policy still selects the caller, where it would meet the call without its declaration.
     """
     if other.declares(call):
         return False
-    if _shrank_for(one, policy, other, partner, call) or goes_on(one, policy, other, partner, call):
-        return False
-    service = one.services.get(call.source)
-    heir = None if service is None else one.heir(service, other)
-    same = None if heir is None else call._replace(source=heir)
-    return same is None or other.calls is None or same not in other.calls or other.applies(partner, same)
+    return not _shrank_for(one, policy, other, partner, call) and not goes_on(one, policy, other, partner, call)
 
 
 def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
@@ -118,7 +113,7 @@ def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | No
     return (
         _selects(content, call.source)
         and not _selects(others, call.source)
-        and not _went(one, other, others, call.source)
+        and not _went(one, other, call.source)
         and other.has_port(call.destination, call.port)
     )
 
@@ -148,19 +143,15 @@ def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: st
     missing = (call for call in calls if one.applies(policy, call) and not other.applies(partner, call))
     for call in islice(missing, MOST_UNDECLARED):
         if call not in one.met[policy]:
-            yield Missing(call, left=_went(one, other, others, call.source))
+            yield Missing(call, left=_went(one, other, call.source))
 
 
-def _went(one: PlanIndex, other: PlanIndex, others: PolicyContent, name: str) -> bool:
+def _went(one: PlanIndex, other: PlanIndex, name: str) -> bool:
     """Whether a caller that a policy knows by name is no caller any more.
 
-    A service goes with its pods, unless one with another name has them. The addresses of an external always stay.
+    A service goes with its pods (`callers` looks at those that another one has). The addresses of an external stay.
     """
-    service = one.services.get(name)
-    if service is None or other.is_party(name):
-        return False
-    heir = one.heir(service, other)
-    return heir is None or _selects(others, heir)
+    return name in one.services and not other.is_party(name)
 
 
 def _selects(content: PolicyContent, name: str) -> bool:

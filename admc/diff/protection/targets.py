@@ -1,6 +1,7 @@
 """Lost: a port newly leads where another one led, and a policy of that one does not apply to it.
 
-A service port is only a way to a port of the process. A policy on one way holds for nothing that comes by another one.
+A port of a service is only a way to a port of a process, and several services may have one pod; a port of an external
+is a way to its hosts. A policy on one way holds for nothing that comes by another one.
 """
 
 from __future__ import annotations
@@ -8,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from admc.diff.model import CallName, Word
+from admc.diff.parties import networks
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, Endpoint
 from admc.diff.protection.note import Note
+from admc.diff.protection.regions import newly_shared
+from admc.plan.model import ExternalRow, PortRow
 
 _Ways = Mapping[Endpoint, list[Endpoint]]
 """A port of BASE -> ports of HEAD that newly lead to the same port of the same process."""
 
 
 def other_ways(comparison: Comparison) -> Iterator[Note]:
-    ways = _new_ways(comparison)
+    ways = {**_new_ways(comparison), **_new_ways_outside(comparison)}
     if not ways:
         return
     for pair in comparison.pairs:
@@ -39,16 +43,54 @@ def _new_ways(comparison: Comparison) -> _Ways:
     found: dict[Endpoint, list[Endpoint]] = {}
     base, head = comparison.base, comparison.head
     for name, before in base.services.items():
-        # A service with another name may have the same pods.
-        after = head.services.get(base.heir(before, head) or name)
-        if after is None or (after.name == name and after.ports == before.ports):
-            continue
-        known = {row.number: row.target for row in before.ports} if after.name == name else {}
-        for old in before.ports:
-            new = [row for row in after.ports if row.target == old.target and known.get(row.number) != row.target]
-            if new:
-                found[name, old.number] = [(after.name, row.number) for row in new]
+        after = head.services.get(name)
+        if after is not None and after.ports != before.ports:
+            known = {row.number: row.target for row in before.ports}
+            for old in before.ports:
+                new = [row for row in after.ports if row.target == old.target and known.get(row.number) != row.target]
+                _add(found, (name, old.number), name, new)
+    for name, other in newly_shared(base, head):
+        # Another service has the same pods.
+        for old in base.services[name].ports:
+            new = [row for row in head.services[other].ports if row.target == old.target]
+            _add(found, (name, old.number), other, new)
     return found
+
+
+def _new_ways_outside(comparison: Comparison) -> _Ways:
+    """Externals that newly have a host or an address of another one."""
+    found: dict[Endpoint, list[Endpoint]] = {}
+    base, head = comparison.base, comparison.head
+    changed = {
+        name
+        for name, row in head.externals.items()
+        if row.ports and (name not in base.externals or base.externals[name]._replace(line=row.line) != row)
+    }
+    for name in sorted(changed):
+        after, known = head.externals[name], base.externals.get(name)
+        for before in base.externals.values():
+            if before.name == name or not _overlap(before, after):
+                continue
+            old = {row.number for row in known.ports} if known is not None and _overlap(before, known) else set()
+            for port in before.ports:
+                new = [row for row in after.ports if row.number == port.number and row.number not in old]
+                _add(found, (before.name, port.number), name, new)
+    return found
+
+
+def _overlap(one: ExternalRow, other: ExternalRow) -> bool:
+    if not {*one.hosts}.isdisjoint(other.hosts):
+        return True
+    return any(
+        first.version == second.version and first.overlaps(second)
+        for first in networks(one)
+        for second in networks(other)
+    )
+
+
+def _add(found: dict[Endpoint, list[Endpoint]], old: Endpoint, party: str, rows: list[PortRow]) -> None:
+    if rows:
+        found.setdefault(old, []).extend((party, row.number) for row in rows)
 
 
 def _met(comparison: Comparison, policy: str) -> Iterator[CallName]:

@@ -87,6 +87,8 @@ def _helper_changes(helper: str) -> Change:
     """A service that ADMs call is another one: its port, its pods, or what it is."""
 
     def change(random: Random, spec: Spec) -> Spec:
+        if helper not in spec.services:
+            return spec
         old = spec.service(helper)
         (port, *more) = old.ports
         return random.choice(

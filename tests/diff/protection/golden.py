@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.diff.protection.examples import EXAMPLES, GOLDEN, listing
+from tests.diff.protection.examples import GOLDEN, listing
+from tests.diff.protection.examples_of_parties import ALL
 
 if __name__ == "__main__":
-    GOLDEN.write_text("\n".join(listing(example) for example in EXAMPLES), encoding="utf-8")
+    GOLDEN.write_text("\n".join(listing(example) for example in ALL), encoding="utf-8")

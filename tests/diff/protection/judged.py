@@ -181,7 +181,7 @@ def breaches(base: Compiled, head: Compiled, renamed: Mapping[str, str]) -> Iter
     waves = ((TIMES, 0.001), (TIMES, 70.0)) if quotas else ((1, 0.0),)
     for before, after, known_before, known_after in _requests(one, other):
         # What a call met by its declaration alone is gone with it. What it met anyway, it still has to meet.
-        declared = any(other.declares(name, after) for name in known_after)
+        declared = any(other.declares(name, after) for name in (*known_after, *known_before))
         for method, path, headers, body in ASKS:
             for times, pause in waves:
                 was = _treated(

@@ -72,7 +72,7 @@ def _pods(base: Program, head: Program) -> Iterator[Pod]:
     for name, service in base.services.items():
         yield Pod(service.namespace, labels_of(service))
         after = head.services.get(name)
-        if after is not None:
+        if after is not None and after.namespace == service.namespace:
             both = labels_of(service) | labels_of(after)
             if len(dict(both)) == len(both):
                 yield Pod(after.namespace, both)

@@ -8,7 +8,8 @@ import pytest
 
 from admc.diff.model import Word
 from admc.diff.protection import detection
-from tests.diff.protection.examples import EXAMPLES, GOLDEN, Example, listing
+from tests.diff.protection.examples import GOLDEN, Example, listing
+from tests.diff.protection.examples_of_parties import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,14 +24,14 @@ def golden() -> dict[str, str]:
     return {section.partition("\n")[0]: f"## {section}".rstrip() for section in sections}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
+@pytest.mark.parametrize("example", ALL, ids=lambda each: each.name)
 def test_golden(example: Example) -> None:
     expected = golden()[example.name]
     assert listing(example).rstrip() == expected, "if that is meant: python -m tests.diff.protection.golden"
 
 
 def test_the_golden_file_has_no_others() -> None:
-    assert list(golden()) == [example.name for example in EXAMPLES]
+    assert list(golden()) == [example.name for example in ALL]
 
 
 def test_every_word_has_an_example() -> None:
@@ -54,4 +55,4 @@ def test_without_a_look_at_gains_an_example_differs(monkeypatch: pytest.MonkeyPa
 
 def _some_example_differs() -> bool:
     expected = golden()
-    return any(listing(example).rstrip() != expected[example.name] for example in EXAMPLES)
+    return any(listing(example).rstrip() != expected[example.name] for example in ALL)

@@ -1,0 +1,152 @@
+"""Which party of HEAD is which of BASE, so that another name alone is no change.
+
+    BASE, HEAD -> BASE in the names of HEAD
+
+A service is known by its pods, and an external by its addresses and host names. A party that only BASE has was renamed
+if a party that only HEAD has is known by the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
+
+from admc.plan.model import ArgumentRow, ExternalRow, LabelRow, Plan, PolicyContent, PolicyRow, ServiceRow
+from admc.typed_json import Plain
+
+Network = IPv4Network | IPv6Network
+Selection = tuple[str, tuple[LabelRow, ...]]
+"""A namespace, and the labels that select pods in it."""
+
+
+def selection(service: ServiceRow) -> Selection:
+    """By what the pods of a service are known: the label `app` with its name, if the program gives none."""
+    return service.namespace, tuple(sorted(service.labels or (LabelRow("app", service.name),)))
+
+
+def networks(external: ExternalRow | None) -> list[Network]:
+    """The address ranges of an external, as few as possible. A range that cannot be read is none."""
+    found: list[Network] = []
+    for cidr in () if external is None else external.cidrs:
+        try:
+            found.append(ip_network(cidr, strict=False))
+        except ValueError:
+            continue
+    four = [each for each in found if isinstance(each, IPv4Network)]
+    six = [each for each in found if isinstance(each, IPv6Network)]
+    return [*collapse_addresses(four), *collapse_addresses(six)]
+
+
+def renamed_parties(base: Plan, head: Plan) -> Mapping[str, str]:
+    """BASE's name -> HEAD's name. Of several parties that are known by the same, none of BASE was renamed; of HEAD, it
+    is the first by name."""
+    if base.services is None or head.services is None or base.externals is None or head.externals is None:
+        return {}
+    old = {*(row.name for row in base.services), *(row.name for row in base.externals)}
+    new = {*(row.name for row in head.services), *(row.name for row in head.externals)}
+    if old <= new or new <= old:
+        return {}
+    came, went = new - old, old - new
+    return {
+        **_matched(
+            ((row.name, selection(row)) for row in base.services),
+            ((row.name, selection(row)) for row in head.services),
+            went,
+            came,
+        ),
+        **_matched(
+            ((row.name, _addresses(row)) for row in base.externals),
+            ((row.name, _addresses(row)) for row in head.externals),
+            went,
+            came,
+        ),
+    }
+
+
+def in_names_of(base: Plan, head: Plan) -> Plan:
+    """BASE with HEAD's names of the parties that were renamed."""
+    names = renamed_parties(base, head)
+    return _renamed(base, names) if names else base
+
+
+def _matched(
+    before: Iterable[tuple[str, Hashable]], after: Iterable[tuple[str, Hashable]], went: set[str], came: set[str]
+) -> dict[str, str]:
+    old: dict[Hashable, list[str]] = {}
+    for name, key in before:
+        old.setdefault(key, []).append(name)
+    new: dict[Hashable, list[str]] = {}
+    for name, key in after:
+        new.setdefault(key, []).append(name)
+    found: dict[str, str] = {}
+    for key, names in old.items():
+        others = new.get(key, [])
+        if len(names) == 1 and names[0] in went and others and came.issuperset(others):
+            found[names[0]] = min(others)
+    return found
+
+
+def _addresses(row: ExternalRow) -> Hashable:
+    return frozenset(networks(row)), frozenset(row.hosts), frozenset(row.cidrs) if not networks(row) else None
+
+
+def _renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
+    def new(name: str) -> str:
+        return names.get(name, name)
+
+    def all_new(found: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(new, found))
+
+    # What a service without labels is known by does not change with its name.
+    services = tuple(
+        row._replace(name=new(row.name), labels=selection(row)[1]) if row.name in names else row
+        for row in plan.services or ()
+    )
+    return replace(
+        plan,
+        services=services,
+        externals=tuple(row._replace(name=new(row.name)) for row in plan.externals or ()),
+        calls=tuple(row._replace(source=new(row.source), destination=new(row.destination)) for row in plan.calls or ()),
+        policies=tuple(_policy(row, names) for row in plan.policies),
+        enforcements=tuple(
+            row._replace(source=new(row.source), destination=new(row.destination), service=new(row.service))
+            for row in plan.enforcements
+        ),
+        decisions=tuple(row._replace(destination=new(row.destination)) for row in plan.decisions),
+        closed=tuple(
+            row._replace(destination=new(row.destination), senders=all_new(row.senders)) for row in plan.closed
+        ),
+    )
+
+
+def _policy(row: PolicyRow, names: Mapping[str, str]) -> PolicyRow:
+    content = row.content
+    if content is None:
+        return row
+
+    def all_new(found: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(names.get(name, name) for name in found)
+
+    changed: PolicyContent = content._replace(
+        arguments=tuple(_argument(each, names) for each in content.arguments),
+        sources=all_new(content.sources),
+        excluded=all_new(content.excluded),
+        destinations=all_new(content.destinations),
+    )
+    return row._replace(content=changed)
+
+
+def _argument(row: ArgumentRow, names: Mapping[str, str]) -> ArgumentRow:
+    """`service` arguments may name a port: `authz:8080`."""
+    if row.type.strip("[]") not in ("service", "caller"):
+        return row
+    value: object = row.value
+    if isinstance(value, tuple):
+        return row._replace(value=Plain(tuple(_reference(str(each), names) for each in value)))
+    return row if value is None else row._replace(value=Plain(_reference(str(value), names)))
+
+
+def _reference(text: str, names: Mapping[str, str]) -> str:
+    name, colon, port = text.partition(":")
+    return f"{names.get(name, name)}{colon}{port}"
