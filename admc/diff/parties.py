@@ -38,6 +38,13 @@ def networks(external: ExternalRow | None) -> list[Network]:
     return [*collapse_addresses(four), *collapse_addresses(six)]
 
 
+def share_a_place(one: ExternalRow, other: ExternalRow) -> bool:
+    """Whether two externals have a host name or an address in common, as far as both give them."""
+    if not {*one.hosts}.isdisjoint(other.hosts):
+        return True
+    return any(a.version == b.version and a.overlaps(b) for a in networks(one) for b in networks(other))
+
+
 def renamed_parties(base: Plan, head: Plan) -> Mapping[str, str]:
     """BASE's name -> HEAD's name. Of several parties that are known by the same, none of BASE was renamed; of HEAD, it
     is the first by name."""

@@ -7,11 +7,9 @@ without the declaration.
 
 from __future__ import annotations
 
-from ipaddress import ip_network
-
 from admc.diff.model import CallName
+from admc.diff.parties import share_a_place
 from admc.diff.protection.index import PlanIndex
-from admc.plan.model import ExternalRow
 
 
 def goes_on(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
@@ -25,11 +23,10 @@ def goes_on(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, 
             return False
         ways = [call._replace(source=name) for name in _successors(one, other, call.source, unknown=True)]
     elif call.destination in one.externals and (content.open or content.guard):
-        source = _source(one, other, call.source)
-        if source is None:
+        if call.source not in other.services:
             return False
         ends = (call.destination, *_successors(one, other, call.destination, unknown=False))
-        ways = [CallName(source, name, call.port) for name in ends]
+        ways = [CallName(call.source, name, call.port) for name in ends]
     else:
         return False
     return not any(other.applies(partner, way) for way in ways)
@@ -42,14 +39,6 @@ def reason(one: PlanIndex, call: CallName) -> str:
     return "the call is no longer declared, and one to a party outside of the mesh is then not captured"
 
 
-def _source(one: PlanIndex, other: PlanIndex, name: str) -> str | None:
-    """What has the pods of a sender now."""
-    if name in other.services:
-        return name
-    service = one.services.get(name)
-    return None if service is None else one.heir(service, other)
-
-
 def _successors(one: PlanIndex, other: PlanIndex, external: str, *, unknown: bool) -> list[str]:
     """The externals that have addresses of one that is gone; none where it is still there. `unknown`: also those that
     stand for all clients with an unknown address."""
@@ -57,17 +46,8 @@ def _successors(one: PlanIndex, other: PlanIndex, external: str, *, unknown: boo
     if external in other.externals:
         return []
     found = (
-        name for name, each in other.externals.items() if _overlap(row, each) or (unknown and name in other.unknown)
+        name
+        for name, each in other.externals.items()
+        if share_a_place(row, each) or (unknown and name in other.unknown)
     )
     return sorted(found)
-
-
-def _overlap(one: ExternalRow, other: ExternalRow) -> bool:
-    """Whether two externals have a host name or an address in common, as far as both give them."""
-    if set(one.hosts) & set(other.hosts):
-        return True
-    try:
-        networks, others = ([ip_network(cidr, strict=False) for cidr in row.cidrs] for row in (one, other))
-    except ValueError:
-        return False
-    return any(a.version == b.version and a.overlaps(b) for a in networks for b in others)

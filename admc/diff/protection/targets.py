@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from admc.diff.model import CallName, Word
-from admc.diff.parties import networks
+from admc.diff.parties import share_a_place
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, Endpoint
 from admc.diff.protection.note import Note
 from admc.diff.protection.regions import newly_shared
-from admc.plan.model import ExternalRow, PortRow
+from admc.plan.model import PortRow
 
 _Ways = Mapping[Endpoint, list[Endpoint]]
 """A port of BASE -> ports of HEAD that newly lead to the same port of the same process."""
@@ -69,23 +69,13 @@ def _new_ways_outside(comparison: Comparison) -> _Ways:
     for name in sorted(changed):
         after, known = head.externals[name], base.externals.get(name)
         for before in base.externals.values():
-            if before.name == name or not _overlap(before, after):
+            if before.name == name or not share_a_place(before, after):
                 continue
-            old = {row.number for row in known.ports} if known is not None and _overlap(before, known) else set()
+            old = {row.number for row in known.ports} if known is not None and share_a_place(before, known) else set()
             for port in before.ports:
                 new = [row for row in after.ports if row.number == port.number and row.number not in old]
                 _add(found, (before.name, port.number), name, new)
     return found
-
-
-def _overlap(one: ExternalRow, other: ExternalRow) -> bool:
-    if not {*one.hosts}.isdisjoint(other.hosts):
-        return True
-    return any(
-        first.version == second.version and first.overlaps(second)
-        for first in networks(one)
-        for second in networks(other)
-    )
 
 
 def _add(found: dict[Endpoint, list[Endpoint]], old: Endpoint, party: str, rows: list[PortRow]) -> None:
