@@ -85,6 +85,11 @@ class Service:
     observed: Mapping[Mark, str] | None = None
     """The marks that the program does not have, and a cluster shows; each with the reason."""
 
+    @property
+    def can_host(self) -> bool:
+        """Whether an ADM can be here (R8): a mesh of a sidecar for each service has one here."""
+        return self.hosts_adm and not self.host_network
+
     def place(self, mark: Mark) -> Span:
         """The line of a mark: where it is written, or the declaration if the cluster shows it."""
         return self.span if self.note is None or mark in (self.observed or ()) else self.note

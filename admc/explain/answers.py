@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from admc.explain.explanation import Explanation, Point, Section, section
 from admc.explain.order import order_points
+from admc.plan.baseline import baseline_of
 from admc.plan.build import SIDES, Share, hosts, shares_by_service
 from admc.plan.reasons import adm_reasons, quoted_list, sentence
 from dsl.program import Mark, Policy, Program, Service, Side
@@ -40,8 +41,7 @@ def explain_application(program: Program, placement: Placement) -> Explanation:
     if len(placement.adms) > SHOWN:
         points.append(Point(f"{len(placement.adms) - SHOWN} more ADMs are in the plan"))
     sections += section("without an ADM", points)
-    have = "has" if len(placement.adms) == 1 else "have"
-    answer = f"{len(placement.adms)} of {len(program.services)} services {have} an ADM"
+    answer = baseline_of(program.services.values()).sentence(len(placement.adms), "has", "have")
     return Explanation(f"`{program.app}`", answer, tuple(sections))
 
 
@@ -67,7 +67,7 @@ def explain_service(
     points = _enforced_by_others(program, placement, name, cost)
     sections = section("where its policies are", points)
     answer = f"`{name}` has no ADM: " + ("other services enforce its policies" if points else "no policy concerns it")
-    if not service.hosts_adm or service.host_network:
+    if not service.can_host:
         sections += section("can it have one", [_cannot_host(service)])
     return Explanation(f"service `{name}`", answer, sections)
 

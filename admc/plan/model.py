@@ -75,6 +75,11 @@ class ServiceRow(NamedTuple):
     """CPU cores of one sidecar."""
     line: SourceLine
 
+    @property
+    def can_host(self) -> bool:
+        """Whether an ADM can be here (R8)."""
+        return self.hosts_adm and not self.host_network
+
 
 class ExternalRow(NamedTuple):
     name: str

@@ -6,10 +6,10 @@ comes from the program, because only the program has the order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from admc.plan.baseline import Baseline, baseline_of
 from admc.plan.model import FREE, AdmPlan, Because, Plan, SourceLine
 from admc.plan.timeouts import limit_sentences
 from admc.terminal import counted
@@ -31,9 +31,7 @@ class Row(NamedTuple):
 @dataclass(frozen=True)
 class Summary:
     app: str
-    services: int
-    instances: int
-    """Sidecars of a full mesh: every replica of every service."""
+    baseline: Baseline
     sidecars: int
     """Sidecars of this plan: every replica of every ADM."""
     policies: int
@@ -45,23 +43,21 @@ class Summary:
 
 
 def summarize(program: Program, plan: Plan) -> Summary:
-    replicas = [service.replicas for service in program.services.values()]
-    return _summary(plan, replicas, limit_sentences(program.policies))
+    return _summary(plan, baseline_of(program.services.values()), limit_sentences(program.policies))
 
 
 def summary_of(plan: Plan) -> Summary:
     """Without the program: limits of timeouts are left out."""
     if plan.services is not None:
-        return _summary(plan, [service.replicas for service in plan.services], ())
+        return _summary(plan, baseline_of(plan.services), ())
     named = {adm.service for adm in plan.adms} | {item.destination for item in plan.enforcements}
-    return _summary(plan, [1 for _ in named], ())
+    return _summary(plan, Baseline(*[len(named)] * 4), ())
 
 
-def _summary(plan: Plan, replicas: Sequence[int], limits: tuple[str, ...]) -> Summary:
+def _summary(plan: Plan, baseline: Baseline, limits: tuple[str, ...]) -> Summary:
     return Summary(
         app=plan.app,
-        services=len(replicas),
-        instances=sum(replicas),
+        baseline=baseline,
         sidecars=sum(adm.replicas for adm in plan.adms),
         policies=len(plan.policies),
         proof=_proof(plan),
@@ -72,13 +68,12 @@ def _summary(plan: Plan, replicas: Sequence[int], limits: tuple[str, ...]) -> Su
 
 
 def headline(summary: Summary) -> str:
-    adms = len(summary.rows)
+    adms, baseline = len(summary.rows), summary.baseline
     if not adms:
-        return f"{counted(summary.services, 'service')}, and none needs an ADM"
-    share = round(100 * adms / summary.services)
-    text = f"{adms} of {counted(summary.services, 'service')} {'get' if adms > 1 else 'gets'} an ADM ({share}%)"
-    if summary.instances != summary.services:
-        text += f"; with replicas {counted(summary.sidecars, 'sidecar')} instead of {summary.instances}"
+        return f"{counted(baseline.services, 'service')}, and none needs an ADM"
+    text = baseline.sentence(adms, "gets", "get", share=True)
+    if baseline.sidecars != baseline.hosts:
+        text += f"; with replicas {counted(summary.sidecars, 'sidecar')} instead of {baseline.sidecars}"
     return text
 
 
@@ -86,9 +81,11 @@ def facts(summary: Summary) -> dict[str, object]:
     """The summary's numbers for the JSON format."""
     return {
         "app": summary.app,
-        "services": summary.services,
+        "services": summary.baseline.services,
+        "services_that_can_host": summary.baseline.hosts,
         "adms": len(summary.rows),
-        "full_mesh_sidecars": summary.instances,
+        "full_mesh_sidecars": summary.baseline.sidecars,
+        "full_mesh_everywhere_sidecars": summary.baseline.sidecars_everywhere,
         "sidecars": summary.sidecars,
         "policies": summary.policies,
         "enforcements": len(summary.plan.enforcements),

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from admc.plan.baseline import baseline_of
 from admc.render.console import console_on
-from admc.terminal import counted, visible
+from admc.terminal import visible
 from admc.testbed.findings import Outcome
 
 if TYPE_CHECKING:
@@ -161,5 +162,5 @@ def _verdict(trial: Trial) -> str:
 
 
 def _size(trial: Trial) -> str:
-    adms = counted(len(trial.placement.adms), "ADM")
-    return f"{adms} instead of {len(trial.program.services)} sidecars ({trial.placement.status.value})"
+    found = baseline_of(trial.program.services.values()).sentence(len(trial.placement.adms), "gets", "get")
+    return f"{found}; {trial.placement.status.value}"

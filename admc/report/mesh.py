@@ -106,7 +106,7 @@ class Mesh:
 
     def hosts(self, name: str) -> bool:
         service = self.services.get(name)
-        return service is None or (service.hosts_adm and not service.host_network)
+        return service is None or service.can_host
 
     def replicas(self, name: str) -> int:
         if name in self.services:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from admc.plan.baseline import Baseline, baseline_of
 from admc.plan.model import FREE, Plan
 from admc.report.costs import breakdown, comparison
 from admc.report.graph import SMALLEST_SIGN, Drawn, Line, graph, most_important, sign_size
@@ -92,6 +93,8 @@ def _lines(mesh: Mesh, nodes: Mapping[str, int], panels: Panels) -> list[Line]:
 def _facts(mesh: Mesh, note: str) -> tuple[str, ...]:
     plan = mesh.plan
     services = len(mesh.parties) - len(mesh.externals)
+    # A plan before version 3 does not record which services can host one.
+    baseline = baseline_of(plan.services) if plan.services is not None else Baseline(*[services] * 4)
     sidecars = sum(adm.replicas for adm in plan.adms)
     proven = (
         "proven optimal: no correct placement needs less"
@@ -99,7 +102,7 @@ def _facts(mesh: Mesh, note: str) -> tuple[str, ...]:
         else "correct, but not proven optimal"
     )
     facts = [
-        f"{len(plan.adms)} of {counted(services, 'service')} {'hosts' if len(plan.adms) == 1 else 'host'} an ADM",
+        baseline.sentence(len(plan.adms), "hosts", "host"),
         counted(sidecars, "sidecar"),
         counted(len(plan.policies), "policy", "policies"),
         proven,

@@ -26,15 +26,17 @@ _SPACING: Final = Spacing(between_layers=44, between_boxes=12, between_arrows=7)
 
 
 def svg_comparison(program: Program, placement: Placement) -> str:
-    """Left every service with a sidecar, right those of the placement, with the counts under each."""
+    """Left a sidecar wherever one can be, right those of the placement, with the counts under each."""
     shown = around_adms(scene(program, placement), MAX_NODES)
     boxes = [Box(min(170.0, max(58.0, drawing.text_width(node.name, _SIZE) + 18)), 24) for node in shown.nodes]
     layout = layered(boxes, [(edge.source, edge.destination) for edge in shown.edges], _SPACING)
     panel = max(layout.width, 260) + 2 * _MARGIN
     height = _HEAD + layout.height + _FOOT + _MARGIN
-    every, needed = shown.services, shown.adms
+    every, needed = shown.hosts, shown.adms
+    unable = shown.services - shown.hosts
+    whom = "every service that can host one gets a sidecar" if unable else "every service gets a sidecar"
     saved = f"{round(100 * (every - needed) / every)}% fewer" if needed < every else ""
-    left = ("A full mesh", "every service gets a sidecar", _count(every), "")
+    left = ("A full mesh", whom, _count(every), "")
     right = ("Compiled by admc", "only where a policy needs one", _count(needed), saved)
     body = [
         *_panel(shown, layout, boxes, 0, panel, left, full=True),
@@ -46,7 +48,7 @@ def svg_comparison(program: Program, placement: Placement) -> str:
         note = f"{shown.hidden:,} services are counted, but left out of the drawing"
         body.append(drawing.words(panel, height - 10, note, 11, drawing.MUTED, anchor="middle"))
     description = (
-        f"Left: a full mesh has {_count(every)}, one for each service. "
+        f"Left: a full mesh has {_count(every)}, one for each service{' that can host one' if unable else ''}. "
         f"Right: the compiled mesh of {shown.app} has {_count(needed)}{f', {saved}' if saved else ''}."
     )
     return drawing.document(2 * panel, height, f"Sidecars of {shown.app}: full and compiled", description, body)
@@ -77,7 +79,7 @@ def _panel(
         else:
             yield from _call_to_self(layout.corners[edge.source])
     for node, corner, box in zip(shown.nodes, layout.corners, boxes, strict=True):
-        hosts = not node.external and (full or node.adm)
+        hosts = node.adm or (full and node.can_host and not node.external)
         fill = drawing.ADM_CARD if hosts else drawing.SHEET if node.external else drawing.CARD
         edge_colour = drawing.ADM if hosts else drawing.CARD_EDGE
         radius, dash = (12, "3 3") if node.external else (6, "")

@@ -65,10 +65,17 @@ class Scene:
     hidden: int = 0
     """Services that were left out because there are too many to draw."""
     hidden_adms: int = 0
+    hidden_hosts: int = 0
+    """Hidden services that can host an ADM."""
 
     @property
     def services(self) -> int:
         return sum(not node.external for node in self.nodes) + self.hidden
+
+    @property
+    def hosts(self) -> int:
+        """Services that can host an ADM: what the number of ADMs is compared with."""
+        return sum(node.can_host and not node.external for node in self.nodes) + self.hidden_hosts
 
     @property
     def adms(self) -> int:
@@ -103,7 +110,7 @@ def scene(program: Program, placement: Placement) -> Scene:
                 name,
                 replicas=service.replicas,
                 adm=adm is not None,
-                can_host=service.hosts_adm and not service.host_network,
+                can_host=service.can_host,
                 closed=name in closed,
                 policies=_sittings(adm, towards) if adm else (),
             )
@@ -162,4 +169,5 @@ def around_adms(whole: Scene, limit: int) -> Scene:
         ),
         hidden=sum(not node.external for i, node in enumerate(whole.nodes) if i not in kept),
         hidden_adms=sum(node.adm for i, node in enumerate(whole.nodes) if i not in kept),
+        hidden_hosts=sum(node.can_host and not node.external for i, node in enumerate(whole.nodes) if i not in kept),
     )

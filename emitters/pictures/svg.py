@@ -65,6 +65,8 @@ def svg(program: Program, placement: Placement) -> str:
 
 def _summary(shown: Scene) -> str:
     parts = f"{_count(shown.adms, 'sidecar')} for {_count(shown.services, 'service')}"
+    if shown.hosts != shown.services:
+        parts += f", of which {shown.hosts:,} can host one"
     if shown.hidden:
         drawn = shown.services - shown.hidden
         parts += f" (drawn: {drawn:,} at calls with an enforcement; left out: {shown.hidden:,}"

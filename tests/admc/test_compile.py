@@ -17,7 +17,7 @@ def test_compile_writes_the_plan_beside_the_program(admc: Admc, shop: Path) -> N
     plan = shop.with_name("policies.plan.json")
     assert json.loads(plan.read_text())["app"] == "shop"
     assert f"wrote `{plan}`" in run.out
-    assert "1 of 5 services gets an ADM" in run.out
+    assert "1 of 4 services that can host one gets an ADM (25%, 5 services in all)" in run.out
     assert "search" in run.out
     assert "proven optimal" in run.out
     assert "up to date" in admc("compile", shop).out

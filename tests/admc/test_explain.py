@@ -43,7 +43,7 @@ def said(explanation: dict[str, Any], heading: str) -> list[str]:
 
 def test_an_application(explain: Explain) -> None:
     found = explain(SHOP)
-    assert found["answer"] == "1 of 5 services has an ADM"
+    assert found["answer"] == "1 of 4 services that can host one has an ADM (5 services in all)"
     assert any("`flaky_geo` must be at the egress of `search`" in text for text in said(found, "ADM of `search`"))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.full_mesh import full_mesh
-from admc.overhead.model.layout import Layout, can_host, of_full_mesh, of_placement
+from admc.overhead.model.layout import Layout, of_full_mesh, of_placement
 from admc.overhead.model.overhead import AdmOverhead, Lack, Overhead
 from admc.overhead.profiles.amounts import Whole, added, nearest, shares
 from admc.overhead.profiles.law import Amount
@@ -391,7 +391,7 @@ def test_a_full_mesh_has_all_hops_and_costs_more() -> None:
             of_full_mesh(program, placement, everywhere=True),
         )
     )
-    hosts = [service for service in program.services.values() if can_host(service)]
+    hosts = [service for service in program.services.values() if service.can_host]
     assert can.sidecars == sum(service.replicas for service in hosts)
     assert everywhere.sidecars == sum(service.replicas for service in program.services.values())
     assert plan.hops < can.hops <= everywhere.hops

@@ -112,7 +112,7 @@ def test_the_text_ends_with_the_verdict(small: Path, temporary: Path, capsys: py
     assert captured.err == ""
     verdict, size = captured.out.splitlines()[-2:]
     assert verdict.startswith("1 of 1 calls answered as declared; 1 of 1 enforcements seen; ")
-    assert size == "1 ADM instead of 2 sidecars (optimal)"
+    assert size == "1 of 2 services gets an ADM; optimal"
 
 
 def trial(small: Path, *outcomes: Outcome) -> Trial:
@@ -153,7 +153,7 @@ p1  web -> api, at web (egress): NOT ENFORCED
   observed  200
 
 1 of 1 calls answered as declared; 1 of 2 enforcements seen; 1.2 s
-1 ADM instead of 2 sidecars (optimal)
+1 of 2 services gets an ADM; optimal
 """
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from admc.overhead.model.layout import LoadedHop, can_host, of_full_mesh
+from admc.overhead.model.layout import LoadedHop, of_full_mesh
 from admc.overhead.model.overhead import Totals
 from admc.overhead.model.prices import PartFunctions, Prices, Traffic
 from admc.overhead.model.traffic import connections, traffic
@@ -33,7 +33,7 @@ def full_mesh(program: Program, placement: Placement, profile: Profile) -> FullM
     sidecars = _Sidecars(program, profile)
     layout = of_full_mesh(program, placement, everywhere=True)
     found = {name: sidecars.totals(program.services[name], hops) for name, hops in layout.items()}
-    hosting = [each for name, each in found.items() if can_host(program.services[name])]
+    hosting = [each for name, each in found.items() if program.services[name].can_host]
     return FullMesh(_sum(hosting), _sum(found.values()))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dsl.program import Policy, Port, Program, Service, Side
+from dsl.program import Policy, Port, Program, Side
 from solver.placement import Placement
 from solver.rules.options import DecisionPoint
 
@@ -62,7 +62,7 @@ def of_full_mesh(program: Program, placement: Placement, *, everywhere: bool = F
 
     `everywhere`: also at services that cannot host one.
     """
-    hosts = {service.name for service in program.services.values() if everywhere or can_host(service)}
+    hosts = {service.name for service in program.services.values() if everywhere or service.can_host}
     keys: dict[_Key, None] = {}
     for call in program.calls:
         if call.source in hosts:
@@ -71,11 +71,6 @@ def of_full_mesh(program: Program, placement: Placement, *, everywhere: bool = F
             keys[call.destination, Side.INGRESS, call.destination, call.port.number] = None
     enforced = _enforced(program, _placed(program, placement))
     return _layout(program, {**keys, **dict.fromkeys(enforced)}, enforced, hosts)
-
-
-def can_host(service: Service) -> bool:
-    """R8."""
-    return service.hosts_adm and not service.host_network
 
 
 def of_every_decision(program: Program, points: Sequence[DecisionPoint]) -> Layout:

@@ -12,7 +12,7 @@ from math import ceil, floor
 from typing import NamedTuple
 
 from admc.overhead.model.estimate import estimate
-from admc.overhead.model.layout import Layout, can_host, of_full_mesh, of_placement
+from admc.overhead.model.layout import Layout, of_full_mesh, of_placement
 from admc.overhead.model.overhead import Overhead
 from admc.overhead.model.prices import Prices
 from admc.overhead.profiles.amounts import NANO, Whole, nearest, whole
@@ -71,7 +71,7 @@ def of_requests(
         return {key: found[index] for key, index in indices.items()}
 
     mesh = _of(of_full_mesh(program, placement, everywhere=True), services)
-    hosting = {name: hops for name, hops in mesh.items() if can_host(program.services[name])}
+    hosting = {name: hops for name, hops in mesh.items() if program.services[name].can_host}
     in_mesh = estimate(program, mesh, profile)
     plan_costs = costs(_of(of_placement(program, placement), services), overhead)
     hosting_costs, everywhere_costs = costs(hosting, in_mesh), costs(mesh, in_mesh)

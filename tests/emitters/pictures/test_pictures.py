@@ -49,7 +49,7 @@ def test_the_svg_says_what_is_where() -> None:
     words = _words(text)
     for name in ("internet", "maps", "frontend ×2", "search", "geo", "rate", "user", "mongo_rate", "mongo_user"):
         assert words.count(name) == 1
-    assert "4 sidecars for 8 services" in words
+    assert "4 sidecars for 8 services, of which 7 can host one" in words
     assert "who_reads → rate" in words
     assert words.count("audit") == 1
     assert "cannot host one" in words
@@ -62,9 +62,10 @@ def test_the_svg_says_what_is_where() -> None:
 
 def test_the_comparison_counts_both_meshes() -> None:
     words = _words(svg_comparison(*hotel()))
-    assert "8 sidecars" in words
+    assert "7 sidecars" in words
+    assert "every service that can host one gets a sidecar" in words
     assert "4 sidecars" in words
-    assert "50% fewer" in words
+    assert "43% fewer" in words
     assert words.count("mongo_rate") == 2
 
 

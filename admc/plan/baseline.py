@@ -1,0 +1,46 @@
+"""What the number of ADMs is compared with: the services that can host one. The same in every command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from admc.terminal import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from admc.plan.model import ServiceRow
+    from dsl.program import Service
+
+
+class Baseline(NamedTuple):
+    """The sidecars of a full mesh. A sidecar is counted for each replica."""
+
+    services: int
+    hosts: int
+    """Services that can host an ADM."""
+    sidecars: int
+    """... with their replicas."""
+    sidecars_everywhere: int
+    """Replicas of all services, as if each could host one."""
+
+    def sentence(self, adms: int, one: str, many: str, *, share: bool = False) -> str:
+        """`4 of 11 services that can host one get an ADM (17 services in all)`. `one` and `many` are forms of a verb;
+        `share` adds the percentage."""
+        able = "" if self.hosts == self.services else " that can host one"
+        notes = [f"{round(100 * adms / self.hosts)}%"] if share and self.hosts else []
+        if able:
+            notes.append(f"{counted(self.services, 'service')} in all")
+        text = f"{adms} of {counted(self.hosts, 'service')}{able} {one if adms == 1 else many} an ADM"
+        return f"{text} ({', '.join(notes)})" if notes else text
+
+
+def baseline_of(services: Iterable[Service | ServiceRow]) -> Baseline:
+    found = tuple(services)
+    hosts = tuple(service for service in found if service.can_host)
+    return Baseline(
+        len(found),
+        len(hosts),
+        sum(service.replicas for service in hosts),
+        sum(service.replicas for service in found),
+    )
