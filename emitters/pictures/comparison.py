@@ -34,9 +34,9 @@ def svg_comparison(program: Program, placement: Placement) -> str:
     height = _HEAD + layout.height + _FOOT + _MARGIN
     every, needed = shown.hosts, shown.adms
     unable = shown.services - shown.hosts
-    whom = "every service that can host one gets a sidecar" if unable else "every service gets a sidecar"
+    which = "every service that can host one gets a sidecar" if unable else "every service gets a sidecar"
     saved = f"{round(100 * (every - needed) / every)}% fewer" if needed < every else ""
-    left = ("A full mesh", whom, _count(every), "")
+    left = ("A full mesh", which, _count(every), "")
     right = ("Compiled by admc", "only where a policy needs one", _count(needed), saved)
     body = [
         *_panel(shown, layout, boxes, 0, panel, left, full=True),
