@@ -7,6 +7,8 @@ from fractions import Fraction
 from math import ulp
 from typing import NamedTuple
 
+from dsl.notations import as_here
+
 LARGEST = 2**53
 """JSON readers lose digits of larger numbers."""
 
@@ -64,7 +66,14 @@ def _plain(text: str, what: str) -> Fraction | int | BadNumber:
         return parts
     value, unit, per = parts
     if unit or per:
-        return BadNumber("ADM202", f"{what} has no unit, but `{text}` has one", f"write `{found_number(text)}`")
+        meant = as_here(text)
+        if meant is not None:
+            return BadNumber(
+                "ADM202", f"`{_short(text)}` is not {what} as a program writes it", f"write `{found_number(meant)}`"
+            )
+        if unit in WORDS or unit in ("", "%"):
+            return BadNumber("ADM202", f"{what} has no unit, but `{text}` has one", f"write `{found_number(text)}`")
+        return BadNumber("ADM202", f"`{_short(text)}` is not {what}", f"{what} has digits alone")
     return value
 
 
@@ -230,6 +239,12 @@ def chance(text: str) -> Fraction | BadNumber:
 
 def _unit(what: str, text: str, unit: str, per: str, units: dict[str, int], *examples: str) -> BadNumber:
     written = unit + (f"/{per}" if per else "")
+    if written and (meant := as_here(text)) is not None:
+        rest = meant.removeprefix(found_number(meant))
+        if rest in units:
+            return BadNumber("ADM202", f"`{_short(text)}` is not {what} as a program writes it", f"write `{meant}`")
+        if not rest:
+            return _unit(what, meant, "", "", units, *examples)
     known = ", ".join(f"`{name}`" for name in units if name != "µs")
     if not written:
         number = found_number(text)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics.diagnostic import Related
 from dsl.kinds.kinds import ConstantDefault, DeclaredKind, SameAsParameter, ServiceDefault
 from dsl.syntax import tree
+from dsl.syntax.hints import thousands
 from dsl.values.formats import format_errors
 from dsl.values.headers import unwritable, written
 from dsl.values.typed import Context, Invalid, convert, describe
@@ -38,16 +39,17 @@ class Arguments:
         unknown = False
         for index, argument in enumerate(statement.arguments):
             if argument.name is None:
+                span = argument.span
+                hint = thousands(span.source.text, span.start, span.end) or f"the parameters are `{signature}`"
                 if named is not None:
                     error(
                         "ADM207",
                         f"`{argument.span.text[:60]}` needs a name, since it follows a named argument",
                         argument.span,
-                        hint=f"the parameters are `{signature}`",
+                        hint=hint,
                     )
                     return None
                 if index >= len(names):
-                    hint = f"the parameters are `{signature}`"
                     error("ADM207", f"`{kind.name}` takes {_count(len(names))}", argument.span, hint=hint)
                     return None
                 given[names[index]] = argument

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl import units
+from dsl.notations import MANY_POINTS, MOST, as_here
 from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ _YAML = re.compile(
     re.MULTILINE,
 )
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_NUMBER_SIGNS = re.compile(r"[0-9A-Za-z_.'%+]*(?:/[A-Za-z]+)?")
+_NUMBER_BEFORE = re.compile(r"[0-9A-Za-z_.'%+]*\Z")
+_GROUP_BEFORE = re.compile(r"(?<![0-9A-Za-z_.,])[0-9]{1,3}(?:,[0-9]{3})*,\Z")
+_GROUP_AFTER = re.compile(r"(?:,[0-9]{3}){1,10}(?![0-9])[A-Za-z%]*")
 _UNIT = re.compile(r"[ \t]+((?:/[A-Za-z]+)|%)")
 _BEFORE_QUANTITIES = frozenset((":", "=", ",", "(", "[", "rate", "size", "work"))
 _OPERATORS = ("==", "!=")
@@ -69,6 +74,18 @@ def protocol(word: str, number: str = "") -> str | None:
     return f"a proxy cannot read inside TLS, so declare its port as `{f'tcp {number}'.rstrip()}`"
 
 
+def number_around(text: str, start: int) -> str | None:
+    """For the sign at `start`, if it stands in or beside a number: how a program writes that number."""
+    before = _NUMBER_BEFORE.search(text[max(0, start - MOST) : start])
+    run = _NUMBER_SIGNS.match(text, start - (len(before[0]) if before else 0))
+    if run is None or not any(letter.isdigit() for letter in run[0]):
+        return None
+    meant = as_here(run[0])
+    if meant is not None:
+        return f"write `{meant}`"
+    return "a number has one decimal point, such as `1.5`" if MANY_POINTS.fullmatch(run[0]) else None
+
+
 def detached_unit(text: str, token: Token) -> str | None:
     """For a unit that is not a word (`/s`, `%`) and is separated from its number `token` by blanks."""
     unit = _UNIT.match(text, token.end)
@@ -83,6 +100,8 @@ def unexpected_token(text: str, tokens: Sequence[Token], at: int, expected: Coll
     before = tokens[at - 1] if at else None
     if before is not None and "\r" in text[before.end : token.start].replace("\r\n", ""):
         return LINE_ENDS
+    if (meant := _other_number(text, tokens, at)) is not None:
+        return f"write `{meant}`"
     quantity = at >= 2 and tokens[at - 2].text in _BEFORE_QUANTITIES and token.text in units.WORDS
     if before is not None and quantity and _PLAIN_NUMBER.fullmatch(before.text):
         return _joined(before.text + token.text)
@@ -100,6 +119,25 @@ def following(expected: Collection[str], before: str) -> list[str]:
     if not all(operator in expected for operator in _OPERATORS):
         return list(expected)
     return ["("] if before == "header" else [word for word in expected if word != "("]
+
+
+def _other_number(text: str, tokens: Sequence[Token], at: int) -> str | None:
+    """A number that its notation divides into several tokens: `+5`, `1,000`, `1 000`."""
+    first = at if tokens[at].text == "+" else at - 1
+    if first < 0 or (tokens[at].text not in ("+", ",") and tokens[at].type != "NUMBER"):
+        return None
+    last = at + 1 if tokens[at].text in ("+", ",") else at
+    if last >= len(tokens) or tokens[last].type != "NUMBER":
+        return None
+    return as_here(text[tokens[first].start : tokens[last].end])
+
+
+def thousands(text: str, start: int, end: int) -> str | None:
+    """For the number from `start` to `end`, if it is the end of one like `1,000`: how a program writes that."""
+    before = _GROUP_BEFORE.search(text[max(0, start - MOST) : start])
+    after = _GROUP_AFTER.match(text, end)
+    meant = None if before is None else as_here(before[0] + text[start : after.end() if after else end])
+    return None if meant is None else f"write `{meant}`"
 
 
 def _joined(number: str) -> str:

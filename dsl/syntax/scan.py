@@ -100,7 +100,7 @@ def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLin
             elif word in _CLOSERS and brackets:
                 brackets.pop()
         elif type_ in ("OPEN", "BAD"):
-            error = error or _bad(word, start, end, hints.detached_unit(text, tokens[-1]) if tokens else None)
+            error = error or _bad(text, word, start, end, hints.detached_unit(text, tokens[-1]) if tokens else None)
         if end - start > MAX_WORD and type_ in ("NAME", "GLOB", "NUMBER"):
             error = error or LexicalError(
                 "ADM009", f"`{word[:40]}...` is longer than {MAX_WORD} characters", start, end
@@ -191,7 +191,7 @@ def _too_deep(start: int) -> LexicalError:
     return LexicalError("ADM006", f"brackets are nested deeper than {MAX_DEPTH} levels", start, start + 1)
 
 
-def _bad(word: str, start: int, end: int, meant: str | None) -> LexicalError:
+def _bad(text: str, word: str, start: int, end: int, meant: str | None) -> LexicalError:
     if len(word) > 1 or word == '"':
         return LexicalError(
             "ADM003",
@@ -200,18 +200,23 @@ def _bad(word: str, start: int, end: int, meant: str | None) -> LexicalError:
             end,
             'close it with `"` on the same line; `\\n` is a line break',
         )
-    hint = meant or {
-        "'": 'strings stand in double quotes: `"..."`',
-        "#": "comments start with `//`",
-        "/": "comments start with `//`",
-        ";": "a statement ends at the end of its line",
-        "-": "an arrow is written `->`; a name does not end with `-`",
-        ">": "an arrow is written `->`",
-        "&": "write `and`",
-        "|": "write `or`",
-        "!": "write `not`, or `!=` for a comparison",
-        "~": "write `matches` for a regular expression",
-    }.get(word)
+    around = hints.number_around(text, start) if word in (".", "'") else None
+    hint = (
+        meant
+        or around
+        or {
+            "'": 'strings stand in double quotes: `"..."`',
+            "#": "comments start with `//`",
+            "/": "comments start with `//`",
+            ";": "a statement ends at the end of its line",
+            "-": "an arrow is written `->`; a name does not end with `-`",
+            ">": "an arrow is written `->`",
+            "&": "write `and`",
+            "|": "write `or`",
+            "!": "write `not`, or `!=` for a comparison",
+            "~": "write `matches` for a regular expression",
+        }.get(word)
+    )
     shown = f"`{word}`" if word.isprintable() and not word.isspace() else f"the character U+{ord(word):04X}"
     return LexicalError("ADM002", f"{shown} is not allowed here", start, end, hint)
 

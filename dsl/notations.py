@@ -1,0 +1,66 @@
+"""Numbers in the notations of other languages, and how a program writes them: `1_000`, `1e3`, `1k`, `0x10`, `.5`."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+MOST: Final = 60
+"""A longer text gets no advice."""
+_LARGEST_POWER: Final = 18
+
+# A number, and what follows it: letters of a unit, `%`, or `/s`.
+_TAIL: Final = r"(?P<tail>(?:[A-Za-zµ%]+)?(?:/[A-Za-z]+)?)"
+_GROUPED: Final = re.compile(rf"(?P<digits>[0-9]+(?:[_',][0-9]+)+(?:\.[0-9]+)?){_TAIL}")
+_THOUSANDS: Final = re.compile(rf"(?P<digits>[0-9]{{1,3}}(?:[ ,][0-9]{{3}})+){_TAIL}")
+_POWER: Final = re.compile(rf"(?P<digits>[0-9]*\.?[0-9]+)[eE](?P<power>[+-]?[0-9]{{1,2}}){_TAIL}")
+_LETTER: Final = re.compile(r"(?P<digits>[0-9]*\.?[0-9]+)(?P<letter>[kKMG])(?P<tail>(?:/[A-Za-z]+)?)")
+_BASE: Final = re.compile(r"0(?:[xX][0-9a-fA-F]{1,12}|[bB][01]{1,40}|[oO][0-7]{1,16})")
+_POINT: Final = re.compile(rf"(?P<before>[0-9]*)\.(?P<after>[0-9]*){_TAIL}")
+_LETTERS: Final = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+MANY_POINTS: Final = re.compile(r"[0-9]*\.[0-9]*\.[0-9.]*[A-Za-z%µ]*(?:/[A-Za-z]+)?")
+
+
+def as_here(text: str) -> str | None:
+    """The same number as a program writes it; None for a text that is no number, or is written so already.
+
+    >>> as_here("1_000ms"), as_here("2.5e3"), as_here("1k/s"), as_here("0x10"), as_here(".5"), as_here("10.s")
+    ('1000ms', '2500', '1000/s', '16', '0.5', '10s')
+    """
+    if len(text) > MOST:
+        return None
+    sign, number = ("-", text[1:]) if text.startswith("-") else ("", text.removeprefix("+"))
+    found = _positive(number)
+    if found is None and text.startswith("+") and re.fullmatch(rf"[0-9]+(?:\.[0-9]+)?{_TAIL}", number):
+        found = number
+    return None if found is None else f"{sign}{found}"
+
+
+def _positive(text: str) -> str | None:
+    for pattern in (_GROUPED, _THOUSANDS):
+        if found := pattern.fullmatch(text):
+            return re.sub(r"[_', ]", "", found["digits"]) + found["tail"]
+    if _BASE.fullmatch(text):
+        return str(int(text, 0))
+    if (found := _POWER.fullmatch(text)) and abs(int(found["power"])) <= _LARGEST_POWER:
+        return _written(_fraction(found["digits"]) * Fraction(10) ** int(found["power"])) + found["tail"]
+    if found := _LETTER.fullmatch(text):
+        return _written(_fraction(found["digits"]) * _LETTERS[found["letter"]]) + found["tail"]
+    found = _POINT.fullmatch(text)
+    if found and bool(found["before"]) != bool(found["after"]):
+        return (found["before"] or f"0.{found['after']}") + found["tail"]
+    return None
+
+
+def _fraction(digits: str) -> Fraction:
+    return Fraction(f"0{digits}" if digits.startswith(".") else digits)
+
+
+def _written(value: Fraction) -> str:
+    """With a decimal point, and no more digits than it needs: its divisor is a power of ten."""
+    places = 0
+    while (value * 10**places).denominator != 1:
+        places += 1
+    whole = str(int(value * 10**places)).rjust(places + 1, "0")
+    return f"{whole[:-places]}.{whole[-places:]}" if places else whole
