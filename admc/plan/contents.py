@@ -60,10 +60,17 @@ def call_rows(program: Program) -> tuple[CallRow, ...]:
 
 def policy_rows(program: Program) -> tuple[PolicyRow, ...]:
     parties = frozenset((*program.services, *program.externals))
-    return tuple(_policy(policy, parties) for policy in program.policies)
+    # Policies share the set of a selection, `*` above all, and each set has as many names as the application.
+    excluded: dict[int, tuple[str, ...]] = {}
+    for policy in program.policies:
+        if policy.open_sources and id(policy.sources) not in excluded:
+            excluded[id(policy.sources)] = tuple(sorted(parties - policy.sources))
+    return tuple(
+        _policy(policy, excluded[id(policy.sources)] if policy.open_sources else ()) for policy in program.policies
+    )
 
 
-def _policy(policy: Policy, parties: frozenset[str]) -> PolicyRow:
+def _policy(policy: Policy, excluded: tuple[str, ...]) -> PolicyRow:
     kind = policy.kind
     return PolicyRow(
         policy.name,
@@ -73,7 +80,7 @@ def _policy(policy: Policy, parties: frozenset[str]) -> PolicyRow:
             arguments=tuple(_argument(parameter, policy.arguments[parameter.name]) for parameter in kind.parameters),
             open=policy.open_sources,
             sources=() if policy.open_sources else tuple(sorted(policy.sources)),
-            excluded=tuple(sorted(parties - policy.sources)) if policy.open_sources else (),
+            excluded=excluded,
             destinations=policy.destinations,
             ports=None if policy.ports is None else tuple(sorted(policy.ports)),
             when=None if policy.match is None else match_text(policy.match),

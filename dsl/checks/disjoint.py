@@ -14,7 +14,7 @@ from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
 from dsl.program import Element, Verb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dsl.program import Effect, Policy
 
@@ -58,6 +58,43 @@ def writes_to(policy: Policy, match: Match | None) -> bool:
         return True
     written = [effect for effect in policy.effects if effect.verb is Verb.WRITES]
     return bool(written) and _renamed(match, written) != match
+
+
+class Written(NamedTuple):
+    """The fields of a match that a policy may write."""
+
+    anything: bool
+    every_header: bool
+    fields: frozenset[Field]
+
+
+def written_by(policy: Policy) -> Written:
+    """A policy without effects may write anything."""
+    if policy.effects is None:
+        return Written(True, True, frozenset())
+    every_header = False
+    fields: set[Field] = set()
+    for effect in policy.effects:
+        if effect.verb is not Verb.WRITES or effect.element is None:
+            continue
+        if effect.element is not Element.HEADER:
+            fields.add(Field(effect.element.value))
+        elif effect.names is None:
+            every_header = True
+        else:
+            fields.update(Field("header", name) for name in effect.names)
+    return Written(False, every_header, frozenset(fields))
+
+
+def fields_of(match: Match | None) -> Iterator[Field]:
+    """The fields that a match compares, each as often as it does."""
+    if isinstance(match, Comparison):
+        yield match.field
+    elif isinstance(match, Not):
+        yield from fields_of(match.operand)
+    elif match is not None:
+        for operand in match.operands:
+            yield from fields_of(operand)
 
 
 def _renamed(match: Match, written: Sequence[Effect]) -> Match:
@@ -116,7 +153,7 @@ def _impossible(conjunction: Conjunction) -> bool:
 
 def _contradicts(literals: list[Literal]) -> bool:
     if literals[0].comparison.field.header is not None:
-        asserted = {_canonical(literal) for literal in literals}
+        asserted = {canonical(literal) for literal in literals}
         return any((operator, value, not holds) in asserted for operator, value, holds in asserted)
     equal: set[str] = set()
     unequal: set[str] = set()

@@ -7,10 +7,12 @@ hold before the write, and the second after it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from bisect import bisect_left
+from typing import TYPE_CHECKING
 
-from dsl.checks.disjoint import disjoint, writes_to
-from dsl.diagnostics.diagnostic import Related
+from dsl.checks.apart import Apart, required
+from dsl.checks.disjoint import disjoint, fields_of, writes_to, written_by
+from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Related
 from dsl.program import Side
 
 if TYPE_CHECKING:
@@ -24,72 +26,106 @@ Place = int | tuple[str, int]
 """A declared call, by its index; or a destination and port, for undeclared callers."""
 
 
-class _DeclaredPolicies:
-    """All policies in declared order, with the places at which requests meet each."""
+class _Rivals:
+    """The policies of one exclusive kind, and which of them may hold for one request."""
 
-    def __init__(self, application: Application, policies: Sequence[Policy]) -> None:
-        self.application = application
-        self.policies = policies
-        self._places: dict[str, frozenset[Place]] = {}
-        self._writers: dict[tuple[int, int], tuple[Policy, ...]] = {}
+    def __init__(self, application: Application, policies: Sequence[Policy], positions: Sequence[int]) -> None:
+        self._application = application
+        self._policies = policies
+        self._positions = dict.fromkeys(positions)
+        fields = {field for at in positions for field in fields_of(policies[at].match)}
+        any_header = any(field.header is not None for field in fields)
+        self._written = {at: written_by(policies[at]) for at in range(positions[0], positions[-1])}
+        self._writers = {
+            at
+            for at, each in self._written.items()
+            if (each.anything and fields) or (each.every_header and any_header) or not fields.isdisjoint(each.fields)
+        }
+        self._required = {at: required(policies[at].match) for at in positions}
+        self._proofs: dict[tuple[int, int, tuple[int, ...]], bool] = {}
 
-    def writers(self, first: _Rival, second: _Rival, place: Place) -> tuple[Policy, ...]:
-        """The policies from the first rival up to the second that a request meets at `place`, and that may write a
-        field which the match of either compares."""
-        pair = first.position, second.position
-        if pair not in self._writers:
-            self._writers[pair] = tuple(
-                policy
-                for policy in self.policies[first.position : second.position]
-                if writes_to(policy, first.policy.match) and writes_to(policy, second.policy.match)
-            )
-        return tuple(policy for policy in self._writers[pair] if place in self._at(policy))
-
-    def _at(self, policy: Policy) -> frozenset[Place]:
-        found = self._places.get(policy.name)
-        if found is None:
-            found = self._places[policy.name] = frozenset(_places(self.application, policy))
+    def clashes(self, limit: int) -> dict[tuple[int, int], tuple[Place, tuple[int, ...]]]:
+        """At most about `limit` pairs, the later policy first: where both may hold, and the policies between the two
+        that may write what both compare."""
+        found: dict[tuple[int, int], tuple[Place, tuple[int, ...]]] = {}
+        for met, place in self._meetings().items():
+            for first, second, between in self._clashing(met):
+                known = found.get((second, first))
+                if known is None or _order(place) < _order(known[0]):
+                    found[second, first] = place, between
+                if len(found) >= limit:
+                    return found
         return found
 
+    def _meetings(self) -> dict[tuple[int, ...], Place]:
+        """The rivals that requests meet at one place, and the writers between them, in declared order; and the first
+        place where it is these. Calls of one scope meet the same policies, so they are looked at once."""
+        at: dict[Place, list[int]] = {}
+        for position in self._positions:
+            for place in _places(self._application, self._policies[position]):
+                at.setdefault(place, []).append(position)
+        at = {place: met for place, met in at.items() if len(met) > 1}
+        for position in self._writers - self._positions.keys():
+            for place in _places(self._application, self._policies[position]):
+                if place in at:
+                    at[place].append(position)
+        found: dict[tuple[int, ...], Place] = {}
+        for place, met in at.items():
+            key = tuple(sorted(met)) if self._writers else tuple(met)
+            if key not in found or _order(place) < _order(found[key]):
+                found[key] = place
+        return found
 
-class _Rival(NamedTuple):
-    position: int
-    policy: Policy
+    def _clashing(self, met: Sequence[int]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        writers = [position for position in met if position in self._writers]
+        apart = Apart()
+        for position in met:
+            if position in self._positions:
+                for other in apart.others(self._required[position]):
+                    between = tuple(writers[bisect_left(writers, other) : bisect_left(writers, position)])
+                    between = self._that_matter(other, position, between)
+                    if not self._disjoint(other, position, between):
+                        yield other, position, between
+                apart.add(position, self._required[position])
+            if position in self._writers:
+                apart.write(self._written[position])
+
+    def _that_matter(self, first: int, second: int, between: tuple[int, ...]) -> tuple[int, ...]:
+        """The policies that may write a field which the matches of both compare."""
+        one, other = self._policies[first].match, self._policies[second].match
+        return tuple(
+            at for at in between if writes_to(self._policies[at], one) and writes_to(self._policies[at], other)
+        )
+
+    def _disjoint(self, first: int, second: int, between: tuple[int, ...]) -> bool:
+        key = first, second, between
+        if key not in self._proofs:
+            matches = self._policies[first].match, self._policies[second].match
+            self._proofs[key] = disjoint(*matches, [self._policies[at] for at in between])
+        return self._proofs[key]
 
 
 def check_exclusive(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
     """Report pairs of policies of one exclusive kind that may apply to one request."""
-    declared = _DeclaredPolicies(application, tuple(policies))
-    by_kind: dict[str, list[_Rival]] = {}
-    for position, policy in enumerate(declared.policies):
+    declared = tuple(policies)
+    by_kind: dict[str, list[int]] = {}
+    for position, policy in enumerate(declared):
         if policy.kind.exclusive:
-            by_kind.setdefault(policy.kind.name, []).append(_Rival(position, policy))
-    for rivals in by_kind.values():
-        if len(rivals) > 1:
-            _check_rivals(declared, rivals, diagnostics)
+            by_kind.setdefault(policy.kind.name, []).append(position)
+    for positions in by_kind.values():
+        if len(positions) < 2:
+            continue
+        found = _Rivals(application, declared, positions).clashes(MAX_DIAGNOSTICS)
+        for (second, first), (place, between) in sorted(found.items(), key=lambda each: each[0]):
+            writers = [declared[at] for at in between]
+            _clash(application, declared[first], declared[second], writers, place, diagnostics)
+            if diagnostics.full:
+                return
 
 
-def _check_rivals(declared: _DeclaredPolicies, rivals: Sequence[_Rival], diagnostics: Diagnostics) -> None:
-    at: dict[Place, list[_Rival]] = {}
-    proven: set[tuple[int, int, tuple[str, ...]]] = set()
-    clashing: set[tuple[int, int]] = set()
-    for rival in rivals:
-        for place in _places(declared.application, rival.policy):
-            earlier = at.setdefault(place, [])
-            for other in earlier:
-                pair = other.position, rival.position
-                if pair in clashing:
-                    continue
-                between = declared.writers(other, rival, place)
-                key = (*pair, tuple(policy.name for policy in between))
-                if key in proven or disjoint(other.policy.match, rival.policy.match, between):
-                    proven.add(key)
-                    continue
-                clashing.add(pair)
-                _clash(declared.application, other.policy, rival.policy, between, place, diagnostics)
-                if diagnostics.full:
-                    return
-            earlier.append(rival)
+def _order(place: Place) -> tuple[int, int, str]:
+    """Declared calls first."""
+    return (0, place, "") if isinstance(place, int) else (1, place[1], place[0])
 
 
 def _places(application: Application, policy: Policy) -> Iterator[Place]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.checks.disjoint import disjoint
 from dsl.checks.narrowing import without
-from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics, Related
+from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics, Related, Severity
 from dsl.match import And, Comparison, Field, Match, Operator
 from dsl.program import Policy, Port, Protocol, Side, Verb, callee
 
@@ -269,6 +269,9 @@ def warn_of_callback_paths(
             sources = {application.calls[index].source for index in policy.calls}
             back = sorted(source for source in sources if group is not None and groups.get(source) == group)
             if back and not (_forwards(policy) and name in back):  # that is an error (`check_targets`)
+                if diagnostics.full_of(Severity.WARNING):
+                    diagnostics.drop(Severity.WARNING)  # a path through all services is not looked for
+                    break
                 _warn(application, policy, name, back, edges, scopes, diagnostics)
                 break
 

@@ -105,9 +105,9 @@ class Diagnostics:
     ) -> None:
         self.add(Diagnostic(code, Severity.NOTE, message, span, cause, hint, related))
 
-    def did_you_mean(self, name: str, known: Iterable[str]) -> str | None:
+    def did_you_mean(self, name: str, known: Iterable[str], before: str = "") -> str | None:
         """A hint for the next error; None if that error is not shown, since the search for a hint is slow."""
-        return None if self.full else did_you_mean(name, known)
+        return None if self.full else did_you_mean(name, known, before)
 
     @property
     def has_errors(self) -> bool:
@@ -121,7 +121,16 @@ class Diagnostics:
     @property
     def full(self) -> bool:
         """No further error is shown, so checks may stop."""
-        return self.counts[Severity.ERROR] >= MAX_DIAGNOSTICS
+        return self.full_of(Severity.ERROR)
+
+    def full_of(self, severity: Severity) -> bool:
+        """No further finding of this severity is shown, so its text need not be made: `drop` it."""
+        return self.counts[severity] >= MAX_DIAGNOSTICS
+
+    def drop(self, severity: Severity) -> None:
+        """Count a finding that is not shown."""
+        self.counts[severity] += 1
+        self.dropped += 1
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str | None:

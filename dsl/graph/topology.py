@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, NoReturn
 
-from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.json_type import Json, JsonObject, described
 from dsl.program import Protocol
 from dsl.syntax import hints, tree
@@ -159,7 +159,9 @@ class _Topology:
         known = _KEYS[what]
         for key in data:
             if key not in known:
-                hint = did_you_mean(key, known) or "known are " + ", ".join(f"`{name}`" for name in known)
+                hint = self.diagnostics.did_you_mean(key, known) or "known are " + ", ".join(
+                    f"`{name}`" for name in known
+                )
                 raise _WrongError(f"{article} {what} has no `{key[:60]}`", span, hint)
         return data
 
@@ -231,7 +233,11 @@ class _Topology:
         protocol = self._text(data, "protocol", span)
         known = [value.value for value in Protocol]
         if protocol not in known:
-            hint = hints.protocol(protocol) or did_you_mean(protocol, known) or "protocols are `tcp`, `http` and `grpc`"
+            hint = (
+                hints.protocol(protocol)
+                or self.diagnostics.did_you_mean(protocol, known)
+                or "protocols are `tcp`, `http` and `grpc`"
+            )
             raise _WrongError(f"there is no protocol `{protocol[:60]}`", span, hint)
         name = None
         if data.get("name") is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.program import Effect, Element, Side, Stage, Verb
 from dsl.syntax import tree
 from dsl.vocabulary import other_meshes
@@ -52,7 +52,7 @@ class Annotations:
                 self.unknown = True
                 hint = (
                     other_meshes.side(name, "@")
-                    or did_you_mean(name, ANNOTATIONS, "@")
+                    or diagnostics.did_you_mean(name, ANNOTATIONS, "@")
                     or "known are " + ", ".join(f"`@{known}`" for known in ANNOTATIONS)
                 )
                 diagnostics.error("ADM301", f"there is no annotation `@{name}`", annotation.span, hint=hint)
@@ -83,7 +83,7 @@ class Annotations:
         nested = any(argument.inner or argument.after for argument in annotation.arguments)
         if name in ("ingress", "egress"):
             if nested or len(words) > 1 or (words and words[0] not in STAGES):
-                close = did_you_mean(words[0], STAGES)
+                close = self.diagnostics.did_you_mean(words[0], STAGES)
                 self._wrong(
                     annotation, close or f"write `@{name}`, or one stage: " + ", ".join(f"`{s}`" for s in STAGES)
                 )
@@ -137,7 +137,9 @@ class Annotations:
         elements = [element.value for element in Element]
         name = argument.name.text
         if name not in verbs:
-            hint = did_you_mean(name, (*verbs, "none")) or "effects are " + ", ".join(f"`{verb}`" for verb in verbs)
+            hint = self.diagnostics.did_you_mean(name, (*verbs, "none")) or "effects are " + ", ".join(
+                f"`{verb}`" for verb in verbs
+            )
             self.diagnostics.error("ADM304", f"there is no effect `{name}`", argument.name.span, hint=hint)
             return None
         verb = Verb(name)
@@ -155,7 +157,7 @@ class Annotations:
             return None
         what = argument.inner[0]
         if what.text not in elements:
-            hint = did_you_mean(what.text, elements) or f"known are {listed}"
+            hint = self.diagnostics.did_you_mean(what.text, elements) or f"known are {listed}"
             self.diagnostics.error("ADM304", f"an effect cannot name `{what.text}`", what.span, hint=hint)
             return None
         return Effect(verb, Element(what.text))

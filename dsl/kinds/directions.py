@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.program import Parameter, ParameterType, Weaker
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def with_directions(
         name = argument.name.text
         if name not in declared:
             listed = ", ".join(f"`{known}`" for known in declared)
-            hint = did_you_mean(name, declared) or (
+            hint = diagnostics.did_you_mean(name, declared) or (
                 f"its parameters are {listed}" if declared else "the kind has no parameters"
             )
             message = f"`{statement.name.text}` has no parameter `{name}`"
@@ -63,7 +63,9 @@ def _direction(
         return None
     known = [direction.value for direction in Weaker]
     if word.text not in known:
-        hint = did_you_mean(word.text, known) or "directions are " + ", ".join(f"`{each}`" for each in known)
+        hint = diagnostics.did_you_mean(word.text, known) or "directions are " + ", ".join(
+            f"`{each}`" for each in known
+        )
         diagnostics.error("ADM312", f"there is no direction `{word.text}`", word.span, hint=hint)
         return None
     if type_ is None:

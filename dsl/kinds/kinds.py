@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl import units
-from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.files.reading import TEMPLATE, Reader
 from dsl.kinds.annotations import Annotations
 from dsl.kinds.built_in import TRAITS
@@ -140,7 +140,9 @@ def _protocols(words: Iterable[tree.Word], diagnostics: Diagnostics) -> frozense
     for word in words:
         if word.text not in known:
             hint = (
-                hints.protocol(word.text) or did_you_mean(word.text, known) or "protocols are `tcp`, `http` and `grpc`"
+                hints.protocol(word.text)
+                or diagnostics.did_you_mean(word.text, known)
+                or "protocols are `tcp`, `http` and `grpc`"
             )
             diagnostics.error("ADM305", f"there is no protocol `{word.text}`", word.span, hint=hint)
         elif word.text in found:
@@ -169,7 +171,9 @@ def _type(written: tree.TypeName, diagnostics: Diagnostics, *, inside: bool = Fa
     if name == "file" and written.items:
         return _file(written, diagnostics)
     if name not in SCALARS:
-        hint = did_you_mean(name, (*SCALARS, "one_of")) or "types are " + ", ".join(f"`{word}`" for word in SCALARS)
+        hint = diagnostics.did_you_mean(name, (*SCALARS, "one_of")) or "types are " + ", ".join(
+            f"`{word}`" for word in SCALARS
+        )
         diagnostics.error("ADM211", f"there is no type `{name}`", written.name.span, hint=hint)
         return None
     if written.items:
@@ -182,7 +186,7 @@ def _file(written: tree.TypeName, diagnostics: Diagnostics) -> ParameterType | N
     words = tuple(word.text for word in written.items)
     if len(words) == 1 and words[0] in FORMATS:
         return ParameterType("file", None, words)
-    hint = did_you_mean(words[0], FORMATS) or "formats are " + ", ".join(f"`{word}`" for word in FORMATS)
+    hint = diagnostics.did_you_mean(words[0], FORMATS) or "formats are " + ", ".join(f"`{word}`" for word in FORMATS)
     diagnostics.error("ADM211", f"`{written.span.text[:60]}` is not a format of a file", written.span, hint=hint)
     return None
 
@@ -269,7 +273,10 @@ def _default(
             context.diagnostics.error("ADM212", f"`{name}` cannot be the default here, since it {what}", value.span)
             return None
         if type_.name not in ("one_of", "bool", "service", "caller"):
-            hint = did_you_mean(name, earlier) or "a default is a literal or the name of an earlier parameter"
+            hint = (
+                context.diagnostics.did_you_mean(name, earlier)
+                or "a default is a literal or the name of an earlier parameter"
+            )
             context.diagnostics.error("ADM212", f"there is no earlier parameter `{name}`", value.span, hint=hint)
             return None
     if type_.name in ("service", "caller") or (type_.element and type_.element.name in ("service", "caller")):
@@ -296,7 +303,7 @@ def _template(
                 "ADM308",
                 f"`{place[0][:60]}` in `{source.path}` (line {line}) is not a parameter of `{statement.name.text}`",
                 written.span,
-                hint=did_you_mean(place[1], known)
+                hint=diagnostics.did_you_mean(place[1], known)
                 or f"declare it: `{statement.name.text}({place[1][:40] or 'name'}: string)`",
             )
     return Template(source.path, source.text, written.span)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of
 from dsl.program import Effect, Element, Verb
 from dsl.syntax import tree
@@ -77,7 +77,9 @@ class _Resolver:
         error = self.diagnostics.error
         if name not in FIELDS:
             hint = (
-                other_meshes.field(name) or did_you_mean(name, FIELDS) or 'write `path`, `method` or `header("x-name")`'
+                other_meshes.field(name)
+                or self.diagnostics.did_you_mean(name, FIELDS)
+                or 'write `path`, `method` or `header("x-name")`'
             )
             error("ADM408", f"a request has no `{name}` to compare", comparison.field.span, hint=hint)
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.graph.application import Application
 from dsl.program import Pin, Policy, Protocol, Side
 from dsl.resolve.selectors import Destinations, Selectors, written
@@ -32,7 +32,7 @@ def resolve_pins(
         if side not in ("ingress", "egress"):
             hint = (
                 other_meshes.side(side)
-                or did_you_mean(side, ("ingress", "egress"))
+                or diagnostics.did_you_mean(side, ("ingress", "egress"))
                 or "write `at ingress` or `at egress`"
             )
             diagnostics.error("ADM411", f"there is no side `{side}`", statement.side.span, hint=hint)

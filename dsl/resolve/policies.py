@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.checks.never import check_match
-from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.files.reading import Reader
 from dsl.graph.application import Application
 from dsl.kinds.annotations import effect_order
@@ -120,7 +120,7 @@ class PolicyResolver:
                     annotation.span,
                     cause="the annotations of a policy narrow the sides at which it may be enforced",
                     hint=other_meshes.side(name, "@")
-                    or did_you_mean(name, ("ingress", "egress"), "@")
+                    or self.diagnostics.did_you_mean(name, ("ingress", "egress"), "@")
                     or "write `@ingress` or `@egress`",
                 )
             elif Side(name) in narrowed:

@@ -9,7 +9,7 @@ from dsl.checks.attempts import note_limits
 from dsl.checks.copies import check_targets, warn_of_shares
 from dsl.checks.exclusive import check_exclusive
 from dsl.checks.loops import check_callouts, warn_of_callback_paths
-from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Related, Severity, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Related, Severity
 from dsl.graph.application import declare
 from dsl.kinds import prelude
 from dsl.kinds.kinds import DeclaredKind, resolve_kind
@@ -212,7 +212,9 @@ def _objective(statements: Sequence[tree.Declared], diagnostics: Diagnostics) ->
         first = statement
         for word in statement.metrics:
             if word.text not in known:
-                hint = did_you_mean(word.text, known) or "metrics are " + ", ".join(f"`{name}`" for name in known)
+                hint = diagnostics.did_you_mean(word.text, known) or "metrics are " + ", ".join(
+                    f"`{name}`" for name in known
+                )
                 diagnostics.error("ADM412", f"there is no metric `{word.text}`", word.span, hint=hint)
             elif word.text in metrics:
                 diagnostics.error("ADM412", f"`{word.text}` is minimized already", word.span, hint="name it once")

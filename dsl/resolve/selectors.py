@@ -6,7 +6,8 @@ Many policies of a large application have the same selectors, so results are cac
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics
@@ -156,12 +157,18 @@ class Selectors:
 
     def _labelled(self, wanted: tuple[tuple[str, str], ...]) -> frozenset[str]:
         if wanted not in self._labels:
-            self._labels[wanted] = frozenset(
-                service.name
-                for service in self.application.services.values()
-                if service.labels and all(service.labels.get(key) == value for key, value in wanted)
-            )
+            holders = sorted((self._holders.get(pair, frozenset()) for pair in wanted), key=len)
+            self._labels[wanted] = holders[0].intersection(*holders[1:])
         return self._labels[wanted]
+
+    @cached_property
+    def _holders(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """Label -> the services that have it."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for service in self.application.services.values():
+            for pair in (service.labels or {}).items():
+                found.setdefault(pair, set()).add(service.name)
+        return {pair: frozenset(names) for pair, names in found.items()}
 
     # ---- destinations ----
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.syntax import fastpath, hints, tree
 from dsl.syntax.scan import begins, first_token, is_request, is_step, next_line, unescape
 from dsl.syntax.tokens import BESIDE, CONTINUATION, KEYWORDS, LexicalError, LogicalLine, Token
@@ -196,7 +196,7 @@ def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostic
         cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in words)
         if len(words) > 1
         else f"each statement of this file starts with `{words[0]}`",
-        hint=_of_a_policy(first.text) or (_REST if rest else did_you_mean(first.text, words)),
+        hint=_of_a_policy(first.text) or (_REST if rest else diagnostics.did_you_mean(first.text, words)),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from dsl import units
-from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.files.reading import Reader
 from dsl.graph.application import Application, the_port
 from dsl.program import FileArgument, ParameterType, Value
@@ -245,7 +245,7 @@ def _choice(word: str, span: Span, type_: ParameterType, context: Context) -> Va
         f"`{word[:60]}` is not one of the words of this parameter",
         span,
         cause=describe(type_) + " is expected",
-        hint=did_you_mean(word, type_.items) if meant is None else f"did you mean `{meant}`?",
+        hint=context.diagnostics.did_you_mean(word, type_.items) if meant is None else f"did you mean `{meant}`?",
     )
     return INVALID
 
@@ -263,7 +263,7 @@ def _reference(value: tree.Reference, type_: ParameterType, context: Context) ->
         return _callee(value, context) if name == "service" else _caller(value, context)
     hint = f'put it in quotes: `"{word}"`' if name in ("string", "header", "path", "file") else None
     if name == "bool":
-        hint = did_you_mean(word, ("true", "false"))
+        hint = context.diagnostics.did_you_mean(word, ("true", "false"))
     return _mismatch(value, type_, context, "a name", hint)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics, Severity
 from emitters.addresses.model import Addresses, Network, ServiceAddresses, network, order, text_of
 from emitters.errors import EmitError
 
@@ -114,6 +114,9 @@ def _reason(error: Exception) -> str:
 
 
 def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None:
+    if findings.full:
+        findings.drop(Severity.ERROR)
+        return
     findings.error(
         "ADM712",
         f"the endpoints file cannot be used: {message}",
@@ -131,7 +134,7 @@ def _entries(
         return
     for name in sorted(value):
         if known is not None and name not in known:
-            _wrong(findings, f"{where} has an unknown name `{name}`", did_you_mean(name, known))
+            _wrong(findings, f"{where} has an unknown name `{name}`", findings.did_you_mean(name, known))
         else:
             yield name, value[name]
 

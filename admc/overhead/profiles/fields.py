@@ -11,7 +11,7 @@ from typing import Final
 
 from admc.overhead.profiles.json_text import Node
 from admc.overhead.profiles.profile import Figure
-from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.json_type import described
 from dsl.text import Span
 
@@ -44,7 +44,9 @@ class Fields:
         good = True
         for key in node.value:
             if key not in known:
-                hint = did_you_mean(key, known) or "known are " + ", ".join(f"`{name}`" for name in known)
+                hint = self.diagnostics.did_you_mean(key, known) or "known are " + ", ".join(
+                    f"`{name}`" for name in known
+                )
                 self.error(SHAPE, f"{what} has no field `{key[:60]}`", node.keys[key], hint)
                 good = False
         for key in known:
@@ -82,7 +84,9 @@ class Fields:
         words = list(known)
         if node.value in words:
             return node.value
-        hint = did_you_mean(node.value, words) or "known are " + ", ".join(f"`{word}`" for word in words[:20])
+        hint = self.diagnostics.did_you_mean(node.value, words) or "known are " + ", ".join(
+            f"`{word}`" for word in words[:20]
+        )
         self.error(NAME, f"there is no {what} `{node.value[:60]}`", node.span, hint)
         return None
 

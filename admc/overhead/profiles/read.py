@@ -31,7 +31,7 @@ from admc.overhead.profiles.profile import (
 )
 from admc.overhead.profiles.read_laws import LawFields
 from admc.overhead.profiles.vocabulary import kinds_of_component, known_components, read_argument
-from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Protocol, Side
 from dsl.text import SourceText
 from dsl.units import BadNumber
@@ -323,7 +323,7 @@ class _Reader(LawFields):
         known = (*known_components(), *own)
         if node.value in known:
             return node.value
-        hint = did_you_mean(node.value, known) or "name a component of your own in `own_components`"
+        hint = self.diagnostics.did_you_mean(node.value, known) or "name a component of your own in `own_components`"
         self.error(NAME, f"there is no component `{node.value[:60]}`", node.span, hint)
         return None
 
@@ -338,7 +338,9 @@ class _Reader(LawFields):
         for name, given in node.value.items():
             value = self.text(given, f"the argument `{name[:40]}`")
             if kinds and name not in parameters:
-                hint = did_you_mean(name, parameters) or "known are " + ", ".join(f"`{one}`" for one in parameters)
+                hint = self.diagnostics.did_you_mean(name, parameters) or "known are " + ", ".join(
+                    f"`{one}`" for one in parameters
+                )
                 self.error(NAME, f"`{component}` has no parameter `{name[:40]}`", node.keys[name], hint)
             elif kinds and value is not None and parameters[name].items and value not in parameters[name].items:
                 self.word(given, f"value of `{name}`", parameters[name].items)
