@@ -158,6 +158,10 @@ def check(old: Placed, new: Placed, step: Step, made: dict[str, AdmResources]) -
             for route in marked:
                 own = [name for name in met(chain, route) if not is_route_mark(name, hops)]
                 assert own == wanted(hop, table.unmarked if table.marked is None else table.marked)
+            for branch in (unmarked, marked):
+                tunnels = [route for route in branch if route.match.HasField("connect_matcher")]
+                assert tunnels
+                assert tunnels == [route for route in branch if route.direct_response.status == 405]
             for route in (*unmarked, *marked):
                 weighted = route.route.weighted_clusters.clusters
                 stay = [each for each in weighted if "/to:" not in each.name] if weighted else [route]

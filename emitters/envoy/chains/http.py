@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 _MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
 _EARLY: Final = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
-_UPGRADES: Final = ("websocket", "CONNECT", "spdy/3.1", "tcp")
+_UPGRADES: Final = ("websocket", "spdy/3.1", "tcp")
+"""What a client may upgrade a request to. Envoy sends nothing of what follows such a request before the service has
+agreed, with 101."""
 _GRPC_DEADLINE_EXCEEDED: Final = "4"
 MAX_FRAMES: Final = 10_000
 """How many HTTP/2 frames without a request a client may send, or leave unread. Envoy's own bounds are between 1 and
@@ -231,7 +233,8 @@ def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
             max_inbound_priority_frames_per_stream=MAX_FRAMES,
             max_inbound_window_update_frames_per_data_frame_sent=MAX_FRAMES,
         ),
-        "upgrade_configs": [{"upgrade_type": name} for name in _UPGRADES],
+        # Without its own entry a CONNECT is refused before any filter sees it.
+        "upgrade_configs": [{"upgrade_type": name} for name in (*_UPGRADES, routes.CONNECT)],
         "access_log": filters.logs,
     }
     if own_replies:

@@ -34,6 +34,10 @@ MAX_ROUTES: Final = 256
 RETRY_BYTES: Final = 64 << 20
 """How much of a request's body is kept for another attempt; a longer one is sent once."""
 _EVERY: Final = 1_000_000
+CONNECT: Final = "CONNECT"
+_NO_CONNECT: Final[Json] = {"match": {"connect_matcher": {}}, "direct_response": {"status": 405}}
+"""Many servers answer 200 to any method, and read what follows as their next requests: in a tunnel these would meet no
+policy. A CONNECT passes the filters first, which may count, log or refuse it."""
 
 
 class ClusterVariant(NamedTuple):
@@ -181,18 +185,12 @@ def _routes(
     found: list[Json] = []
     for index, version in enumerate(versions):
         told = {"headers": [{"name": VERSION, "string_match": {"exact": version}}]} if versions[index + 1 :] else {}
-        found += _with_connect(_route(context, hop, policies, clusters, shares, version), told)
-    return [route | show_answer() for route in found] if repeats_requests(hop) else found
-
-
-def _with_connect(route: Json, match: Json) -> list[Json]:
-    """CONNECT has no path, so it needs a route of its own; the first is for it."""
-    # To send a body again, Envoy has to keep it; by itself it keeps 1 MiB.
-    kept: Json = {"request_body_buffer_limit": RETRY_BYTES} if "retry_policy" in route else {}
-    return [
-        {"match": {"connect_matcher": {}, **match}, "route": route, **kept},
-        {"match": {"prefix": "", **match}, "route": route, **kept},
-    ]
+        route = _route(context, hop, policies, clusters, shares, version)
+        # To send a body again, Envoy has to keep it; by itself it keeps 1 MiB.
+        kept: Json = {"request_body_buffer_limit": RETRY_BYTES} if "retry_policy" in route else {}
+        found.append({"match": {"prefix": "", **told}, "route": route, **kept})
+    shown = [route | show_answer() for route in found] if repeats_requests(hop) else found
+    return [_NO_CONNECT, *shown]
 
 
 def _sets(groups: Sequence[_Group], always: Sequence[Policy]) -> list[tuple[int, ...]]:
@@ -248,6 +246,8 @@ def _route(
     clusters.setdefault(stay.name, stay)
     # Without a maximum for streams: where a route has one, Envoy does not look at its timeout at all.
     route: Json = {"timeout": "0s", "idle_timeout": "0s"}
+    # An HTTP/2 request may also name it as the protocol of another upgrade, and would have a path then.
+    route["upgrade_configs"] = [{"upgrade_type": CONNECT, "enabled": False}]
     if parts.shares:
         shares.update(service for service, _ in parts.shares)
         route["weighted_clusters"] = {"clusters": _weights(hop, stay.name, parts.shares)}

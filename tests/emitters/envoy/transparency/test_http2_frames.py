@@ -9,11 +9,25 @@ import pytest
 from hpack import Decoder, Encoder
 
 from tests.emitters.envoy.both_ends import ways
+from tests.emitters.envoy.http2_frames import (
+    ACK,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    PING,
+    PREFACE,
+    PRIORITY,
+    RESET,
+    SETTINGS,
+    WINDOW,
+    frame,
+    frames_until,
+)
 from tests.emitters.envoy.support import ENVOY
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
     from pathlib import Path
 
     from admc.testbed.client import Target
@@ -24,13 +38,6 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Env
 # ---- HTTP/2 frames that ask for nothing ----
 
 
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
-
-
-DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, WINDOW = 0, 1, 2, 3, 4, 6, 8
-END_STREAM, END_HEADERS, ACK = 1, 4, 1
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0)
 MANY = 5_000
 ADD = struct.pack(">I", 1)
 
@@ -42,28 +49,6 @@ def _head(stream: int, method: str = "POST", flags: int = END_HEADERS) -> bytes:
 
 def _answer(flags: int) -> bytes:
     return frame(HEADERS, END_HEADERS | flags, 1, Encoder().encode([(":status", "200")]))
-
-
-def _frames(connection: socket.socket, until: Callable[[int, int, bytes], bool], skip: int = 0) -> bool:
-    """Read frames until one fits; False where the connection ends before. The first `skip` bytes are no frames."""
-    data = b""
-    while len(data) < skip:
-        data += connection.recv(65536)
-    data = data[skip:]
-    connection.settimeout(20)
-    while True:
-        while len(data) >= 9 and len(data) >= (size := 9 + int.from_bytes(data[:3], "big")):
-            kind, flags, stream = data[3], data[4], int.from_bytes(data[5:9], "big")
-            if until(kind, stream, bytes([flags]) + data[9:size]):
-                return True
-            data = data[size:]
-        try:
-            part = connection.recv(65536)
-        except ConnectionError:
-            return False
-        if not part:
-            return False
-        data += part
 
 
 def _plain_http_2(connection: socket.socket, before: bytes = b"") -> None:
@@ -106,7 +91,7 @@ ODD = {
 def _answered(target: Target, sent: bytes, last: int = 1) -> bool:
     with target.open(20) as connection:
         connection.sendall(PREFACE + sent)
-        return _frames(connection, lambda kind, stream, rest: (kind, stream) == (HEADERS, last))
+        return frames_until(connection, lambda kind, stream, rest: (kind, stream) == (HEADERS, last))
 
 
 @pytest.mark.parametrize("name", list(ODD))
@@ -131,7 +116,7 @@ def test_nor_do_those_of_a_service(tmp_path: Path, name: str) -> None:
         app.through.open(20) as ask,
     ):
         ask.sendall(PREFACE + _head(1, "GET", END_HEADERS | END_STREAM))
-        assert _frames(ask, lambda kind, stream, rest: (kind, stream, rest[:1]) == (DATA, 1, bytes([END_STREAM])))
+        assert frames_until(ask, lambda kind, stream, rest: (kind, stream, rest[:1]) == (DATA, 1, bytes([END_STREAM])))
 
 
 REFUSED, CANCEL = 7, 8
@@ -151,7 +136,7 @@ def test_a_stream_that_a_service_resets_is_what_the_page_says(
 ) -> None:
     def reset(connection: socket.socket) -> None:
         connection.sendall(frame(SETTINGS, 0, 0))
-        assert _frames(connection, lambda kind, stream, rest: kind == HEADERS, skip=len(PREFACE) - 9)
+        assert frames_until(connection, lambda kind, stream, rest: kind == HEADERS, skip=len(PREFACE) - 9)
         connection.sendall(begun + frame(RESET, 0, 1, struct.pack(">I", code)))
         connection.recv(65536)
         connection.recv(65536)
@@ -167,7 +152,7 @@ def test_a_stream_that_a_service_resets_is_what_the_page_says(
 
     with ways(tmp_path, reset) as app, app.through.open(20) as asked:
         asked.sendall(PREFACE + _head(1, "GET", END_HEADERS | END_STREAM))
-        assert _frames(asked, note)
+        assert frames_until(asked, note)
     assert found == frames
 
 
