@@ -181,7 +181,7 @@ def _contradicts(literals: list[Literal]) -> bool:
     return not all(longest.startswith(prefix) for prefix in prefixes)
 
 
-def _canonical(literal: Literal) -> tuple[Operator, str, bool]:
+def canonical(literal: Literal) -> tuple[Operator, str, bool]:
     """A literal as (operator, value, asserted), with `!=` as the negation of `==`."""
     (_, operator, value), positive = literal
     if operator is Operator.NOT_EQUALS:
