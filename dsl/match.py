@@ -16,18 +16,27 @@ class Operator(StrEnum):
 
 
 class Field(NamedTuple):
-    """What is compared: `path` (without query), `method`, `host` (`host_of`), or a header by its lower-case name."""
+    """What is compared: `path` (without query), `method`, `host` (`compared_hosts`), or a header by its name in lower
+    case."""
 
     name: str
     header: str | None = None
 
 
-_AROUND_HOST = re.compile(r"\.?(?::[^\]:]*)?\Z")
+_PORT = re.compile(r":[^:\]]*\Z")
 
 
-def host_of(authority: str) -> str:
-    """The `host` of a request, by the value of its `Host` header: without its port and a final dot, in lower case."""
-    return _AROUND_HOST.sub("", authority.lower(), count=1)
+def compared_hosts(authority: str, operator: Operator) -> tuple[str, ...]:
+    """What is compared as the `host` of a request with this `Host` header: without its port, in lower case.
+
+    A final dot is left out; `starts_with` and `matches` are tried with it, too. An IPv6 address has its brackets.
+    """
+    name = _PORT.sub("", authority.lower())
+    host = name.removesuffix(".")
+    return (host,) if host == name or operator in (Operator.EQUALS, Operator.NOT_EQUALS) else (host, name)
+
+
+HOST = Field("host")
 
 
 class Elements(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of, host_of
+from dsl.match import HOST, And, Comparison, Match, Not, Operator, Or, compared_hosts, elements_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,17 +47,18 @@ def holds(match: Match | None, request: Asked) -> bool:
         return not holds(match.operand, request)
     if match.operator is Operator.NOT_EQUALS:
         return not holds(match._replace(operator=Operator.EQUALS), request)
-    return any(satisfies(match, value) for value in _values(match.field, request))
+    return any(satisfies(match, value) for value in _values(match, request))
 
 
-def _values(field: Field, request: Asked) -> list[str]:
+def _values(comparison: Comparison, request: Asked) -> Sequence[str]:
+    field = comparison.field
     if field.name == "path":
         return [] if request.path is None else [request.path.partition("?")[0]]
     if field.name == "method":
         return [request.method]
     lines = [value for name, value in request.headers if name.lower() == (field.header or "host")]
     if field.header is None:
-        return [host_of(lines[0])] if lines else []
+        return compared_hosts(lines[0], comparison.operator) if lines else []
     return compared_values(field.header, lines)
 
 
@@ -73,14 +74,16 @@ def compared_values(header: str, lines: Sequence[str], *, whole: bool = True) ->
 
 
 def satisfies(comparison: Comparison, value: str) -> bool:
-    """Whether one value satisfies `==`, `starts_with` or `matches`. That of a `host` is in its normal form."""
+    """Whether one value satisfies `==`, `starts_with` or `matches`. No expression matches an IPv6 address as a host."""
     if comparison.operator is Operator.EQUALS:
         return value == comparison.value
     if comparison.operator is Operator.STARTS_WITH:
         return value.startswith(comparison.value)
     import re2  # the engine of the language's `matches`; loaded only for programs with expressions
 
-    expression = f"(?i:{comparison.value})" if comparison.field.name == "host" else comparison.value
+    if comparison.field == HOST and ":" in value:
+        return False
+    expression = f"(?i:{comparison.value})" if comparison.field == HOST else comparison.value
     return re2.fullmatch(_bytes(expression), _bytes(value)) is not None
 
 

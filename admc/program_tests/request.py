@@ -5,14 +5,12 @@ A comparison of a `when` with it is true, false, or open (None).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from dsl.match import Comparison, Field, Operator, elements_of
-
-_BLANKS = " \t"
+from dsl.match import HOST, Comparison, Field, Operator, compared_hosts
+from dsl.selecting import compared_values, satisfies
 
 
 class Lines(NamedTuple):
@@ -45,6 +43,8 @@ class RequestState:
     def lines(self, of: Field) -> Lines:
         if of.header is not None:
             return self.header(of.header)
+        if of.name == "host":
+            return self.header("host")
         return self.path if of.name == "path" else self.method
 
     def header(self, name: str) -> Lines:
@@ -59,34 +59,16 @@ def compare(comparison: Comparison, lines: Lines) -> bool | None:
     if comparison.operator is Operator.NOT_EQUALS:
         equal = compare(comparison._replace(operator=Operator.EQUALS), lines)
         return None if equal is None else not equal
-    if any(_satisfies(comparison, value) for value in _compared(comparison.field, lines)):
+    if any(satisfies(comparison, value) for value in _compared(comparison, lines)):
         return True
     return None if lines.open else False
 
 
-def _compared(of: Field, lines: Lines) -> list[str]:
+def _compared(comparison: Comparison, lines: Lines) -> list[str]:
     """The values that are surely compared. The whole value of a header is not known while further lines are open."""
+    of = comparison.field
+    if of == HOST:
+        return [host for value in lines.values for host in compared_hosts(value, comparison.operator)]
     if of.header is None:
         return [value.partition("?")[0] if of.name == "path" else value for value in lines.values]
-    if not lines.values:
-        return []
-    split = elements_of(of.header)
-    whole = ",".join(lines.values)
-    elements = re.split(f"[{split.separators}]", whole)
-    found = [part for element in elements for part in (element, element.strip(_BLANKS))]
-    return [whole, *found] if split.whole and not lines.open else found
-
-
-def _satisfies(comparison: Comparison, value: str) -> bool:
-    if comparison.operator is Operator.EQUALS:
-        return value == comparison.value
-    if comparison.operator is Operator.STARTS_WITH:
-        return value.startswith(comparison.value)
-    import re2  # the engine of the language's `matches`; loaded only for programs with expressions
-
-    return re2.fullmatch(_bytes(comparison.value), _bytes(value)) is not None
-
-
-def _bytes(text: str) -> str:
-    """Text as Envoy has RE2 read it: each byte is a letter of its own."""
-    return text.encode().decode("latin-1")
+    return compared_values(of.header, lines.values, whole=not lines.open)

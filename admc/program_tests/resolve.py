@@ -36,6 +36,8 @@ _FORM: Final = Form(TEST, 10_000, misplaced="ADM840", too_many="ADM847")
 MOST: Final = 10**9
 _METHOD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _GRPC_PATH: Final = re.compile(r"/[^/?#]+/[^/?#]+")
+_HOST: Final = re.compile(r"[!-.0-~]+")
+"""With a port, if the client sends one; without a path."""
 _IN_PATHS: Final = re.compile(r'[!-"$-~]*')
 """What an HTTP parser accepts in a path: printable ASCII without `#`, which begins a fragment."""
 _UPGRADES: Final = ("websocket", "spdy/3.1", "tcp")
@@ -178,6 +180,11 @@ class _Resolver:
         if method == "CONNECT" and "path" in single:
             item = next(each for each in given.items if each.word == "path")
             self._wrong(item, "a `CONNECT` has no path", "remove the path, or give another method")
+        if "host" in single and "host" in headers:
+            item = next(each for each in given.items if each.word == "host")
+            self._wrong(item, '`host` and `header("host")` are the same', "keep one of them")
+        elif "host" in single:
+            headers["host"] = (single["host"],)
         return single.get("path"), method, headers
 
     def _header(self, item: tree.TestItem, headers: dict[str, tuple[str, ...]], absent: set[str]) -> None:
@@ -217,6 +224,8 @@ class _Resolver:
             )
         elif item.word == "method" and not _METHOD.fullmatch(value):
             self._wrong(item, f"`{value[:40]}` is not a method", 'methods are words such as `"GET"`')
+        elif item.word == "host" and not _HOST.fullmatch(value):
+            self._wrong(item, f"`{value[:60]}` is not a host", 'write a name, as in `host "api.example.com"`')
         elif item.word == "path" and grpc and not _GRPC_PATH.fullmatch(value):
             self._wrong(item, f"`{value[:60]}` is no method of gRPC", 'write `path "/package.Service/Method"`')
         elif item.word == "path" and not value.startswith("/"):

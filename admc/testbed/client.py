@@ -55,6 +55,10 @@ class Request:
     def with_headers(self, *headers: tuple[str, str]) -> Request:
         return Request(self.method, self.path, (*self.headers, *headers), self.body)
 
+    def host(self, target: Target) -> str:
+        """The authority that is sent: the header `host`, else that of the target."""
+        return next((value for name, value in self.headers if name.lower() == "host"), target.authority)
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -99,9 +103,10 @@ def http1(target: Target, request: Request, timeout: float = 10.0) -> Reply:
     try:
         connection.sock = target.open(timeout)
         connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
-        connection.putheader("Host", target.authority)
+        connection.putheader("Host", request.host(target))
         for name, value in request.headers:
-            connection.putheader(name, value)
+            if name.lower() != "host":
+                connection.putheader(name, value)
         if request.body:
             connection.putheader("Content-Length", str(len(request.body)))
         connection.endheaders(request.body or None)
@@ -200,9 +205,10 @@ def _exchange(
         (":method", request.method),
         (":scheme", "http"),
         (":path", request.path),
-        (":authority", target.authority),
+        (":authority", request.host(target)),
     ]
-    fields = [*pseudo, *extra, *((name.lower(), value) for name, value in request.headers)]
+    others = ((name.lower(), value) for name, value in request.headers if name.lower() != "host")
+    fields = [*pseudo, *extra, *others]
     h2.send_headers(1, fields, end_stream=not request.body)
     rest = request.body
     headers: list[tuple[str, str]] = []

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from admc.testbed import echo
 from admc.testbed.facts import denies, is_split
-from admc.testbed.matching import GRPC_PATH, holds, meeting, policies_on
+from admc.testbed.matching import GRPC_PATH, meeting, policies_on
+from dsl.selecting import holds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,13 +6,15 @@ same request.
 
 from __future__ import annotations
 
-import re
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from admc.testbed.client import Request
-from dsl.match import And, Comparison, Match, Not, Operator, Or
+from dsl.checks.never import placeholder
+from dsl.checks.possible import answer
+from dsl.match import HOST, Comparison, Match, Not, Operator
 from dsl.program import Protocol
+from dsl.selecting import holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,41 +25,6 @@ MAX_CANDIDATES = 5000
 OTHER = "other"
 GRPC_PATH = "/echo.Echo/Call"
 """Called where no policy compares the path."""
-
-
-def holds(match: Match | None, request: Request) -> bool:
-    """Whether a request is selected. Written from the rules of the language, without a look at the emitters."""
-    if match is None:
-        return True
-    if isinstance(match, And):
-        return all(holds(each, request) for each in match.operands)
-    if isinstance(match, Or):
-        return any(holds(each, request) for each in match.operands)
-    if isinstance(match, Not):
-        return not holds(match.operand, request)
-    if match.operator is Operator.NOT_EQUALS:
-        return not holds(match._replace(operator=Operator.EQUALS), request)
-    value = _value(match, request)
-    if value is None:
-        return False
-    found = [] if match.field.header == "cookie" else [value]
-    if match.field.header is not None:
-        split = re.split("[;,]", value) if match.field.header == "cookie" else value.split(",")
-        found += [part for element in split for part in (element, element.strip(" \t"))]
-    if match.operator is Operator.EQUALS:
-        return match.value in found
-    if match.operator is Operator.STARTS_WITH:
-        return any(each.startswith(match.value) for each in found)
-    return any(re.fullmatch(match.value, each) for each in found)
-
-
-def _value(comparison: Comparison, request: Request) -> str | None:
-    if comparison.field.name == "path":
-        return request.path.partition("?")[0]
-    if comparison.field.name == "method":
-        return request.method
-    values = [value for name, value in request.headers if name.lower() == comparison.field.header]
-    return ",".join(values) if values else None
 
 
 def comparisons(match: Match | None) -> Iterator[Comparison]:
@@ -73,22 +40,38 @@ def comparisons(match: Match | None) -> Iterator[Comparison]:
             yield from comparisons(each)
 
 
-def candidates(policies: Iterable[Policy], protocol: Protocol) -> Iterator[Request]:
-    """Requests that differ in all that the policies compare, the plainest first."""
+def candidates(policies: Iterable[Policy], call: Call) -> Iterator[Request]:
+    """Requests that differ in all that the policies compare, the plainest first.
+
+    None of them has the text of a placeholder (`/admin/*`): no client sends it, so it would show nothing.
+    """
+    protocol = call.port.protocol
     grpc = protocol is Protocol.GRPC
     paths = [GRPC_PATH if grpc else "/"]
     methods = ["POST"] if grpc else ["GET", "POST"]
     headers: dict[str, list[str | None]] = {}
     for policy in policies:
-        for comparison in comparisons(policy.match):
-            if comparison.operator is Operator.MATCHES and re.escape(comparison.value) != comparison.value:
+        compared = tuple(comparisons(policy.match))
+        for comparison in compared:
+            name = "host" if comparison.field == HOST else comparison.field.header
+            if name is not None:
+                headers.setdefault(
+                    name, [f"{call.destination}:{call.port.number}"] if name == "host" else [None, OTHER]
+                )
+            if comparison.operator is Operator.MATCHES or placeholder(comparison) is not None:
                 continue
             if comparison.field.name == "path":
                 paths += [comparison.value, f"{comparison.value}-more"]
             elif comparison.field.name == "method" and not grpc:
                 methods.append(comparison.value)
-            elif comparison.field.header:
-                headers.setdefault(comparison.field.header, [None, OTHER]).append(comparison.value)
+            elif name is not None:
+                headers[name].append(comparison.value)
+        if policy.match is not None and not any(map(placeholder, compared)):
+            for example in answer(policy.match, protocol).examples:
+                paths += [example.path] if example.path else []
+                methods.append(example.method)
+                for name, value in example.headers:
+                    headers.setdefault(name, [None]).append(value)
     names = sorted(headers)
     choices: list[Sequence[str | None]] = [list(dict.fromkeys(headers[name])) for name in names]
     for chosen in islice(product(*choices, list(dict.fromkeys(methods)), list(dict.fromkeys(paths))), MAX_CANDIDATES):
@@ -110,7 +93,7 @@ def meeting(program: Program, call: Call, wanted: Policy | None) -> Request | No
     """
     policies = policies_on(program, call)
     best: tuple[int, Request] | None = None
-    for request in candidates(policies, call.port.protocol):
+    for request in candidates(policies, call):
         if wanted is not None and not holds(wanted.match, request):
             continue
         others = sum(_weight(policy) for policy in policies if policy is not wanted and holds(policy.match, request))
@@ -122,7 +105,7 @@ def meeting(program: Program, call: Call, wanted: Policy | None) -> Request | No
 def missing(program: Program, call: Call, avoided: Policy) -> Request | None:
     """A request on a call that `avoided` does not select, and as few others as possible; None where it selects all."""
     policies = policies_on(program, call)
-    fitting = [each for each in candidates(policies, call.port.protocol) if not holds(avoided.match, each)]
+    fitting = [each for each in candidates(policies, call) if not holds(avoided.match, each)]
     return min(fitting, key=lambda each: sum(_weight(p) for p in policies if holds(p.match, each)), default=None)
 
 

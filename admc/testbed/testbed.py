@@ -14,8 +14,9 @@ from admc.testbed.echo import EchoServices
 from admc.testbed.envoys import Envoy, Envoys
 from admc.testbed.facts import is_quota, repeats
 from admc.testbed.findings import TIMED_OUT, ExhaustedError, TimeUpError
-from admc.testbed.matching import holds, policies_on
+from admc.testbed.matching import policies_on
 from dsl.program import Side
+from dsl.selecting import holds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

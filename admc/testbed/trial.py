@@ -24,10 +24,11 @@ from admc.testbed.findings import (
     result,
     unobservable,
 )
-from admc.testbed.matching import holds, meeting, policies_on
+from admc.testbed.matching import meeting, policies_on
 from admc.testbed.probes import probe_of, why_not_observable
 from admc.testbed.probes.limits import quota
 from dsl.program import Protocol, Side
+from dsl.selecting import holds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

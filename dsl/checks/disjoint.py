@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
+from dsl.match import HOST, And, Comparison, Field, Match, Not, Operator, Or
 from dsl.program import Element, Verb
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ def _renamed(match: Match, written: Sequence[Effect]) -> Match:
 
 
 def _touches(effect: Effect, field: Field) -> bool:
+    if field == HOST:
+        field = Field("header", "host")
     if field.header is None:
         return effect.element is not None and effect.element.value == field.name
     return effect.element is Element.HEADER and (effect.names is None or field.header in effect.names)

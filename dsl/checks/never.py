@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dsl.checks.possible import METHODS, impossible
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 from dsl.expressions.syntax import alternatives
-from dsl.match import And, Comparison, Match, Not, Operator, Or
+from dsl.match import HOST, And, Comparison, Match, Not, Operator, Or
 from dsl.program import Kind, Protocol
 from dsl.syntax import tree
 from dsl.text import quoted
@@ -44,6 +44,8 @@ def check_match(
     """Report what can never hold in a match; `protocols` are those of the calls in scope."""
     nodes = list(_nodes(condition, match))
     found = False
+    if kind.guard:
+        _warn_of_hosts(kind, nodes, diagnostics)
     for node, part in nodes:
         if isinstance(node, tree.Comparison) and isinstance(part, Comparison):
             reason = _reason(part, protocols)
@@ -55,6 +57,19 @@ def check_match(
             if impossible(whole, protocols):
                 _report(_contradiction(node, part, match), kind, node, diagnostics)
                 return
+
+
+def _warn_of_hosts(kind: Kind, nodes: list[tuple[tree.Condition, Match]], diagnostics: Diagnostics) -> None:
+    node = next((node for node, part in nodes if isinstance(part, Comparison) and part.field == HOST), None)
+    if node is not None:
+        reason = _Reason(
+            "ADM429",
+            f"the client chooses the host that this `{kind.name}` compares",
+            "a server that looks at no `Host` serves the same request under any other",
+            "let the guard depend on the caller or the path, or make sure that the service refuses other hosts",
+            certain=False,
+        )
+        _report(reason, kind, node, diagnostics)
 
 
 def _report(reason: _Reason, kind: Kind, node: tree.Condition, diagnostics: Diagnostics) -> None:
@@ -125,6 +140,8 @@ def _contradiction(node: tree.Condition, part: Match, match: Match) -> _Reason:
 
 def _reason(comparison: Comparison, protocols: frozenset[Protocol]) -> _Reason | None:
     field, operator, value = comparison
+    if field.header == "host":
+        return _header_of_host(comparison)
     if operator is Operator.MATCHES:
         if field.name == "path" and _STAR_OF_SLASHES.fullmatch(value):
             return _star_of_slashes(value)
@@ -136,9 +153,9 @@ def _reason(comparison: Comparison, protocols: frozenset[Protocol]) -> _Reason |
             f'write `"{value.upper()}"`',
         )
     else:
-        placeholder = _PLACEHOLDER.search(value)
-        if placeholder is not None and field.header is None and value != "*":
-            return _literal_star(comparison, placeholder[0])
+        found = placeholder(comparison)
+        if found is not None:
+            return _literal_star(comparison, found)
         if field.header is not None and not field.header.startswith("accept") and _ENDS_WITH_STAR.fullmatch(value):
             return _literal_star(comparison, "*")._replace(certain=False)
     if impossible(comparison, protocols):
@@ -154,6 +171,17 @@ def _reason(comparison: Comparison, protocols: frozenset[Protocol]) -> _Reason |
     return None
 
 
+def _header_of_host(comparison: Comparison) -> _Reason:
+    _, operator, value = comparison
+    name = value if operator is Operator.MATCHES else _name_of_host(value)
+    return _Reason(
+        "ADM428",
+        'the value of `header("host")` has many spellings: with a port, a final dot, or in other letters',
+        "clients send `api`, `api:8080`, `API` or `api.` for the same host, and this compares the text as it is",
+        f"write `host {operator} {quoted(name)}`, which means all of them",
+    )
+
+
 def _blanks(value: str) -> _Reason:
     return _Reason(
         "ADM426",
@@ -163,12 +191,21 @@ def _blanks(value: str) -> _Reason:
     )
 
 
-def _literal_star(comparison: Comparison, placeholder: str) -> _Reason:
+def placeholder(comparison: Comparison) -> str | None:
+    """What stands in a literal for other text in the languages of many tools, and not here; None: nothing does."""
+    field, operator, value = comparison
+    if operator is Operator.MATCHES or field.header is not None or value == "*":
+        return None
+    found = _PLACEHOLDER.search(value)
+    return None if found is None else found[0]
+
+
+def _literal_star(comparison: Comparison, found: str) -> _Reason:
     field, operator, value = comparison
     what = f"header({quoted(field.header)})" if field.header is not None else field.name
-    shown = placeholder.lstrip("/")
-    before, _, after = value.partition(placeholder)
-    before += "/" * placeholder.startswith("/")
+    shown = found.lstrip("/")
+    before, _, after = value.partition(found)
+    before += "/" * found.startswith("/")
     start = "not " if operator is Operator.NOT_EQUALS else ""
     letters = {"path": "[^/]+", "host": "[^.]+"}.get(field.name, ".+")
     exact = "".join(
@@ -248,7 +285,11 @@ def _why_no_match(comparison: Comparison, protocols: frozenset[Protocol]) -> tup
     return "a path begins with `/`, and has no blanks, no query and no fragment", "write the path as a client sends it"
 
 
-def _host_hint(value: str) -> str:
+def _name_of_host(value: str) -> str:
     name = re.sub(r"\A[a-z][a-z0-9+.-]*://", "", value.lower())
-    name = re.sub(r"(:\d*)?(/.*)?\Z", "", name).rstrip(".")
+    return re.sub(r"(:\d*)?(/.*)?\Z", "", name).rstrip(".")
+
+
+def _host_hint(value: str) -> str:
+    name = _name_of_host(value)
     return f"write `{quoted(name)}`" if name and name != value else 'write a name such as `"api.example.com"`'

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dsl.checks.disjoint import Literal, conjunctions
 from dsl.expressions.automata import Condition, Words, expression, shortest
 from dsl.expressions.syntax import UndecidedError
-from dsl.match import Field, Match, Operator, elements_of
+from dsl.match import HOST, Field, Match, Operator, elements_of
 from dsl.program import Protocol
 from dsl.selecting import Example, holds, satisfies
 
@@ -44,9 +44,9 @@ _SHAPES: Final[Mapping[Protocol, tuple[_Shape, ...]]] = {
     Protocol.GRPC: (_Shape("POST", f"/{_PATH_LETTER}+/{_PATH_LETTER}+"),),
     Protocol.TCP: (),
 }
-_HOST: Final = Field("host")
-_NAME_LETTER: Final = r"\x00-\x20\x7fA-Z:/?#@\[\]*"
-_HOSTS: Final = rf"\[[0-9a-f:.]+\]|[^{_NAME_LETTER}]*[^{_NAME_LETTER}.]"
+_NAME_LETTER: Final = r"[^\x00-\x20\x7fA-Z:/?#@\[\]*]"
+_NAMES: Final = rf"{_NAME_LETTER}*[^\x00-\x20\x7fA-Z:/?#@\[\]*.]"
+_HOSTS: Final = rf"\[[0-9a-f:.]+\]|{_NAMES}"
 _VALUES: Final = r"[^\x00-\x08\x0a-\x1f\x7f]*"
 _COOKIES: Final = r"[^\x00-\x08\x0a-\x1f\x7f;,]*"
 _ELEMENT_LETTER: Final = r"\x00-\x1f\x7f;,"
@@ -96,7 +96,7 @@ def _way(literals: Iterable[Literal], shape: _Shape) -> Answer:
             return Answer(possible=False)
     if not certain:
         return Answer(possible=True)
-    host = known.pop(_HOST, None)
+    host = known.pop(HOST, None)
     headers = {field.header: value for field, value in known.items() if field.header and value is not None}
     if host is not None:
         headers.setdefault("host", host)
@@ -110,8 +110,8 @@ class _NothingError(Exception):
 
 def _value(field: Field, literals: Sequence[Literal], shape: _Shape) -> str | None:
     """The value of a field with one value; None if it is absent. Raises `UndecidedError`, `_NothingError`."""
-    if field == _HOST:
-        return _search((_HOSTS,), field, literals) if any(map(_asserted, literals)) else None
+    if field == HOST:
+        return _host(literals) if any(map(_asserted, literals)) else None
     if field.name == "method":
         return _search((_COMMON_METHODS, _METHODS) if shape.method is None else (shape.method,), field, literals)
     if shape.path is not None:
@@ -119,6 +119,14 @@ def _value(field: Field, literals: Sequence[Literal], shape: _Shape) -> str | No
     if any(map(_asserted, literals)):
         raise _NothingError
     return None
+
+
+def _host(literals: Sequence[Literal]) -> str:
+    """`==` compares without a final dot, all else with and without; an expression matches no IPv6 address."""
+    if any(_asserted(literal) and _equals(literal) for literal in literals):
+        return _search((_HOSTS,), HOST, literals)
+    expressions = any(literal.comparison.operator is Operator.MATCHES for literal in literals)
+    return _search((_NAMES, rf"{_NAMES}\.") if expressions else (_HOSTS, rf"{_NAMES}\."), HOST, literals)
 
 
 def _header(header: str, literals: Sequence[Literal]) -> str | None:
@@ -168,7 +176,7 @@ def _text(base: str, field: Field, literals: Sequence[Literal]) -> str | None:
         elif comparison.operator is Operator.STARTS_WITH:
             (beginnings if _asserted(literal) else other_beginnings).append(comparison.value)
         else:
-            text = f"(?i:{comparison.value})" if field == _HOST else comparison.value
+            text = f"(?i:{comparison.value})" if field == HOST else comparison.value
             conditions.append(Condition(expression(text), _asserted(literal)))
     beginning = max(beginnings, key=len)
     if not all(map(beginning.startswith, beginnings)):

@@ -20,6 +20,20 @@ MATCHES: dict[str, tuple[str, str, str, str]] = {
         "these characters. An error of a guard, elsewhere a warning. Use `starts_with` for a beginning, and "
         "`matches` for an expression; `[*]` is the character itself there.",
         _HEAD + 'policy closed = deny() on * -> api when path == "/admin/*"\n',
-        _HEAD + 'policy closed = deny() on * -> api when path matches "/+admin/.*"\n',
+        _HEAD + 'policy closed = deny() on * -> api when path matches "/.*"\n',
+    ),
+    "ADM428": (
+        "a comparison with the header `host` as it is",
+        "An error of a guard, elsewhere a warning. One host has many spellings in this header: with a port, with a "
+        "final dot, in capitals. `host` compares without a port and a final dot, in any case.",
+        _HEAD + 'policy seen = request_count() on * -> api when header("host") == "api"\n',
+        _HEAD + 'policy seen = request_count() on * -> api when host == "api"\n',
+    ),
+    "ADM429": (
+        "a guard that depends on the host of a request",
+        "This is a warning. The client chooses the host, and a service that serves the same under any host can be "
+        "asked under another one.",
+        _HEAD + 'policy inside = allow(callers: [web]) on * -> api when host == "api.internal"\n',
+        _HEAD + "policy inside = allow(callers: [web]) on * -> api\n",
     ),
 }

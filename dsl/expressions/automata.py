@@ -177,7 +177,7 @@ def shortest(conditions: Sequence[Condition], beginning: str = "") -> str | None
         first = [each.language.step(state, letter) for each, state in zip(conditions, first, strict=True)]
         if _hopeless(conditions, first):
             return None
-    letters = _representatives(conditions)
+    letters = representatives(conditions)
     start = tuple(first)
     came: dict[tuple[State, ...], tuple[tuple[State, ...], int] | None] = {start: None}
     waiting = deque([start])
@@ -211,7 +211,7 @@ def _text(came: dict[tuple[State, ...], tuple[tuple[State, ...], int] | None], s
     return "".join(reversed(letters))
 
 
-def _representatives(conditions: Sequence[Condition]) -> list[int]:
+def representatives(conditions: Sequence[Condition]) -> list[int]:
     """One letter of each class that all languages treat alike, pleasant ones first."""
     ends = sorted({0, *(end for each in conditions for end in each.language.ends if end <= LAST)})
     order = {ord(letter): index for index, letter in enumerate(_PLEASANT)}

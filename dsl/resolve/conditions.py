@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dsl.diagnostics.diagnostic import Diagnostics
-from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of
+from dsl.match import HOST, And, Comparison, Field, Match, Not, Operator, Or, elements_of
 from dsl.program import Effect, Element, Verb
 from dsl.syntax import tree
 from dsl.values.headers import header_name
@@ -15,7 +15,7 @@ from dsl.vocabulary import other_meshes
 MAX_COMPARISONS = 1000
 MAX_LEVELS = 16
 """Most nested levels of `and`, `or` and `not`: Envoy accepts JSON of 100 levels, and each of these takes three."""
-FIELDS = ("path", "method", "header")
+FIELDS = ("path", "method", "host", "header")
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 
 
@@ -70,7 +70,8 @@ class _Resolver:
             return None
         if operator is not Operator.MATCHES and not self._value(comparison, field):
             return None
-        return Comparison(field, operator, comparison.value.value)
+        value = comparison.value.value
+        return Comparison(field, operator, value.lower() if _in_any_case(field, operator) else value)
 
     def _field(self, comparison: tree.Comparison) -> Field | None:
         name = comparison.field.text
@@ -79,7 +80,7 @@ class _Resolver:
             hint = (
                 other_meshes.field(name)
                 or self.diagnostics.did_you_mean(name, FIELDS)
-                or 'write `path`, `method` or `header("x-name")`'
+                or 'write `path`, `method`, `host` or `header("x-name")`'
             )
             error("ADM408", f"a request has no `{name}` to compare", comparison.field.span, hint=hint)
             return None
@@ -111,12 +112,18 @@ class _Resolver:
                 "a cookie contains neither `;` nor `,`",
                 "compare with one cookie; combine several comparisons with `and`",
             )
+        if field == HOST and problem is None and not text:
+            problem = "a request without a host satisfies no comparison of `host`", 'write a name, `"api.example.com"`'
         if problem is None and not text and comparison.operator == "starts_with":
             problem = "every value starts with an empty string", "write how the value begins"
         if problem is None:
             return True
         self.diagnostics.error("ADM414", problem[0], comparison.value.span, hint=problem[1])
         return False
+
+
+def _in_any_case(field: Field, operator: Operator) -> bool:
+    return field == HOST and operator is not Operator.MATCHES
 
 
 def _may_be_part(header: str, text: str) -> bool:
@@ -129,8 +136,8 @@ def what_it_reads(match: Match) -> set[Effect]:
     """The effects of a match: it reads the fields that it compares (rule R6)."""
     if isinstance(match, Comparison):
         field = match.field
-        if field.header is not None:
-            return {Effect(Verb.READS, Element.HEADER, frozenset((field.header,)))}
+        if field.header is not None or field == HOST:
+            return {Effect(Verb.READS, Element.HEADER, frozenset((field.header or "host",)))}
         return {Effect(Verb.READS, Element(field.name))}
     if isinstance(match, Not):
         return what_it_reads(match.operand)

@@ -304,7 +304,7 @@ class Builder(Transformer[SpannedToken, Any]):
         first, *others = given[absent:]
         operands = [token for token in others if token.type in ("STRING", "NAME")]
         span = _to(given[0].span, given[-1].span)
-        if first.type in ("PATH", "METHOD"):
+        if first.type in ("PATH", "METHOD", "HOST"):
             return tree.TestItem(str(first), False, None, _string(operands[0]), span)
         name, value = (*operands, None)[:2]
         if name.type == "NAME":

@@ -98,7 +98,7 @@ def header_name(value: tree.String, diagnostics: Diagnostics, hidden: frozenset[
         return None
     if _NAME.fullmatch(value.value):
         return name
-    pseudo = {":path": "path", ":method": "method", ":authority": 'header("host")'}.get(name)
+    pseudo = {":path": "path", ":method": "method", ":authority": "host"}.get(name)
     hint = f"write `{pseudo}` in a `when`" if pseudo else "letters, digits and `-`, without blanks or `:`"
     diagnostics.error("ADM208", f"`{value.value[:60]}` is not the name of a header", value.span, hint=hint)
     return None

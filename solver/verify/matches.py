@@ -68,7 +68,8 @@ def fields(match: Match | None) -> frozenset[Field]:
     while left:
         item = left.pop()
         if isinstance(item, Comparison):
-            found.add(item.field)
+            # A host is the value of a header, read in another way.
+            found.add(Field("header", "host") if item.field.name == "host" else item.field)
         elif isinstance(item, Not):
             left.append(item.operand)
         elif isinstance(item, And | Or):
@@ -77,6 +78,8 @@ def fields(match: Match | None) -> frozenset[Field]:
 
 
 def _changes(field: Field, changing: frozenset[Field | None]) -> bool:
+    if field.name == "host":
+        field = Field("header", "host")
     return field in changing or (field.header is not None and Field(field.name) in changing)
 
 

@@ -44,6 +44,16 @@ NEVER = (
     'header("x") == "a" and not header("x") starts_with "a"',
     'header("cookie") matches "a=1; b=2"',
 )
+NEVER_ON_HOSTS = (
+    'host == "api:8080"',
+    'host == "api."',
+    'host == "*.example.com"',
+    'host != "*.example.com"',
+    'host starts_with "https://"',
+    'host matches "api:[0-9]+"',
+    'host == "a" and host == "b"',
+    'host == "a.b" and not host starts_with "A."',
+)
 NEVER_ON_GRPC = (
     'method == "GET"',
     'method != "GET"',
@@ -72,6 +82,10 @@ POSSIBLE = (
     'header("x") == "a" and header("x") == "b"',
     'header("authorization") starts_with "Bearer "',
     'path starts_with "/a" and path != "/a"',
+    'host == "API.example.com"',
+    'host starts_with "api."',
+    'host matches "[^.]+[.]Example[.]com"',
+    'host == "[::1]"',
 )
 
 
@@ -85,7 +99,7 @@ def _found(kind: str, when: str, protocol: str = "http") -> list[tuple[str, str]
     return [(each.severity, each.code) for each in findings(_program(kind, when, protocol)) if each.code in codes]
 
 
-@pytest.mark.parametrize("when", NEVER)
+@pytest.mark.parametrize("when", (*NEVER, *NEVER_ON_HOSTS))
 def test_a_match_that_never_holds_is_an_error_of_a_guard_and_else_a_warning(when: str) -> None:
     for kind, severity in (("deny()", "error"), ("allow(callers: [])", "error"), ("request_count()", "warning")):
         found = _found(kind, when)
@@ -103,6 +117,19 @@ def test_a_match_that_never_holds_on_grpc(when: str) -> None:
 @pytest.mark.parametrize("when", POSSIBLE)
 def test_a_match_that_holds_for_some_request_gives_nothing(when: str) -> None:
     assert _found("deny()", when) == []
+
+
+def test_the_header_host_points_to_host() -> None:
+    for kind, severity in (("deny()", "error"), ("timeout(after: 1s)", "warning")):
+        (found,) = findings(_program(kind, 'header("Host") == "API:8080"', "http"))
+        assert (found.severity, found.code) == (severity, "ADM428")
+        assert found.hint == 'write `host == "api"`, which means all of them'
+
+
+def test_a_guard_that_compares_the_host_gets_a_warning() -> None:
+    (found,) = findings(_program("deny()", 'host == "api"', "http"))
+    assert (found.severity, found.code) == ("warning", "ADM429")
+    assert findings(_program("timeout(after: 1s)", 'host == "api"', "http")) == ()
 
 
 def test_every_dead_comparison_is_reported() -> None:

@@ -111,7 +111,7 @@ def test_a_word_of_another_mesh(kind: str, word: str, meant: str) -> None:
         ("ServiceEntry() on web -> api", "declared as an `external`"),
         ("retry(attempts: 2, per_try_timeout: 1s) on web -> api", "`timeout` that is declared after the `retry`"),
         ('access_log() on web -> api when uri == "/"', "did you mean `path`?"),
-        ('access_log() on web -> api when authority == "a"', 'did you mean `header("host")`?'),
+        ('access_log() on web -> api when authority == "a"', "did you mean `host`?"),
         ('access_log() on web -> api when path prefix "/"', "did you mean `starts_with`?"),
         ('access_log() on web -> api when path exact "/"', "did you mean `==`?"),
         ('access_log() on web -> api when path regex "/"', "did you mean `matches`?"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.fidelity.harness import Observation, Observed
     from tests.fidelity.judge import Judge, Outcome
-    from tests.fidelity.message import Sighting
+    from tests.fidelity.message import Sent, Sighting
 
 EARLY, LATE = 0.02, 0.35
 """Seconds that an answer may come before its time (timers are coarse), and after it."""
@@ -33,6 +33,10 @@ TRANSPORT = frozenset(
 """Headers that belong to a connection or to the server's library, not to the policies. `vary` is a remark."""
 GRPC_ONLY = frozenset({"accept-encoding"})
 """grpcio writes it by itself."""
+
+
+def _host(sent: Sent) -> str:
+    return next((value for name, value in sent.headers if name == "host"), f"{sent.destination}:{sent.port}")
 
 
 class Difference(NamedTuple):
@@ -115,7 +119,7 @@ def differences(protocol: Protocol, outcome: Outcome, observed: Observed) -> lis
     if expected_seen != really_seen:
         found.append(Difference("servers saw", *_unlike_lists(expected_seen, really_seen)))
     hosts = {value for each in observed.sightings for name, value in each.headers if name == "host"}
-    if protocol is Protocol.HTTP and hosts - {f"{observed.sent.destination}:{observed.sent.port}"}:
+    if protocol is Protocol.HTTP and hosts - {_host(observed.sent)}:
         found.append(Difference("`host` at the servers", "as it was sent", ", ".join(sorted(hosts))))
     if not outcome.seconds - EARLY <= reply.seconds <= outcome.seconds + outcome.late + LATE:
         found.append(Difference("time", f"about {outcome.seconds * 1000:.0f} ms", f"{reply.seconds * 1000:.0f} ms"))

@@ -58,6 +58,9 @@ def matches() -> list[Mutant]:
         one(about, "another path", single("deny", HTTP, IN, path), says("/admin", "/admins")),
         one(about, "a prefix instead of the path", single("deny", HTTP, OUT, path), says("/admin?", "/admin")),
         one(about, "the query belongs to the path", single("deny", HTTP, OUT, path), says("/admin?", "/admin?b")),
+        one(about, "a host in these letters only", single("deny", HTTP, OUT, "host =="), says("(?i:", "(?:")),
+        one(about, "a host without a port", single("deny", GRPC, IN, "host =="), says("(?::[^:\\]]*)?", "")),
+        one(about, "a host without a final dot", single("deny", HTTP, IN, "host matches"), says("\\.?(", "(")),
         one(about, "another method", single("request_count", HTTP, IN, "method"), says("POST", "PUT")),
         one(about, "a route for all", pair("remove_request_header", "retry", HTTP, (OUT, OUT), "x-in"), _unmatched),
         one(

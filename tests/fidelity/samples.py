@@ -72,6 +72,18 @@ COMMANDS: Final = (
 PECULIAR: Final = tuple(Ask(path=path) for path in ("/a//b", "/a/../b", "/%61", "/a%2Fb", "/a;b?c=%20"))
 """Paths that a proxy might tidy up."""
 
+HOSTS: Final = tuple(
+    header("host", host)
+    for host in (
+        "api.example.com",
+        "API.Example.com.:8080",
+        "xapi.example.com",
+        "api.example.com.org",
+        "api.:80",
+        "[::1]",
+    )
+)
+
 SAMPLES: Final = (
     Sample("rate_limit", "requests: 3, per: 1h", (Ask(times=5), Ask(times=2, pause=0.4))),
     Sample("rate_limit", "requests: 1, per: 1h, burst: 2", (Ask(times=4),)),
@@ -113,6 +125,11 @@ SAMPLES: Final = (
         "deny", "", (Ask(), Ask(path="/admin?a=b"), Ask(path="/admins")), when='when path == "/admin"', protocols=HTTP
     ),
     Sample("deny", "", (Ask(), Ask(path="/a/B"), Ask(path="/a/Bc")), when='when path == "/a/B"', protocols=GRPC),
+    Sample("deny", "", HOSTS, when='when host == "api.example.com"'),
+    Sample("deny", "", HOSTS, when='when host matches "[^.]+[.]EXAMPLE[.]com|a.*"'),
+    Sample(
+        "timeout", "after: 200ms", tuple(ask.besides(delay(0.5)) for ask in HOSTS), when='when host starts_with "api."'
+    ),
     Sample(
         "jwt",
         JWT,

@@ -74,6 +74,8 @@ def _values(comparison: Comparison, message: Message) -> list[str]:
         return [message.path.partition("?")[0]]
     if comparison.field.name == "method":
         return [message.method]
+    if comparison.field.name == "host":
+        return _hosts(comparison, message)
     lines = message.values(str(comparison.field.header))
     if not lines:
         return []
@@ -83,9 +85,24 @@ def _values(comparison: Comparison, message: Message) -> list[str]:
     return [whole, *(element.strip() for element in whole.split(","))]
 
 
+def _hosts(comparison: Comparison, message: Message) -> list[str]:
+    """The name before the port, in small letters; what is not asked for equality may also see its final dot."""
+    found = []
+    for line in message.values("host"):
+        before, colon, after = line.lower().rpartition(":")
+        name = before if colon and "]" not in after else line.lower()
+        found.append(name[:-1] if name.endswith(".") else name)
+        if name.endswith(".") and comparison.operator is not Operator.EQUALS:
+            found.append(name)
+    if comparison.operator is Operator.MATCHES:
+        return [name for name in found if ":" not in name]
+    return found
+
+
 def _compares(comparison: Comparison, value: str) -> bool:
     if comparison.operator is Operator.EQUALS:
         return value == comparison.value
     if comparison.operator is Operator.STARTS_WITH:
         return value.startswith(comparison.value)
-    return re.fullmatch(comparison.value, value) is not None
+    flags = re.IGNORECASE if comparison.field.name == "host" else re.NOFLAG
+    return re.fullmatch(comparison.value, value, flags) is not None

@@ -227,8 +227,7 @@ def error(policies: str, expectation: str) -> Diagnostic:
         (BETA, "", "the header `x-tier`, which `beta` reads",
          'add `{ header("x-tier") "..." }` after the destination, or `{ no header("x-tier") }`'),
         (NEW, "", "the path, which `new` reads", 'add `{ path "..." }`'),
-        (BETA.replace("x-tier", "host"), "", "the header `host`, which `beta` reads",
-         'add `{ header("host") "..." }` after the destination'),
+        ('policy p = deny() on web -> api when host == "api"\n', "", "the host, which `p` reads", 'add `{ host "..." }`'),
         (LOGIN, "", "the token that `login` reads", "`passes login`"),
         (ASK, "", "the answer of `authz`, which `ask` asks", "`passes ask`"),
         (HALF, "", "whether `half` aborts this request, by its chance", "`passes half`"),
@@ -296,3 +295,9 @@ def test_a_failure_says_what_holds_instead(policies: str, expectation: str, foun
 def test_every_built_in_kind_is_known_but_for_programs_of_the_user() -> None:
     assert set(prelude.kinds()) - set(HANDLERS) == {"lua", "wasm"}
     assert set(HANDLERS) <= set(prelude.kinds())
+
+
+def test_a_host_is_compared_without_its_port_and_in_any_case() -> None:
+    policy = f'{LOG}policy p = request_count() on web -> api when host == "api.example.com"\n'
+    for host, met in (("API.example.com.:8080", "log, p"), ("api.example.com", "log, p"), ("api.example.org", "log")):
+        assert isinstance(result(policy, f'web -> api {{ host "{host}" }} meets only {met}'), Passed), host

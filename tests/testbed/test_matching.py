@@ -6,7 +6,8 @@ import pytest
 
 import dsl
 from admc.testbed.client import Request
-from admc.testbed.matching import holds, meeting, missing
+from admc.testbed.matching import meeting, missing
+from dsl.selecting import holds
 
 PROGRAM = """
 app a

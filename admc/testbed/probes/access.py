@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from admc.testbed.facts import denies
 from admc.testbed.findings import Bed, Finding, described, judged, rejected, result
-from admc.testbed.matching import holds, missing, policies_on
+from admc.testbed.matching import missing, policies_on
 from dsl.program import callee
+from dsl.selecting import holds
 
 if TYPE_CHECKING:
     from admc.testbed.client import Request

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from admc.testbed import echo
 from admc.testbed.client import Request
 from admc.testbed.findings import Bed, Finding, described, judged, reach, unobservable
-from admc.testbed.matching import holds, missing
+from admc.testbed.matching import missing
 from admc.testbed.probes.arguments import integer, listed, text
+from dsl.selecting import holds
 
 if TYPE_CHECKING:
     from admc.testbed.client import Reply

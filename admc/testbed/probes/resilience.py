@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from admc.testbed import echo
 from admc.testbed.facts import copies, is_split, repeats
 from admc.testbed.findings import TIMED_OUT, Bed, Finding, described, identified, judged, too_rare, tries, unobservable
-from admc.testbed.matching import holds, policies_on
+from admc.testbed.matching import policies_on
 from admc.testbed.probes.arguments import duration, integer, listed, percent, seconds, text
+from dsl.selecting import holds
 
 if TYPE_CHECKING:
     from admc.testbed.client import Reply, Request

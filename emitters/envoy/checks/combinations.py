@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsl.checks.disjoint import disjoint
-from dsl.match import Comparison, Match, Not, Operator, elements_of
+from dsl.match import HOST, Comparison, Match, Not, Operator, elements_of
 from dsl.program import Side, Stage, Verb
 from emitters.envoy.matching import header_elements
 from emitters.envoy.matching.callers import covers_all_callers
-from emitters.envoy.matching.predicates import compared
+from emitters.envoy.matching.predicates import compared, host_expression
 from emitters.envoy.messages import embedded
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def _patterns(context: Context, policy: Policy) -> None:
     for comparison in _compared(policy.match):
         header, pattern = comparison.field.header, comparison.value
         try:
-            expression = pattern if header is None else compared(comparison.operator, pattern, elements_of(header))
+            if comparison.field == HOST:
+                expression = host_expression(comparison.operator, pattern)
+            else:
+                expression = pattern if header is None else compared(comparison.operator, pattern, elements_of(header))
         except header_elements.TooIntricateError as error:
             context.refuse(
                 "ADM722",
@@ -92,11 +95,12 @@ def _patterns(context: Context, policy: Policy) -> None:
 
 
 def _compared(match: Match | None) -> Iterator[Comparison]:
-    """Comparisons that become regular expressions over bytes: of headers all, of the method `matches`."""
+    """Comparisons that become regular expressions over bytes: of headers and the host all, of the method `matches`."""
     if match is None:
         return
     if isinstance(match, Comparison):
-        if match.field.header is not None or (match.field.name == "method" and match.operator is Operator.MATCHES):
+        expression = match.field.name == "method" and match.operator is Operator.MATCHES
+        if match.field.header is not None or match.field == HOST or expression:
             yield match
     else:
         for operand in (match.operand,) if isinstance(match, Not) else match.operands:

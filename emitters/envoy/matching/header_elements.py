@@ -46,11 +46,16 @@ def starts_with(prefix: str, of: Elements = LIST) -> str:
     return rf"{_before(of)}{quoted(prefix)}(?s:.*)"
 
 
-def matches(pattern: str, of: Elements = LIST) -> str:
-    """The whole value or an element matches entirely. Raises `TooIntricateError`."""
+def without(letters: str, pattern: str) -> str:
+    """An expression that matches the same texts, but none with one of some letters. Raises `TooIntricateError`."""
     if not pattern.isascii():
         raise TooIntricateError("it has letters beyond ASCII")
-    element = f"{_before(of)}(?:{_Scan(pattern, of.separators).without_separators()}){_after(of)}"
+    return _Scan(pattern, letters).without_separators()
+
+
+def matches(pattern: str, of: Elements = LIST) -> str:
+    """The whole value or an element matches entirely. Raises `TooIntricateError`."""
+    element = f"{_before(of)}(?:{without(of.separators, pattern)}){_after(of)}"
     return f"(?:{pattern})|{element}" if of.whole else element
 
 

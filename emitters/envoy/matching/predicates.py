@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
-from dsl.match import And, Comparison, Elements, Match, Not, Operator, Or, elements_of
+from dsl.match import HOST, And, Comparison, Elements, Match, Not, Operator, Or, elements_of
 from emitters.envoy.held_headers import inside
 from emitters.envoy.matching import header_elements
 from emitters.envoy.messages.typed import Json, extension, typed
@@ -106,9 +106,31 @@ def _comparison(comparison: Comparison) -> Predicate:
         return negation(_comparison(Comparison(field, Operator.EQUALS, value)))
     if field.name == "path":
         return _path(operator, value)
+    if field == HOST:
+        return header_predicate(":authority", _regex(host_expression(operator, value)))
     if field.header is not None:
         return header_predicate(inside(field.header), _regex(compared(operator, value, elements_of(field.header))))
     return header_predicate(":method", _string(operator, value))
+
+
+def host_expression(operator: Operator, value: str) -> str:
+    """The regular expression for the authority of a request that a comparison with its `host` becomes.
+
+    Raises `elements.TooIntricateError`. A final dot and a port may follow the host.
+    """
+    if operator is Operator.MATCHES:
+        # What an expression matches has no `:`, so that it never runs into the port.
+        return f"(?i:{header_elements.without(':', value)}){_END_OF_HOST}"
+    text = f"(?i:{header_elements.quoted(value)})"
+    if ":" in value.partition("]")[2] or (":" in value and not value.startswith("[")):
+        return _NOTHING
+    if operator is Operator.STARTS_WITH:
+        return rf"{text}(?s:.*)"
+    return _NOTHING if value.endswith(".") else f"{text}{_END_OF_HOST}"
+
+
+_END_OF_HOST: Final = r"\.?(?::[^:\]]*)?"
+_NOTHING: Final = r"[^\s\S]"
 
 
 def compared(operator: Operator, value: str, of: Elements) -> str:
@@ -144,7 +166,7 @@ def _path(operator: Operator, value: str) -> Predicate:
         return _path_regex(value)
     if "?" in value or "#" in value:
         # A path without its query holds neither, so nothing begins with or equals this.
-        return header_predicate(path, _regex(r"[^\s\S]"))
+        return header_predicate(path, _regex(_NOTHING))
     if operator is Operator.STARTS_WITH:
         return header_predicate(path, _string(operator, value))
     return any_of([header_predicate(path, {"exact": value}), header_predicate(path, {"prefix": f"{value}?"})])

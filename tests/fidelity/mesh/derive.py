@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from admc.testbed.matching import candidates, holds, meeting, missing
+from admc.testbed.matching import candidates, meeting, missing
 from dsl.program import Protocol
+from dsl.selecting import holds
 from tests.fidelity.kinds import ENCODINGS, GRPC_WORDS, HTTP_WORDS, number, seconds, text, whole, words
 from tests.fidelity.mesh.requests import Asked, Route, routes, spread
 from tests.fidelity.requests import GRPC_PATH, Ask, answer_header, delay, header, status

@@ -17,7 +17,8 @@ from admc.compile.pipeline import compile_program
 from admc.exits import CommandError
 from admc.testbed.facts import denies, is_split
 from admc.testbed.findings import rejected
-from admc.testbed.matching import holds, meeting, policies_on
+from admc.testbed.matching import meeting, policies_on
+from dsl.selecting import holds
 from emitters.errors import EmitError
 from tests.testbed.mesh import Family, Mesh, MeshError, Mode, Way
 
