@@ -43,6 +43,7 @@ _DETAILS: Final = {
     Failure.REFUSED: r".*\{remote_refused_stream_reset\b.*",
 }
 _BEFORE: Final = f"(?s)(?:{'|'.join(_DETAILS.values())})"
+_MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
 _ADD: Final = "OVERWRITE_IF_EXISTS_OR_ADD"
 
 
@@ -50,6 +51,15 @@ def mark_reply() -> Json:
     """A mapper of local replies: it marks those that are due to a failure of the service."""
     header = {"header": {"key": FAILED, "value": "%RESPONSE_CODE_DETAILS%"}, "append_action": _ADD}
     return {"filter": {"response_flag_filter": {"flags": list(_FLAGS)}}, "headers_to_add": [header]}
+
+
+def mark_again() -> tuple[Json, Json]:
+    """The configurations of two filters in front of one that may write any header. An answer meets the second first: it
+    marks each with what Envoy says of it. The first then removes all marks but those that `mark_reply` makes."""
+    marks = [{"remove": FAILED}, {"append": {"header": {"key": FAILED, "value": "%RESPONSE_CODE_DETAILS%"}}}]
+    failed = answer_predicate(FAILED, {"prefix": "upstream_reset_before_response_started"})
+    removal = typed(_MUTATION, mutations={"response_mutations": [{"remove": FAILED}]})
+    return only_where([negation(failed)], FAILED, removal), typed(_MUTATION, mutations={"response_mutations": marks})
 
 
 def lost_once() -> Json:
@@ -62,7 +72,7 @@ def lost_once() -> Json:
     mutation = {"response_mutations": [{"append": append}]}
     marked = answer_predicate(FAILED, {"prefix": "upstream_"})
     before = answer_predicate(FAILED, {"safe_regex": {"google_re2": {}, "regex": _BEFORE}})
-    config = typed("envoy.extensions.filters.http.header_mutation.v3.HeaderMutation", mutations=mutation)
+    config = typed(_MUTATION, mutations=mutation)
     return only_where([marked, negation(before)], FAILED, config)
 
 

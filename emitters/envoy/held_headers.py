@@ -60,6 +60,7 @@ RATE_LIMITED: Final = "x-envoy-ratelimited"
 answered with it."""
 
 _FORWARDED_FOR: Final = "x-forwarded-for"
+_PROTO: Final = "x-forwarded-proto"
 
 
 FRAMING: Final = "transfer-encoding"
@@ -88,6 +89,15 @@ def restore() -> list[Json]:
     for header in HELD:
         mutations += [{"remove": header}, _copy(HOLD + header, header)]
     return [*mutations, _forget()]
+
+
+def hold_again() -> list[Json]:
+    """Mutations behind a filter that may write any header: what it wrote under the names that Envoy obeys, or that
+    filters tell each other by, goes. A request leaves without the former in any case, since `restore` removes them."""
+    names = (*(name for name in HELD if name != _PROTO), COPIED, HOLD + _FORWARDED_FOR, VERSION)
+    # Without this header Envoy finds no route; it sets the same for each request.
+    set_ = [_set(_PROTO, "http"), _set(HOLDING, "1")]
+    return [*({"remove": name} for name in names), {"remove_on_match": {"key_matcher": {"prefix": ROUTE}}}, *set_]
 
 
 def hold_answer() -> list[Json]:

@@ -2,7 +2,9 @@
 
 A policy that newly writes a header decides by it which requests a later policy selects; one that newly routes requests
 to another service keeps them from all later ones; a new retry repeats what a later timeout bounds; and of two that
-write the same, the inner one has the last word. Only gains are looked at here: every other change is a finding itself.
+write the same, the inner one has the last word. A policy of which nothing is known may do to a later one whatever it
+likes: a script can answer a request itself, or send it on past all filters behind it. Only gains are looked at here:
+every other change is a finding itself.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ def _why(comparison: Comparison, name: str, other: str, *, alone: bool) -> str |
     if alone and exclude_each_other(one.when, two.when):
         return None
     inner = head.position[name] > head.position[other]
-    if one.effects is None and (effects.overwrites(one, two) or effects.feeds(one, two, on_response=inner)):
+    if one.effects is None and (not inner or _looks_at_answers(one, two)):
         return f"nothing is known of what `{name}` does, and `{other}` may meet other requests because of it"
     if effects.overwrites(one, two):
         return f"`{name}` newly writes what `{other}` writes"
@@ -90,6 +92,12 @@ def _why(comparison: Comparison, name: str, other: str, *, alone: bool) -> str |
     if effects.does(one, Verb.REPEATS) and effects.does(two, Verb.TIMES_OUT):
         return f"`{name}`, before `{other}`, newly repeats what `{other}` bounds"
     return None
+
+
+def _looks_at_answers(inner: PolicyContent, outer: PolicyContent) -> bool:
+    """Whether what an inner policy of which nothing is known does with an answer changes what an outer one does."""
+    reads = effects.feeds(inner, outer, on_response=True)
+    return reads or effects.overwrites(inner, outer) or effects.does(outer, Verb.REPEATS)
 
 
 def _writes(index: PlanIndex, policy: str) -> bool:

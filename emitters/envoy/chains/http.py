@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dsl.program import Protocol, Side, Stage
 from emitters.envoy.chains import routes
 from emitters.envoy.chains.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
-from emitters.envoy.failure_marks import mark_reply
-from emitters.envoy.held_headers import FRAMING, HOLD, hold, tell_version
+from emitters.envoy.failure_marks import mark_again, mark_reply
+from emitters.envoy.held_headers import FRAMING, HOLD, hold, hold_again, tell_version
 from emitters.envoy.kinds.registry import arguments_of
 from emitters.envoy.kinds.shared.filter_state import set_state
 from emitters.envoy.matching.callers import conditions
@@ -80,6 +80,7 @@ class _Filters:
     calls: list[CalledService] = field(default_factory=list)
     waits_for_body: bool = False
     writes_request: bool = False
+    writes_anything: bool = False
 
     def discover(self, name: str, config: Json, content: Json) -> None:
         """A filter that gets its configuration by ECDS. `content` is the configuration without conditions."""
@@ -114,6 +115,7 @@ class _Filters:
         if built.calls is not None:
             self.calls.append(built.calls)
         self.writes_request = self.writes_request or built.writes_request
+        self.writes_anything = self.writes_anything or built.writes_anything
 
 
 def chain(context: Context, hop: Hop) -> HttpChain:
@@ -121,9 +123,12 @@ def chain(context: Context, hop: Hop) -> HttpChain:
     kinds = {policy.name: arguments_of(policy) for policy in hop.policies}
     filters = _filters(context, hop, kinds)
     table = routes.table(context, hop, filters.per_route)
+    if filters.writes_anything:
+        filters.managed.append(_hold_again(hop))
+        filters.managed[:0] = _mark_again(hop) if hop.side is Side.INGRESS else []
     for config in table.marks:
         filters.discover(config["name"], config["typed_config"], config["typed_config"])
-    if table.marks or (filters.writes_request and table.matches):
+    if table.marks or (filters.writes_request and (table.matches or _tells_version(hop))):
         filters.managed.append(_choose_route_again(hop))
     filters.managed.append(_router())
     manager = _manager(hop, filters, _own_replies(hop, list(kinds.values())))
@@ -175,6 +180,24 @@ def _choose_route_again(hop: Hop) -> Json:
     )
 
 
+def _hold_again(hop: Hop) -> Json:
+    """Behind the last filter of a policy, and before those that tell the routes what holds."""
+    mutations = [*hold_again(), *([tell_version()] if _tells_version(hop) else [])]
+    return extension(f"{hop.name}/held-headers", _MUTATION, mutations={"request_mutations": mutations})
+
+
+def _mark_again(hop: Hop) -> list[Json]:
+    """In front of the first filter of a policy, so that answers meet them last."""
+    return [
+        {"name": f"{hop.name}/{name}", "typed_config": config}
+        for name, config in zip(("unmarked", "marked"), mark_again(), strict=True)
+    ]
+
+
+def _tells_version(hop: Hop) -> bool:
+    return len(routes.copy_versions(hop)) > 1
+
+
 def _router() -> Json:
     return extension("router", "envoy.extensions.filters.http.router.v3.Router", suppress_envoy_headers=True)
 
@@ -192,7 +215,7 @@ def _tunnel() -> Predicate:
 def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
     """The connection manager itself."""
     early = hold()
-    if len(routes.copy_versions(hop)) > 1:
+    if _tells_version(hop):
         early.append(tell_version())
     fields: Json = {
         "stat_prefix": hop.name,

@@ -48,6 +48,8 @@ class HttpFilter(NamedTuple):
     """Typed configuration of a second filter, right behind the first and under the same conditions."""
     writes_request: bool = False
     """Changes a part of the request that a route may match on."""
+    writes_anything: bool = False
+    """Is a program or a filter of the user's own: it may write every header, also those that Envoy obeys."""
 
 
 class NetworkFilter(NamedTuple):

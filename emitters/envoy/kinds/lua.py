@@ -27,4 +27,5 @@ class Lua(EnvoyKind):
             typed("envoy.extensions.filters.http.lua.v3.Lua", default_source_code=source, stat_prefix=policy.name),
             on_response=True,
             writes_request=True,
+            writes_anything=True,
         )

@@ -36,4 +36,5 @@ class Wasm(EnvoyKind):
             ),
             on_response=True,
             writes_request=True,
+            writes_anything=True,
         )

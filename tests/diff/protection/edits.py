@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tests.diff.protection.edit import Edit
 from tests.diff.protection.edits_of_calls import CALLS
 from tests.diff.protection.edits_of_parties import PARTIES
+from tests.diff.protection.edits_of_programs import PROGRAMS
 from tests.diff.protection.specs import (
     KINDS,
     MATCHES,
@@ -102,5 +103,5 @@ PLAIN: Final = (
     Edit("a policy is renamed", _of_a_policy(lambda random, old, _: old._replace(name=f"p{random.randint(10, 99)}"))),
     Edit("kind", _of_a_policy(_new_kind)),
 )
-WIDER: Final = CALLS + PARTIES
+WIDER: Final = CALLS + PARTIES + PROGRAMS
 EDITS: Final = PLAIN + WIDER

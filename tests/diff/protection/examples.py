@@ -134,9 +134,43 @@ _OUTSIDE: Final = (
     ),
 )
 
+ODD: Final = """
+@ingress @egress
+kind odd(value: string = "1") for http template "mine.yaml"
+"""
+SCRIPT: Final = ODD + "policy script = odd() on a -> b{}\n"
+SLOW: Final = "policy slow = timeout(after: 300ms) on a -> b{}\n"
+AGAIN: Final = "policy again = retry(attempts: 3) on a -> b\n"
+_UNKNOWN: Final = (
+    # ---- a policy of which nothing is known beside others ----
+    Example("a script before a timeout", shop(ODD + SLOW.format("")), shop(SCRIPT.format("") + SLOW.format(""))),
+    Example(
+        "a script before a count and a quota",
+        shop(ODD + COUNTS.format("a", "b") + QUOTA.format("requests: 9, per: 60s")),
+        shop(SCRIPT.format("") + COUNTS.format("a", "b") + QUOTA.format("requests: 9, per: 60s")),
+    ),
+    Example(
+        "a script behind a count",
+        shop(ODD + COUNTS.format("a", "b")),
+        shop(COUNTS.format("a", "b") + SCRIPT.format("")),
+    ),
+    Example("a script behind a retry", shop(ODD + AGAIN), shop(AGAIN + SCRIPT.format(""))),
+    Example(
+        "a script on more requests before a timeout",
+        shop(SCRIPT.format(' when path == "/x"') + SLOW.format("")),
+        shop(SCRIPT.format("") + SLOW.format("")),
+    ),
+    Example(
+        "a script for other requests than a timeout",
+        shop(ODD + SLOW.format(' when path == "/y"')),
+        shop(SCRIPT.format(' when path == "/x"') + SLOW.format(' when path == "/y"')),
+    ),
+)
+
 EXAMPLES: Final = (
     # ---- each way to lose a call ----
     *_OUTSIDE,
+    *_UNKNOWN,
     Example("the policy went", shop(COUNTS.format("a", "b")), shop("")),
     Example(
         "the scope shrank",

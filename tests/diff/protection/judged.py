@@ -21,7 +21,7 @@ from tests.fidelity.kinds import number, refusal, seconds
 from tests.fidelity.message import Sent
 from tests.fidelity.own_kinds import ALL
 from tests.fidelity.samples import ORIGIN, TOKEN
-from tests.fidelity.selecting import policies_of, port_of, target
+from tests.fidelity.selecting import policies_of, target
 from tests.fidelity.state import World
 
 if TYPE_CHECKING:
@@ -81,7 +81,12 @@ class Side:
 
     @cached_property
     def _judge(self) -> Judge:
-        own: dict[str, Handler] = {"external_authorization": self._asks, "asks": self._asks, "mirror": self._copies}
+        own: dict[str, Handler] = {
+            "external_authorization": self._asks,
+            "asks": self._asks,
+            "mirror": self._copies,
+            "odd": _goes_round,
+        }
         return Judge(self.program, self._serve, {**ALL, **own}, self._policies)
 
     def declares(self, source: str, way: Way) -> bool:
@@ -98,12 +103,9 @@ class Side:
         if not declared and sent.destination in self.compiled.placement.closed:
             return Treated(0, {})
         judge = self._judge
-        calls = self.calls if declared else self.calls - {sent[:3]}
-        port = port_of(self.program, sent.destination, sent.port)
-        if not _met(calls, self.program, sent.source, sent.destination, port):
-            return Treated(times, {})
         if not declared:
-            judge = replace(judge, meets=lambda *call: _met(calls, *call))
+            calls = self.calls - {sent[:3]}
+            judge = replace(judge, meets=lambda *call: _met(calls, self.calls, *call))
         worlds, through, counted = [World()], 0, None
         for index in range(times):
             at = index * pause
@@ -116,7 +118,7 @@ class Side:
         return Treated(through, counted or {})
 
     def _policies(self, program: Program, source: str, destination: str, port: Port) -> tuple[Policy, ...]:
-        return _met(self.calls, program, source, destination, port)
+        return _met(self.calls, self.calls, program, source, destination, port)
 
     def _is_meant(self, name: str, port: Port) -> bool:
         return not self.meant or process(self.program, name, port) in self.meant
@@ -190,8 +192,6 @@ def breaches(base: Compiled, head: Compiled, renamed: Mapping[str, str]) -> Iter
                 was = _treated(
                     one, before, known_before, (method, path, headers, body), times, pause, declared=declared
                 )
-                if was.through == times and not was.counted:
-                    continue  # it cannot get weaker
                 now = _treated(other, after, known_after, (method, path, headers, body), times, pause, declared=True)
                 sent = Sent(known_after[0], after.party, after.port.number, method, path, headers, body)
                 if now.through > was.through:
@@ -216,7 +216,11 @@ def _treated(
     """The mildest treatment under any of the names that a caller may be taken for."""
     found = [
         side.treats(
-            Sent(name, way.party, way.port.number, *ask), times, pause, declared=declared and side.declares(name, way)
+            Sent(name, way.party, way.port.number, *ask),
+            times,
+            pause,
+            # Clients outside send their requests whatever a program declares.
+            declared=(declared or name in side.program.externals) and side.declares(name, way),
         )
         for name in known
     ]
@@ -242,14 +246,29 @@ def _requests(one: Side, other: Side) -> Iterator[tuple[Way, Way, tuple[str, ...
                 yield before, after, known_before, known_after
 
 
+def _goes_round(run: Run, policy: Policy, place: Call, message: Message, inner: Inner) -> Answer:
+    """A script can send a request to the service itself, past all that stands behind it."""
+    return run.arrive(place, message)
+
+
 def _met(
-    calls: frozenset[tuple[str, str, int]], program: Program, source: str, destination: str, port: Port
+    calls: frozenset[tuple[str, str, int]],
+    declared: frozenset[tuple[str, str, int]],
+    program: Program,
+    source: str,
+    destination: str,
+    port: Port,
 ) -> tuple[Policy, ...]:
-    """Undeclared calls meet guards and policies for every caller, and at an external nothing (docs/language.md)."""
+    """Undeclared calls meet guards and policies for every caller, and at an external nothing (docs/language.md).
+
+    `calls` are those that are looked at as declared ones. One that the program declares meets at an external, without
+    its declaration, what is said of every caller: only the declaration made that enforceable.
+    """
     found = policies_of(program, source, destination, port)
-    if (source, destination, port.number) in calls:
+    call = (source, destination, port.number)
+    if call in calls:
         return found
-    if destination in program.externals:
+    if destination in program.externals and call not in declared:
         return ()
     return tuple(policy for policy in found if policy.kind.guard or policy.open_sources)
 

@@ -49,6 +49,7 @@ KINDS: Final = {
     "circuit_breaking": ("max_requests: 2", "max_requests: 4"),
     "mine": ('value: "1"', 'value: "2"'),
     "asks": ("helper: judge",),
+    "odd": ("",),
 }
 EXCLUSIVE: Final = frozenset(("retry", "timeout", "split", "mirror", "buffer_limit", "cors", "circuit_breaking"))
 MATCHES: Final = (
@@ -71,11 +72,15 @@ kind mine(value: string) for http, grpc template "mine.yaml"
 @guard
 @effect(reads(header), reads(path), reads(method), delays, rejects)
 kind asks(helper: service) for http, grpc template "asks.yaml"
+@ingress @egress
+kind odd() for http, grpc template "odd.yaml"
 """
 OWN_EFFECT: Final = "writes(header)"
 ASKS: Final = (
     b'"@type": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz\nstat_prefix: ${helper}\n'
 )
+ODD: Final = b'"@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua\n'
+"""Of a kind without known effects. The judge makes the worst of it."""
 
 
 class Port(NamedTuple):
@@ -169,7 +174,7 @@ class Spec:
         return "\n".join([*lines, kinds, *(policy.text() for policy in self.policies), ""])
 
     def files(self) -> Mapping[str, bytes]:
-        return {**FILES, "asks.yaml": ASKS, **self.contents}
+        return {**FILES, "asks.yaml": ASKS, "odd.yaml": ODD, **self.contents}
 
     # ---- changes that several edits make ----
 
@@ -259,7 +264,8 @@ def policy(random: Random, name: str, others: Iterable[Policy]) -> Policy:
     taken = {each.kind for each in others} & EXCLUSIVE
     if taken & {"split", "mirror"}:
         taken |= {"split", "mirror"}
-    kind = random.choice([kind for kind in KINDS if kind not in taken])
+    # A class of edits draws `odd`: it commutes with nothing, and would hide what other classes do.
+    kind = random.choice([kind for kind in KINDS if kind not in {*taken, "odd"}])
     when = random.choice(MATCHES) if random.random() < 0.5 and kind != "circuit_breaking" else ""
     return Policy(name, kind, random.choice(KINDS[kind]), sources(random), destinations(random), when)
 

@@ -55,7 +55,8 @@ class TemplateKind(EnvoyKind):
         _configuration(context, policy)
 
     def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
-        return HttpFilter(_configuration(context, policy), on_response=True, writes_request=True)
+        configuration = _configuration(context, policy)
+        return HttpFilter(configuration, on_response=True, writes_request=True, writes_anything=True)
 
     def network_filter(self, context: Context, hop: Hop, policy: Policy) -> NetworkFilter:
         return NetworkFilter({"name": policy.name, "typed_config": _configuration(context, policy)})
