@@ -233,6 +233,9 @@ class Traits(NamedTuple):
     """Every parameter may be left out, but not all of them in one policy."""
     ejected_share: str | None = None
     """Name of the parameter with the share of a service's replicas, in percent, that the policy may eject."""
+    counts_refused_connections: bool = False
+    """At egress of a `tcp` call it acts on connections that the destination refuses. An ADM at the destination would
+    accept each of them."""
     grpc_method: str | None = None
     """Path of the gRPC method that an ADM calls at the service in the policy's arguments."""
     formats: tuple[tuple[str, str], ...] = ()

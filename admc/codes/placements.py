@@ -42,7 +42,9 @@ CODES = {
         "no side is able to enforce the policy (R4)",
         "The kind's annotations, the policy's own narrowing and where the call starts leave no side. A load "
         "balancing choice, a retry or a timeout, for example, works at the sender only, and the target of a mirror "
-        "or a split is called from inside the sender's ADM, behind its filters.",
+        "or a split is called from inside the sender's ADM, behind its filters. And an ADM at the receiver of a `tcp` "
+        "call would accept connections whose refusal an `outlier_detection` of the sender counts: the policies of that "
+        "port are then at the senders, and declared before the `outlier_detection`.",
         bad=(
             "app shop\n"
             "service a, b, canary { http 8080 }\n"

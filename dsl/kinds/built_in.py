@@ -17,7 +17,7 @@ TRAITS: Final[Mapping[str, Traits]] = {
     "allow": Traits(judges_caller_alone=True),
     "deny": Traits(judges_caller_alone=True),
     "external_authorization": Traits(grpc_method="/envoy.service.auth.v3.Authorization/Check"),
-    "outlier_detection": Traits(ejected_share="max_ejected"),
+    "outlier_detection": Traits(ejected_share="max_ejected", counts_refused_connections=True),
     "set_request_header": Traits(idempotent=True, formats=(("value", "header value"),)),
     "add_request_header": Traits(formats=(("value", "header value"),)),
     "remove_request_header": Traits(idempotent=True),

@@ -32,6 +32,7 @@ class ProgramFacts:
         self._helpers: dict[str, str] = {}
         self._undeclared: dict[str, tuple[str, str]] = {}
         self._find_inner_calls()
+        self._refusals = self._counted_refusals()
         self.sender_flags = self._sender_flags()
         self._hosts: dict[str, Reason | None] = {}
         self._closable: dict[str, Reason | None] = {}
@@ -130,6 +131,36 @@ class ProgramFacts:
         if name not in self._hosts:
             self._hosts[name] = self._host(name)
         return self._hosts[name]
+
+    def hides_refusals(self, destination: str, ports: Sequence[int], policy: Policy) -> Reason | None:
+        """Why an ADM at some ports of a destination would keep a sender from what its policies count (R4), or None.
+
+        Ports with one target have one listener.
+        """
+        counted = self._refusals.get(destination)
+        if counted is None:
+            return None
+        for port in self.program.services[destination].ports:
+            if port.number in ports and port.target in counted:
+                counting, call = counted[port.target]
+                message = (
+                    f"`{counting.name}` counts connections that `{destination}` refuses, "
+                    f"and an ADM at `{destination}` would accept them"
+                )
+                return Reason(Rule.CAPABILITY, message, (policy.span, counting.span, self.program.calls[call].span))
+        return None
+
+    def _counted_refusals(self) -> dict[str, dict[int, tuple[Policy, int]]]:
+        """Destination -> target port -> a policy that counts refused connections of a call there, and that call."""
+        found: dict[str, dict[int, tuple[Policy, int]]] = {}
+        for policy in self.program.policies:
+            if not policy.kind.traits.counts_refused_connections:
+                continue
+            for index in policy.calls:
+                call = self.program.calls[index]
+                if call.port.protocol is Protocol.TCP and call.destination in self.program.services:
+                    found.setdefault(call.destination, {}).setdefault(call.port.target, (policy, index))
+        return found
 
     def _host(self, name: str) -> Reason | None:
         service = self.program.services[name]

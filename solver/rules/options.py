@@ -121,7 +121,7 @@ class _Options:
         known = self.facts.sender_flags
         for call in calls:
             flags |= known[call]
-        ingress = self.capability[Side.INGRESS] or self._ingress(destination, external)
+        ingress = self.capability[Side.INGRESS] or self._ingress(destination, external, ports)
         egress = (
             self.capability[Side.EGRESS]
             or (self._egress(calls, flags) if flags else None)
@@ -135,13 +135,14 @@ class _Options:
             self.position, destination, calls, ingress, egress, self.policy.kind.both, opened, ports, closes
         )
 
-    def _ingress(self, destination: str, external: bool) -> Reason | None:
+    def _ingress(self, destination: str, external: bool, ports: tuple[int, ...]) -> Reason | None:
         facts = self.facts
         if external:
             message = f"`{destination}` is outside the mesh, so calls to it are enforced at their senders"
             return Reason(Rule.OUTSIDE, message, (facts.program.externals[destination].span, self.policy.span))
-        if facts.host(destination) is not None or not self.tells_apart:
-            return facts.host(destination)
+        hidden = facts.host(destination) or facts.hides_refusals(destination, ports, self.policy)
+        if hidden is not None or not self.tells_apart:
+            return hidden
         if self.policy.kind.guard and not self.policy.open_sources and destination in self.policy.sources:
             message = (
                 f"`{self.policy.name}` judges calls of `{destination}` to itself, "

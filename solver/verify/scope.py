@@ -7,7 +7,7 @@ applies to, and which services are called from inside a sidecar.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,6 +42,8 @@ class DestinationFacts:
     on the host's network."""
     inner_calls: Mapping[str, frozenset[str]]
     """Target of a mirror or a split, or a helper of a guard -> the services whose sidecar may call it."""
+    refusals: Mapping[tuple[str, int], str]
+    """(destination, target of one of its `tcp` ports) -> a policy that counts the connections which it refuses."""
 
 
 def requirements(program: Program) -> dict[tuple[str, str], Requirement]:
@@ -126,7 +128,7 @@ class _Scope:
         return self.served[key]
 
 
-def destination_facts(program: Program, wanted: Iterable[Requirement]) -> DestinationFacts:
+def destination_facts(program: Program, wanted: Collection[Requirement]) -> DestinationFacts:
     """Which destinations cannot be closed, are called from a node's address, or are called from inside a sidecar."""
     services, externals = program.services, program.externals
     unclosable: dict[str, str] = {}
@@ -157,7 +159,16 @@ def destination_facts(program: Program, wanted: Iterable[Requirement]) -> Destin
             inner[target].update(requirement.senders)
             if any((sender, target) not in declared for sender in requirement.senders):
                 unclosable.setdefault(target, f"a sender of `{requirement.policy.name}` has no declared call to it")
-    return DestinationFacts(unclosable, node_sender, {target: frozenset(who) for target, who in inner.items()})
+    refusals = {
+        (required.destination, program.calls[index].port.target): required.policy.name
+        for required in wanted
+        if required.policy.kind.traits.counts_refused_connections
+        for index in required.calls
+        if program.calls[index].port.protocol is Protocol.TCP
+    }
+    return DestinationFacts(
+        unclosable, node_sender, {target: frozenset(who) for target, who in inner.items()}, refusals
+    )
 
 
 def _is_known(external: External) -> bool:

@@ -90,6 +90,13 @@ class Sides:
         if named is not None:
             yield Rule.CLOSED, f"`{required.policy.name}` names `{named}`, which shares the address of its node"
 
+        if self.near.refusals and there in self.program.services:
+            for port in self.program.services[there].ports:
+                counting = self.near.refusals.get((there, port.target))
+                if counting is not None and port.number in required.ports:
+                    where = f"port {port.number} of `{there}`"
+                    yield Rule.CAPABILITY, f"an ADM at {where} hides the refused connections that `{counting}` counts"
+
     def _egress(self, required: Requirement) -> Iterator[tuple[Rule, str]]:
         policy, there, kind = required.policy, required.destination, required.policy.kind
         for sender in sorted(self.odd.intersection(required.senders)):

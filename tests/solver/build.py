@@ -28,6 +28,7 @@ from dsl.program import (
     Service,
     Side,
     Stage,
+    Traits,
     Value,
     Verb,
 )
@@ -50,6 +51,7 @@ def kind(
     guard: bool = False,
     state: bool = False,
     per_replica: bool = False,
+    counts_refused_connections: bool = False,
 ) -> Kind:
     """A kind of the test's own; `takes` are parameters by name with the name of their type."""
     sides = {side: stage for side, stage in ((INGRESS, ingress), (EGRESS, egress)) if stage is not None}
@@ -64,6 +66,7 @@ def kind(
         state=state,
         per_replica=per_replica,
         effects=None if effects is None else tuple(effects),
+        traits=Traits(counts_refused_connections=counts_refused_connections),
     )
 
 

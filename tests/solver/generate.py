@@ -49,6 +49,7 @@ WEB = Port(8080, Protocol.HTTP, 8080)
 ADMIN = Port(9000, Protocol.HTTP, 9000)
 ALIAS = Port(8081, Protocol.HTTP, WEB.target)
 RAW = Port(7000, Protocol.TCP, 7000)
+RAW_ALIAS = Port(7001, Protocol.TCP, RAW.target)
 
 OBJECTIVES: Sequence[tuple[Metric, ...]] = (
     (Metric.ADMS, Metric.OVERHEAD),
@@ -94,6 +95,13 @@ COMPARISONS: Sequence[tuple[Comparison, Effect]] = (
 MIRROR = kind("mirror", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.COPIES)], takes={"to": "service"})
 SPLIT = kind("split", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.ROUTES)], takes={"to": "service"})
 AUTHZ = kind("authz", effects=[effect(Verb.REJECTS)], guard=True, takes={"service": "service"})
+EJECT = kind(
+    "eject",
+    ingress=None,
+    egress=Stage.CLUSTER,
+    effects=[effect(Verb.READS, Element.STATUS), effect(Verb.COUNTS)],
+    counts_refused_connections=True,
+)
 ALLOW = kind("allow", effects=[effect(Verb.REJECTS)], guard=True, takes={"callers": "caller"})
 
 
@@ -138,7 +146,8 @@ def _parties(rng: random.Random, harsh: float) -> list[Service | External]:
     found: list[Service | External] = []
     capacities = rng.random() < 0.5
     for name in "abcdef"[: rng.randint(2, 6)]:
-        ports = rng.choices([(WEB,), (WEB, ADMIN), (WEB, RAW), (WEB, ALIAS), (RAW,)], [76, 7, 6, 4, 7])[0]
+        every = [(WEB,), (WEB, ADMIN), (WEB, RAW), (WEB, ALIAS), (RAW,), (RAW, RAW_ALIAS)]
+        ports = rng.choices(every, [72, 7, 6, 4, 8, 3])[0]
         found.append(
             service(
                 name,
@@ -204,6 +213,10 @@ def _spec(
         return Spec(name, AUTHZ, sources, destinations, {"service": rng.choice(services)}, excluded=excluded)
     if rng.random() < 0.06:
         return Spec(name, ALLOW, sources, destinations, {"callers": names[0]}, excluded=excluded)
+    raw = [there for _, there, port in calls if port in (RAW.number, RAW_ALIAS.number)]
+    if raw and rng.random() < 0.2:
+        ports = rng.choice([None, frozenset({RAW.number}), frozenset({RAW_ALIAS.number})])
+        return Spec(name, EJECT, sources, {rng.choice(raw)}, ports=ports, excluded=excluded)
     of = _kind(rng, name, harsh)
     match, reads = _match(rng)
     sides = [side for side in Side if side in of.sides]

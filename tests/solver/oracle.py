@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 
 from dsl.match import And, Comparison, Match, Not, Operator, Or
-from dsl.program import Effect, Element, Policy, Program, Side, Stage, Verb
+from dsl.program import Effect, Element, Policy, Program, Protocol, Side, Stage, Verb
 from solver.placement import Costs, Hop, Rule
 from tests.solver.build import EGRESS, INGRESS, Assignment, Task, figures, hops, hosts, minimized, tasks
 
@@ -95,6 +95,9 @@ def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
             found.add(Rule.CLOSED)
         if policy.kind.guard and not policy.open_sources and there in policy.sources:
             found.add(Rule.CLOSED)
+        own = program.services[there].ports if there in program.services else ()
+        if {port.target for port in own if port.number in task.ports} & refusals_counted(program, there):
+            found.add(Rule.CAPABILITY)
     else:
         if senders & set(program.externals):
             found.add(Rule.OUTSIDE)
@@ -118,6 +121,17 @@ def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
         if host in program.services and (not program.services[host].hosts_adm or program.services[host].host_network):
             found.add(Rule.HOST)
     return found
+
+
+def refusals_counted(program: Program, there: str) -> set[int]:
+    """Targets of the destination's tcp ports at which some sender has to see that a connection is refused."""
+    return {
+        call.port.target
+        for policy in program.policies
+        if policy.kind.traits.counts_refused_connections
+        for call in (program.calls[index] for index in policy.calls)
+        if call.destination == there and call.port.protocol is Protocol.TCP
+    }
 
 
 def inner_calls(program: Program) -> set[tuple[str, str]]:

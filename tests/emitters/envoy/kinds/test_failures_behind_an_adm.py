@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -94,14 +95,14 @@ class Live(NamedTuple):
         place = f"down_{receiver}" if way == "down" else receiver
         headers = (("x-fail", way), ("x-name", name))
         counter = f"cluster.egress/{place}_{port}.upstream_rq_retry"
-        before = self._count(counter) if way == "down" else 0
+        before = self.count(counter) if way == "down" else 0
         reply = send(protocol, self.targets[place, port], Request("POST", f"/{word}/Call", headers, BODY))
-        repeats = self._count(counter) - before if way == "down" else 0
+        repeats = self.count(counter) - before if way == "down" else 0
         attempts = sum(each.attempts[name] for each in self.receivers.get(place, ()))
         body = reply.body.decode("latin-1").replace(REPEATED, "")
         return Outcome(attempts, repeats, reply.label if reply.status is None else reply.status, _shown(reply), body)
 
-    def _count(self, name: str) -> int:
+    def count(self, name: str) -> int:
         return self.envoys.running["caller"].stats().get(name, 0)
 
 
@@ -173,15 +174,18 @@ def test_a_caller_without_an_adm_sees_the_mark(tmp_path: Path) -> None:
 
 # ---- ejections ----
 
-EJECTION: Final = """
-service caller { http 8000 }
-service alone, behind { http web 8001  grpc rpc 8002 }
+ERRORS_IN_A_ROW: Final = 3
+EJECTION: Final = f"""
+service caller {{ http 8000 }}
+service alone, behind {{ http web 8001  grpc rpc 8002 }}
 call caller -> alone:web, alone:rpc, behind:web, behind:rpc
 policy cut = outlier_detection(
-  consecutive_errors: 3, interval: 20ms, ejection: 400ms, max_ejected: 100%) on caller -> {alone, behind}
+  consecutive_errors: {ERRORS_IN_A_ROW}, interval: 20ms, ejection: 400ms, max_ejected: 100%
+) on caller -> {{alone, behind}}
 @ingress
 policy seen = request_count() on * -> behind
 """
+NO_ERRORS: Final = ("429", "8")
 ERRORS: Final = {
     "http": ("reset_before", "reset_after", "garbage", "500", "503", "429"),
     "h2c": ("refused", "stream_reset", "goaway", "no_status"),
@@ -198,12 +202,26 @@ def ejecting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 @pytest.mark.parametrize("protocol", WAYS)
 def test_an_ejection_counts_the_same_with_and_without_an_adm_at_the_receiver(ejecting: Live, protocol: str) -> None:
     well = CODES[0] if protocol == "grpc" else STATUSES[0]
-    for way in ERRORS[protocol]:
-        seen = []
-        for receiver in ("alone", "behind"):
-            soon(lambda: str(ejecting.ask(receiver, protocol, well, "x").status) == well)  # noqa: B023 - called at once
-            seen.append(sum(ejecting.ask(receiver, protocol, way, "x").attempts for _ in range(5)))
-        assert seen == [5 if way in ("429", "8") else 3] * 2, way
+    for receiver, way in itertools.product(("alone", "behind"), ERRORS[protocol]):
+        place = f"{receiver}_{PORTS[protocol]}"
+        counter = f"cluster.egress/{place}/cut.outlier_detection.ejections_enforced_consecutive_5xx"
+
+        def ask(way: str, times: int, receiver: str = receiver) -> set[str]:
+            return {str(ejecting.ask(receiver, protocol, way, "x").status) for _ in range(times)}
+
+        def ejections(counter: str = counter) -> int:
+            return ejecting.count(counter)
+
+        soon(lambda: ask(well, 1) == {well})
+        before = ejections()
+        ask(way, ERRORS_IN_A_ROW - 1)
+        assert ask(well, 1) == {well}, (receiver, way)
+        ask(way, ERRORS_IN_A_ROW)
+        if way in NO_ERRORS:
+            time.sleep(0.3)
+            assert ejections() == before, (receiver, way)
+        else:
+            soon(lambda: ejections() == before + 1)  # noqa: B023
 
 
 def table(live: Live) -> Iterator[str]:
