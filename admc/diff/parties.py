@@ -25,14 +25,14 @@ def selection(service: ServiceRow) -> Selection:
     return service.namespace, tuple(sorted(service.labels or (LabelRow("app", service.name),)))
 
 
-def networks(external: ExternalRow | None) -> list[Network]:
-    """The address ranges of an external, as few as possible. A range that cannot be read is none."""
+def networks(external: ExternalRow, *, called: bool = False) -> list[Network]:
+    """The address ranges of an external, as few as possible. `called`: with the addresses that stand for host names."""
     found: list[Network] = []
-    for cidr in () if external is None else external.cidrs:
+    for cidr in (*external.cidrs, *(external.hosts if called else ())):
         try:
             found.append(ip_network(cidr, strict=False))
         except ValueError:
-            continue
+            continue  # a name
     four = [each for each in found if isinstance(each, IPv4Network)]
     six = [each for each in found if isinstance(each, IPv6Network)]
     return [*collapse_addresses(four), *collapse_addresses(six)]
@@ -42,12 +42,18 @@ def share_a_place(one: ExternalRow, other: ExternalRow) -> bool:
     """Whether two externals have a host name or an address in common, as far as both give them."""
     if not {*one.hosts}.isdisjoint(other.hosts):
         return True
-    return any(a.version == b.version and a.overlaps(b) for a in networks(one) for b in networks(other))
+    ones, others = networks(one, called=True), networks(other, called=True)
+    return any(a.version == b.version and a.overlaps(b) for a in ones for b in others)
+
+
+def is_nowhere(row: ExternalRow) -> bool:
+    """Whether a program gives an external neither addresses nor host names."""
+    return not row.hosts and not row.cidrs
 
 
 def renamed_parties(base: Plan, head: Plan) -> Mapping[str, str]:
-    """BASE's name -> HEAD's name. Of several parties that are known by the same, none of BASE was renamed; of HEAD, it
-    is the first by name."""
+    """BASE's name -> HEAD's name. Of several parties of HEAD that are known by the same and are new, it is the first;
+    of several of BASE that are gone, none was renamed."""
     if base.services is None or head.services is None or base.externals is None or head.externals is None:
         return {}
     old = {*(row.name for row in base.services), *(row.name for row in base.externals)}
@@ -88,14 +94,17 @@ def _matched(
         new.setdefault(key, []).append(name)
     found: dict[str, str] = {}
     for key, names in old.items():
-        others = new.get(key, [])
-        if len(names) == 1 and names[0] in went and others and came.issuperset(others):
-            found[names[0]] = min(others)
+        gone = [name for name in names if name in went]
+        others = [name for name in new.get(key, ()) if name in came]
+        if len(gone) == 1 and others:
+            found[gone[0]] = min(others)
     return found
 
 
 def _addresses(row: ExternalRow) -> Hashable:
-    return frozenset(networks(row)), frozenset(row.hosts), frozenset(row.cidrs) if not networks(row) else None
+    """Without addresses, a client stands for all unknown ones, and what is called is known by its ports."""
+    ports = frozenset(port.number for port in row.ports) if is_nowhere(row) else None
+    return frozenset(networks(row)), frozenset(row.hosts), ports
 
 
 def _renamed(plan: Plan, names: Mapping[str, str]) -> Plan:

@@ -7,6 +7,7 @@ service, a call or a destination alone are looked up here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
 from dsl.program import External, Mark, Policy, Program, Protocol, Service, Side, Verb
 from dsl.text import Span
@@ -278,8 +279,11 @@ def marked(service: Service, mark: Mark) -> str:
 
 
 def has_addresses(external: External) -> bool:
-    """Whether the addresses of an external are known. A range of all addresses (`/0`) identifies no caller."""
-    return bool(external.cidrs) and not any(cidr.endswith("/0") for cidr in external.cidrs)
+    """Whether the addresses of an external are known. Ranges that together are all addresses identify no caller."""
+    networks = [ip_network(cidr, strict=False) for cidr in external.cidrs]
+    four = collapse_addresses([each for each in networks if isinstance(each, IPv4Network)])
+    six = collapse_addresses([each for each in networks if isinstance(each, IPv6Network)])
+    return bool(networks) and all(each.prefixlen for each in four) and all(each.prefixlen for each in six)
 
 
 def _runs(program: Program) -> dict[str, tuple[int, int]]:

@@ -6,6 +6,7 @@ applies to, and which services are called from inside a sidecar.
 
 from __future__ import annotations
 
+import ipaddress
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -172,8 +173,21 @@ def destination_facts(program: Program, wanted: Collection[Requirement]) -> Dest
 
 
 def _is_known(external: External) -> bool:
-    """Whether its addresses identify it. A range of all addresses (`/0`) does not."""
-    return bool(external.cidrs) and not any(cidr.endswith("/0") for cidr in external.cidrs)
+    """Whether its addresses identify it. Ranges that leave out no address of their family do not."""
+    ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for cidr in external.cidrs:
+        network = ipaddress.ip_network(cidr, strict=False)
+        ranges[int(network.max_prefixlen)].append((int(network[0]), int(network[-1])))
+    return bool(ranges) and all(_leaves_out(found, bits) for bits, found in ranges.items())
+
+
+def _leaves_out(ranges: list[tuple[int, int]], bits: int) -> bool:
+    reached = 0
+    for first, last in sorted(ranges):
+        if first > reached:
+            return True
+        reached = max(reached, last + 1)
+    return reached < 1 << bits
 
 
 def _find_shared_targets(program: Program, unclosable: dict[str, str]) -> None:

@@ -104,6 +104,15 @@ EJECT = kind(
 )
 ALLOW = kind("allow", effects=[effect(Verb.REJECTS)], guard=True, takes={"callers": "caller"})
 
+RANGES: Sequence[Sequence[str]] = (
+    [],
+    ["10.9.0.0/16"],
+    ["10.9.0.0/16"],
+    ["0.0.0.0/0"],
+    ["0.0.0.0/1", "128.0.0.0/1"],
+    ["128.0.0.0/1", "0.0.0.0/2"],
+)
+
 
 class Case(NamedTuple):
     program: Program
@@ -160,7 +169,7 @@ def _parties(rng: random.Random, harsh: float) -> list[Service | External]:
             )
         )
     if rng.random() < 0.5 * harsh:
-        found.append(external("x", cidrs=rng.choice([[], ["10.9.0.0/16"], ["10.9.0.0/16"], ["0.0.0.0/0"]])))
+        found.append(external("x", cidrs=rng.choice(RANGES)))
     if rng.random() < 0.3 * harsh:
         found.append(external("y", WEB, cidrs=["10.8.0.0/16"] if rng.random() < 0.5 else []))
     return found

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dsl.match import And, Comparison, Match, Not, Operator, Or
 from dsl.program import Effect, Element, Policy, Program, Protocol, Side, Stage, Verb
@@ -151,6 +152,17 @@ def inner_calls(program: Program) -> set[tuple[str, str]]:
     return found
 
 
+def have_every_address(cidrs: Sequence[str]) -> bool:
+    """If an address is left out, the first one or the one after some range is."""
+    networks = [ipaddress.ip_network(cidr) for cidr in cidrs]
+    for bits in {network.max_prefixlen for network in networks}:
+        found = [(int(each[0]), int(each[-1])) for each in networks if each.max_prefixlen == bits]
+        edges = {0, *(last + 1 for _, last in found)} - {1 << bits}
+        if all(any(first <= edge <= last for first, last in found) for edge in edges):
+            return True
+    return False
+
+
 def closable(program: Program, there: str) -> bool:
     if program.services[there].host_network:
         return False
@@ -159,7 +171,7 @@ def closable(program: Program, there: str) -> bool:
             continue
         if call.source in program.externals:
             cidrs = program.externals[call.source].cidrs
-            if not cidrs or "0.0.0.0/0" in cidrs:
+            if not cidrs or have_every_address(cidrs):
                 return False
         elif program.services[call.source].host_network:
             return False

@@ -14,6 +14,7 @@ from admc.diff.parties import networks, selection
 from admc.diff.protection.comparison import Comparison
 from admc.diff.protection.index import PlanIndex
 from admc.diff.protection.note import Note
+from admc.diff.protection.regions import newly_shared
 from admc.plan.model import PolicyContent, PortRow
 from dsl.program import Side, Verb, callee
 
@@ -21,18 +22,25 @@ _HARMLESS = frozenset((Verb.READS, Verb.COUNTS, Verb.COPIES))
 """What a policy may do on the way without a change of what is sent or answered."""
 
 
+_Met = tuple[str, str | None, PolicyContent]
+"""A policy on the way, the caller if that makes a difference to it, and what it does."""
+
+
 def asked_otherwise(comparison: Comparison) -> Iterator[Note]:
     """Policies of both plans whose ADMs call something else."""
+    shared: frozenset[str] | None = None
     for contents in comparison.contents:
         called = list(_called(contents.base))
         if not called or called != list(_called(contents.head)):
             continue  # another argument is a finding itself
+        if shared is None:
+            shared = frozenset(name for pair in newly_shared(comparison.base, comparison.head) for name in pair)
         pair = contents.pair
         calls = comparison.shared(pair)
         for name, number in called:
             before = _target(comparison.base, name, number)
             after = _target(comparison.head, name, number)
-            if before != after:
+            if before != after or name in shared:
                 text = f"`{pair.name}` calls `{name}`, which is another one now, or is reached in another way"
                 yield comparison.note(Word.UNCLEAR, pair, calls, text)
                 continue
@@ -71,32 +79,30 @@ def _changed(
 ) -> Iterator[str]:
     """Policies that the call of an ADM meets in one plan alone, for other requests, in another order, or with other
     arguments."""
-    before = _way(comparison.base, base, call, target)
-    after = _way(comparison.head, head, call, target)
-    old = [(comparison.head_name.get(name, name), content) for name, content in before]
-    if old == after:
-        return
-    names = [name for name, _ in old if (name, dict(old)[name]) in after]
-    if names != [name for name, _ in after if (name, dict(after)[name]) in old]:
-        yield from names  # another order
-    yield from {name for name, content in old if (name, content) not in after}
-    yield from {name for name, content in after if (name, content) not in old}
+    before = [
+        (comparison.head_name.get(name, name), *rest) for name, *rest in _way(comparison.base, base, call, target)
+    ]
+    after = [(name, *rest) for name, *rest in _way(comparison.head, head, call, target)]
+    yield from {str(each[0]) for each in before if each not in after}
+    yield from {str(each[0]) for each in after if each not in before}
+    kept = [each for each in before if each in after]
+    if kept != [each for each in after if each in before]:
+        yield from {str(each[0]) for each in kept}  # another order
 
 
-def _way(
-    index: PlanIndex, policy: str, call: CallName, target: tuple[str, int | None]
-) -> list[tuple[str, PolicyContent]]:
-    """What the call of an ADM meets, for a policy on this call."""
+def _way(index: PlanIndex, policy: str, call: CallName, target: tuple[str, int | None]) -> list[_Met]:
+    """What the call of an ADM meets, for a policy on this call. The ADM that enforces the policy is the caller."""
     name, number = target
     port = _port(index, name, number)
     decision = index.decisions.get(policy, {}).get(call.destination)
     if port is None or decision is None:
         return []
-    found: list[tuple[str, PolicyContent]] = []
-    askers = {call.source} if Side.EGRESS in decision.sides else {call.destination}
-    for asker in askers | ({call.destination} if len(decision.sides) > 1 else set()):
+    places = {Side.EGRESS: call.source, Side.INGRESS: call.destination}
+    found: list[_Met] = []
+    for asker in (places[side] for side in decision.sides):
         for each in index.meets(CallName(asker, name, port.number)):
             content = index.content(each)
             if content is not None and (content.effects is None or {e.verb for e in content.effects} - _HARMLESS):
-                found.append((each, meaning(content)))
+                judged = any(argument.type in ("caller", "[caller]") for argument in content.arguments)
+                found.append((each, asker if judged else None, meaning(content)))
     return found

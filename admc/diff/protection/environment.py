@@ -111,17 +111,15 @@ def _labels_text(service: ServiceRow) -> str:
 
 def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozenset[str]:
     """Services that a policy of HEAD knows by address, by the NetworkPolicy that it needs, or by the pods that get its
-    ADM, but for its callers."""
+    ADM, and its destination; but not its callers."""
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(destination), head.content(name)
     if decision is None or content is None:
         return frozenset()
-    found: set[str] = set()
+    found = {destination}
     closed = head.closed.get(destination)
     if decision.closes and closed is not None:
-        found.update((destination, *closed.senders))
-    if Side.INGRESS in decision.sides or destination in head.externals:
-        found.add(destination)
+        found.update(closed.senders)
     if Side.INGRESS in decision.sides and tells_apart(content):
         found.update(head.admits(name) or ())
         found.update(content.excluded)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from admc.diff.model import CallName, Word
-from admc.diff.parties import share_a_place
+from admc.diff.parties import is_nowhere, share_a_place
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, Endpoint
 from admc.diff.protection.note import Note
@@ -69,7 +69,8 @@ def _new_ways_outside(comparison: Comparison) -> _Ways:
     for name in sorted(changed):
         after, known = head.externals[name], base.externals.get(name)
         for before in base.externals.values():
-            if before.name == name or not share_a_place(before, after):
+            gone = before.name not in head.externals and is_nowhere(before) and is_nowhere(after)
+            if before.name == name or not (gone or share_a_place(before, after)):
                 continue
             old = {row.number for row in known.ports} if known is not None and share_a_place(before, known) else set()
             for port in before.ports:

@@ -131,9 +131,9 @@ def _own_kind(random: Random, spec: Spec) -> Spec:
 
 
 CALLS: Final = (
-    Edit("policy before what is asked", _policy_before("judge"), 2, _with_asking),
-    Edit("another service is asked", _helper_changes("judge"), 2, _with_asking),
-    Edit("policy before a target", _policy_before("s"), 2, _with_target),
-    Edit("another target", _helper_changes("s"), 2, _with_target),
-    Edit("own kind", _own_kind, 2, _with_own),
+    Edit("policy before what is asked", _policy_before("judge"), 5, _with_asking),
+    Edit("another service is asked", _helper_changes("judge"), 5, _with_asking),
+    Edit("policy before a target", _policy_before("s"), 5, _with_target),
+    Edit("another target", _helper_changes("s"), 5, _with_target),
+    Edit("own kind", _own_kind, 3, _with_own),
 )

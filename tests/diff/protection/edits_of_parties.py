@@ -259,7 +259,7 @@ def _more_port(random: Random, spec: Spec) -> Spec:
 
 
 PARTIES: Final = (
-    Edit("service becomes external", _service_to_external, 2),
+    Edit("service becomes external", _service_to_external, 3),
     Edit("external becomes service", _external_to_service, 2, _with_calls_of_externals),
     Edit("external renamed", _external_renamed, 2, _with_calls_of_externals),
     Edit("external split", _external_split, 2, _with_hosts),
@@ -270,11 +270,11 @@ PARTIES: Final = (
     Edit("service renamed", _service_renamed, 2),
     Edit("service split", _service_split, 2),
     Edit("same pods", _same_pods, 2),
-    Edit("labels", _labels, 2),
-    Edit("namespace", _namespace, 2),
-    Edit("host_network", _host_network, 2, _sometimes_on_hosts),
-    Edit("port number", _of_a_port(lambda random, old: old._replace(number=random.choice((8080, 9090, 7000)))), 2),
-    Edit("port target", _of_a_port(lambda random, old: old._replace(target=random.choice((0, 8080, 9090, 7000)))), 2),
+    Edit("labels", _labels, 3),
+    Edit("namespace", _namespace, 3),
+    Edit("host_network", _host_network, 3, _sometimes_on_hosts),
+    Edit("port number", _of_a_port(lambda random, old: old._replace(number=random.choice((8080, 9090, 7000)))), 3),
+    Edit("port target", _of_a_port(lambda random, old: old._replace(target=random.choice((0, 8080, 9090, 7000)))), 3),
     Edit("port name", _of_a_port(lambda _random, old: old._replace(name="renamed")), 2),
     Edit("port protocol", _of_a_port(lambda random, old: old._replace(protocol=random.choice(("grpc", "tcp")))), 2),
     Edit("one more port", _more_port, 2),

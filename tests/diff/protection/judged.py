@@ -21,7 +21,7 @@ from tests.fidelity.kinds import number, refusal, seconds
 from tests.fidelity.message import Sent
 from tests.fidelity.own_kinds import ALL
 from tests.fidelity.samples import ORIGIN, TOKEN
-from tests.fidelity.selecting import policies_of, target
+from tests.fidelity.selecting import policies_of, port_of, target
 from tests.fidelity.state import World
 
 if TYPE_CHECKING:
@@ -103,8 +103,11 @@ class Side:
         if not declared and sent.destination in self.compiled.placement.closed:
             return Treated(0, {})
         judge = self._judge
+        calls = self.calls if declared else self.calls - {sent[:3]}
+        port = port_of(self.program, sent.destination, sent.port)
+        if not _met(calls, self.calls, self.program, sent.source, sent.destination, port):
+            return Treated(times, {})
         if not declared:
-            calls = self.calls - {sent[:3]}
             judge = replace(judge, meets=lambda *call: _met(calls, self.calls, *call))
         worlds, through, counted = [World()], 0, None
         for index in range(times):
@@ -192,6 +195,8 @@ def breaches(base: Compiled, head: Compiled, renamed: Mapping[str, str]) -> Iter
                 was = _treated(
                     one, before, known_before, (method, path, headers, body), times, pause, declared=declared
                 )
+                if was.through == times and not was.counted:
+                    continue  # it cannot get weaker
                 now = _treated(other, after, known_after, (method, path, headers, body), times, pause, declared=True)
                 sent = Sent(known_after[0], after.party, after.port.number, method, path, headers, body)
                 if now.through > was.through:
