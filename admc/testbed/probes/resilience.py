@@ -19,6 +19,8 @@ MOST_REQUESTS = 1500
 """A share that may show in none of so many requests is not waited for."""
 MOST_COPIES = 300
 """The same for a copy, which may come after the answer: each request waits for it."""
+SETTLED = 0.25
+"""Seconds in which a copy that should not be there would come."""
 RETRIED = {
     "http": {"unavailable": (503, "503"), "gateway_error": (502, "502"), "server_error": (500, "500")},
     "grpc": {
@@ -116,11 +118,17 @@ def mirror(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
             break
     bed.wait(copied)
     name = copied()
+    most = sum(copies(p) and text(p, "to") == to for p in policies_on(bed.program, call))
+
+    def number() -> int:
+        return sum(each.service == to for each in bed.record.of(name))
+
+    bed.wait(lambda: number() > most, SETTLED)
     reply = replies[name or identity]
     by = reply.seen.service if reply.seen else reply.label
     return judged(
-        bool(name) and reply.ok and by != to,
+        1 <= number() <= most and reply.ok and by != to,
         described(call, request) if len(replies) == 1 else f"{described(call, request)}, {len(replies)} times",
         f"`{call.destination}` answers, `{to}` receives a copy",
-        f"`{by}` answered, `{to}` received {'a copy' if name else 'none'}",
+        f"`{by}` answered, `{to}` received {('none', 'a copy')[number()] if number() < 2 else f'{number()} copies'}",
     )
