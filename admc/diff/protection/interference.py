@@ -78,7 +78,7 @@ def _why(comparison: Comparison, name: str, other: str, *, alone: bool) -> str |
     if alone and exclude_each_other(one.when, two.when):
         return None
     inner = head.position[name] > head.position[other]
-    if one.effects is None and (not inner or _looks_at_answers(one, two)):
+    if one.effects is None and _unknown_may_weaken(one, two, inner=inner):
         return f"nothing is known of what `{name}` does, and `{other}` may meet other requests because of it"
     if effects.overwrites(one, two):
         return f"`{name}` newly writes what `{other}` writes"
@@ -94,10 +94,13 @@ def _why(comparison: Comparison, name: str, other: str, *, alone: bool) -> str |
     return None
 
 
-def _looks_at_answers(inner: PolicyContent, outer: PolicyContent) -> bool:
-    """Whether what an inner policy of which nothing is known does with an answer changes what an outer one does."""
-    reads = effects.feeds(inner, outer, on_response=True)
-    return reads or effects.overwrites(inner, outer) or effects.does(outer, Verb.REPEATS)
+def _unknown_may_weaken(one: PolicyContent, two: PolicyContent, *, inner: bool) -> bool:
+    """Whether a policy of which nothing is known may do something to another: as the inner one, by what it does with
+    answers."""
+    if not inner:
+        return True
+    reads = effects.feeds(one, two, on_response=True)
+    return reads or effects.overwrites(one, two) or effects.does(two, Verb.REPEATS)
 
 
 def _writes(index: PlanIndex, policy: str) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from admc.diff.model import Word
 from admc.diff.protection import findings
+from tests.diff.protection import specs
 from tests.diff.protection.edits import WIDER
 from tests.diff.protection.judged import breaches
 from tests.diff.protection.plans import compiled
@@ -41,6 +42,9 @@ QUOTA: Final = "@ingress\npolicy quota = rate_limit(requests: {}, per: 1h) on {}
 SET: Final = '@ingress\npolicy writer = set_request_header(name: "x-in", value: "set") on * -> b\n'
 DENY: Final = '@ingress\npolicy guard = deny() on * -> b when header("x-in") == "client"\n'
 COUNT: Final = "policy seen = request_count() on {} -> b\n"
+ODD: Final = '@ingress @egress\nkind odd() for http template "odd.yaml"\n'
+SCRIPT: Final = "@ingress\npolicy script = odd() on a -> b\n"
+BANK: Final = 'external bank { http 80  host "bank.example" }\npolicy closed = deny() on * -> bank\n'
 WEAKENED: Final = {
     "the policy went": (Word.LOST, DENY, ""),
     "`*` became names": (Word.LOST, "@ingress\n" + COUNT.format("*"), "@ingress\n" + COUNT.format("a")),
@@ -55,6 +59,13 @@ WEAKENED: Final = {
     "reordered": (Word.REORDERED, DENY + SET, SET + DENY),
     "a new writer": (Word.UNCLEAR, DENY, SET + DENY),
     "another match": (Word.UNCLEAR, DENY, DENY.replace("client", "set")),
+    "a script": (Word.UNCLEAR, ODD + "@ingress\n" + COUNT.format("a"), ODD + SCRIPT + "@ingress\n" + COUNT.format("a")),
+    "a call from outside goes": (
+        Word.LOST,
+        "call office -> b\n" + QUOTA.format(1, "office", ""),
+        QUOTA.format(1, "office", ""),
+    ),
+    "a call to the outside goes": (Word.LOST, BANK + "call a -> bank\n", BANK),
     "another kind": (Word.UNCLEAR, DENY, DENY.replace("deny()", "request_count()")),
 }
 
@@ -63,6 +74,6 @@ WEAKENED: Final = {
 def test_the_judge_lets_through_what_each_word_alone_warns_of(name: str) -> None:
     """So a comparison that is silent about the word would not be sound."""
     word, before, after = WEAKENED[name]
-    base, head = compiled(SHOP + before), compiled(SHOP + after)
+    base, head = (compiled(SHOP + side, {"odd.yaml": specs.ODD}) for side in (before, after))
     assert {each.word for each in findings(base.plan, head.plan).weaker} == {word}
     assert list(breaches(base, head, {}))
