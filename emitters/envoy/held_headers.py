@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from emitters.envoy.messages.typed import Json
 
 HOLD: Final = "x-admc-hold-"
@@ -128,6 +130,17 @@ def restore_copy() -> list[Json]:
 def tell_version() -> Json:
     """A mutation that tells the routes which version the caller speaks; after `hold`."""
     return _set(VERSION, "%PROTOCOL%")
+
+
+def one_upgrade(protocols: Sequence[str]) -> Json:
+    """A mutation by which a client that offers several of these protocols offers the first, which it prefers: Envoy
+    takes a list for one protocol that it does not know, and refuses the request."""
+    offered = "request.headers['upgrade']"
+    first = "''"
+    for name in reversed(protocols):
+        listed = name.replace(".", "[.]")
+        first = f"{offered}.matches('(?i)^{listed},') ? '{name}' : {first}"
+    return _set("upgrade", f"%CEL({first})%")
 
 
 def _forget() -> Json:

@@ -27,6 +27,9 @@ CONNECT_TIMEOUT: Final = "130s"
 IDLE: Final = "1s"
 """How long a connection to a service is kept without a request. Services close such connections themselves, often after
 two to five seconds, and a request that is sent just then is lost."""
+MAX_FRAMES: Final = 10_000
+"""How many HTTP/2 frames that ask for nothing a client or a service may send, or leave unread. Envoy's own bounds are
+between 1 and 1,000, depending on the frame."""
 MAX_HEADERS: Final = 65535
 MAX_HEADERS_KB: Final = 8192
 _SOL_SOCKET: Final = 1
@@ -50,12 +53,15 @@ def http1_options(**fields: bool | str | list[Json]) -> Json:
     return {"header_key_format": preserve_case(), "enable_trailers": True, **fields}
 
 
-def http2_options(**fields: int) -> Json:
+def http2_options() -> Json:
     return {
         "allow_connect": True,
         "max_concurrent_streams": 2147483647,
         "override_stream_error_on_invalid_http_message": True,
-        **fields,
+        "max_outbound_control_frames": MAX_FRAMES,
+        "max_consecutive_inbound_frames_with_empty_payload": MAX_FRAMES,
+        "max_inbound_priority_frames_per_stream": MAX_FRAMES,
+        "max_inbound_window_update_frames_per_data_frame_sent": MAX_FRAMES,
     }
 
 

@@ -13,7 +13,7 @@ from dsl.program import Protocol, Side, Stage
 from emitters.envoy.chains import routes
 from emitters.envoy.chains.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
 from emitters.envoy.failure_marks import mark_again, mark_reply
-from emitters.envoy.held_headers import FRAMING, HOLD, hold, hold_again, tell_version
+from emitters.envoy.held_headers import FRAMING, HOLD, hold, hold_again, one_upgrade, tell_version
 from emitters.envoy.kinds.registry import arguments_of
 from emitters.envoy.kinds.shared.filter_state import set_state
 from emitters.envoy.matching.callers import conditions
@@ -45,9 +45,6 @@ _UPGRADES: Final = ("websocket", "spdy/3.1", "tcp")
 """What a client may upgrade a request to. Envoy sends nothing of what follows such a request before the service has
 agreed, with 101."""
 _GRPC_DEADLINE_EXCEEDED: Final = "4"
-MAX_FRAMES: Final = 10_000
-"""How many HTTP/2 frames without a request a client may send, or leave unread. Envoy's own bounds are between 1 and
-1,000, depending on the frame. Frames of services are not counted."""
 BODILESS: Final = (204, 205, 304)
 """Statuses of an answer that has no body."""
 _FORBIDDEN: Final = 403
@@ -214,7 +211,7 @@ def _tunnel() -> Predicate:
 
 def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
     """The connection manager itself."""
-    early = hold()
+    early = [*hold(), one_upgrade(_UPGRADES)]
     if _tells_version(hop):
         early.append(tell_version())
     fields: Json = {
@@ -250,12 +247,7 @@ def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
             # HTTP/1.0 needs no Host; the request that Envoy forwards is HTTP/1.1.
             default_host_for_http_10=hop.destination,
         ),
-        "http2_protocol_options": http2_options(
-            max_outbound_control_frames=MAX_FRAMES,
-            max_consecutive_inbound_frames_with_empty_payload=MAX_FRAMES,
-            max_inbound_priority_frames_per_stream=MAX_FRAMES,
-            max_inbound_window_update_frames_per_data_frame_sent=MAX_FRAMES,
-        ),
+        "http2_protocol_options": http2_options(),
         # Without its own entry a CONNECT is refused before any filter sees it.
         "upgrade_configs": [{"upgrade_type": name} for name in (*_UPGRADES, routes.CONNECT)],
         "access_log": filters.logs,

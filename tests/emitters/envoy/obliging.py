@@ -86,7 +86,7 @@ class Obliging:
         while data:
             for event in h2.receive_data(data):
                 if isinstance(event, RequestReceived):
-                    fields = dict(event.headers or ())
+                    fields = {str(name): str(value) for name, value in event.headers or ()}
                     what = (fields.get(":method"), fields.get(":path") or fields.get(":authority"))
                     self.seen.append(" ".join(map(str, filter(None, (*what, fields.get(":protocol"))))))
                     if fields.get(":method") == "CONNECT":
@@ -132,7 +132,7 @@ def ask_http_2(target: Target, *fields: tuple[str, str], then: bytes = INSIDE) -
         if stream != 1:
             return False
         if kind == HEADERS and not status:
-            status.append(int(dict(Decoder().decode(payload))[":status"]))
+            status.append(int(dict(Decoder().decode(payload, raw=True))[b":status"]))
             if status == [200]:
                 connection.sendall(frame(DATA, 0, 1, then))
         elif kind == DATA:

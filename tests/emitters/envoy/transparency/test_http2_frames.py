@@ -66,7 +66,7 @@ def _plain_http_2(connection: socket.socket, before: bytes = b"") -> None:
                 connection.sendall(before.replace(b"STRM", struct.pack(">I", stream)) + frame(DATA, END_STREAM, stream))
                 before = b""
             elif kind in (SETTINGS, PING) and not flags & ACK:
-                connection.sendall(frame(kind, ACK, 0, data[9:size]))
+                connection.sendall(frame(kind, ACK, 0, data[9:size] if kind == PING else b""))
             data = data[size:]
         part = connection.recv(65536)
         if not part:
@@ -109,14 +109,34 @@ BACK = {
 }
 
 
+def _through_whole(folder: Path, before: bytes) -> bool:
+    """Whether the answer of a service that sends frames in front of its end arrives as the service gave it."""
+    found: list[tuple[int, bytes]] = []
+
+    def ended(kind: int, stream: int, rest: bytes) -> bool:
+        if (kind, stream) == (HEADERS, 1):
+            found.append((kind, dict(Decoder().decode(rest[1:], raw=True))[b":status"]))
+        last = stream == 1 and (kind == RESET or (kind == DATA and bool(rest[0] & END_STREAM)))
+        if last:
+            found.append((kind, b""))
+        return last
+
+    with ways(folder, lambda connection: _plain_http_2(connection, before)) as app, app.through.open(20) as ask:
+        ask.sendall(PREFACE + _head(1, "GET", END_HEADERS | END_STREAM))
+        assert frames_until(ask, ended)
+    return found == [(HEADERS, b"200"), (DATA, b"")]
+
+
 @pytest.mark.parametrize("name", list(BACK))
 def test_nor_do_those_of_a_service(tmp_path: Path, name: str) -> None:
-    with (
-        ways(tmp_path, lambda connection: _plain_http_2(connection, BACK[name] * MANY)) as app,
-        app.through.open(20) as ask,
-    ):
-        ask.sendall(PREFACE + _head(1, "GET", END_HEADERS | END_STREAM))
-        assert frames_until(ask, lambda kind, stream, rest: (kind, stream, rest[:1]) == (DATA, 1, bytes([END_STREAM])))
+    assert _through_whole(tmp_path, BACK[name] * MANY)
+
+
+@pytest.mark.parametrize(("name", "count", "whole"), [("empty DATA", 10_001, False), ("WINDOW_UPDATE", 6, True),
+    ("WINDOW_UPDATE", 50, False)])  # fmt: skip
+def test_those_of_a_service_have_the_bounds_of_the_page(tmp_path: Path, name: str, count: int, whole: bool) -> None:
+    frames = {**BACK, "WINDOW_UPDATE": frame(WINDOW, 0, 0, ADD)}
+    assert _through_whole(tmp_path, frames[name] * count) is whole
 
 
 REFUSED, CANCEL = 7, 8
