@@ -192,3 +192,22 @@ def test_too_many_programs_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(CommandError) as caught:
         diff("HEAD^1", "HEAD:store.adm")
     assert "files that end in `.adm`" in str(caught.value.diagnostics[0].cause)
+
+
+def test_gates_of_a_program_whose_name_has_no_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = {"shop": SHOP, "shop.gates.adm": SAFE}
+    found = changed(tmp_path, monkeypatch, base, {"store.adm": WEAKER.replace("app shop", "app store")}, "store.adm")
+    assert breached(found) == ["shop.gates.adm"]
+
+
+def test_what_a_partial_clone_lacks_is_no_program_that_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = GitRepository(tmp_path / "repository")
+    repository.commit(BASE)
+    repository.git("config", "uploadpack.allowFilter", "true")
+    clone = tmp_path / "clone"
+    repository.git("clone", "--quiet", "--filter=blob:none", "--no-checkout", f"file://{repository.folder}", str(clone))
+    monkeypatch.chdir(clone)
+    write(clone, {"store.adm": WEAKER})
+    with pytest.raises(CommandError) as caught:
+        diff("main", "store.adm")
+    assert caught.value.diagnostics[0].code == "ADM837"

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.codes.differences import CODES
 from admc.diff.sides.files import Files
 from admc.exits import CommandError, wrong_usage
 from admc.gates.read import gates_name
@@ -98,7 +99,7 @@ class _Search:
         if len(files) > MAX_FILES:
             raise _too_many(base, head, f"BASE has more than {MAX_FILES:,} files that end in `{_PROGRAM}`")
         self._names = frozenset(files)
-        gated = {_program_of(name, self._names) for name in files if name.endswith(GATE_ENDING)}
+        gated = {self._program_of(name) for name in files if name.endswith(GATE_ENDING)}
         own = base.path.as_posix()
         self._gated = sorted(path for path in gated if path is not None and path != own)
         plain = {name for name in files if name.endswith(_PROGRAM) and not name.endswith(tuple(BESIDE.values()))}
@@ -126,6 +127,13 @@ class _Search:
                 found.append(Predecessor(path, f"which had the service `{min(moved)}`"))
         return found
 
+    def _program_of(self, gates: str) -> str | None:
+        """The program beside which a file of gates stands; its name may have no ending."""
+        stem = gates.removesuffix(GATE_ENDING)
+        if stem + _PROGRAM in self._names:
+            return stem + _PROGRAM
+        return stem if gates_name(stem) == posixpath.basename(gates) and self._tree.has(stem) else None
+
     def _in_head(self, path: str) -> Files:
         """The same path in HEAD."""
         if self._head.tree is not None:
@@ -140,8 +148,8 @@ class _Search:
         """Only what may have the line is parsed."""
         try:
             content = self._tree.content(path)
-        except (OSError, CommandError):
-            return False
+        except OSError:
+            return False  # a link, a pointer, or too large: no program
         if re.search(rb"\bapp[ \t]+" + re.escape(app.encode()), content) is None:
             return False
         diagnostics = Diagnostics()
@@ -150,24 +158,17 @@ class _Search:
         return any(isinstance(each, tree.App) and each.name.text == app for each in statements)
 
 
-def _program_of(gates: str, names: frozenset[str]) -> str | None:
-    """The program beside which a file of gates stands; its name may have no ending."""
-    stem = gates.removesuffix(GATE_ENDING)
-    for path in (stem + _PROGRAM, stem):
-        if path in names and gates_name(path) == posixpath.basename(gates):
-            return path
-    return None
-
-
 def _is_there(files: Files) -> bool:
     return files.has(files.path)
 
 
 def _services(files: Files) -> frozenset[str]:
-    """Of a program; none where it is missing or has errors."""
+    """Of a program; none where it is missing or has errors. Raises `CommandError` where git cannot read it."""
     if not _is_there(files):
         return frozenset()
     try:
         return frozenset(files.program().services)
-    except CommandError:
+    except CommandError as error:
+        if error.diagnostics[0].code in CODES:
+            raise
         return frozenset()

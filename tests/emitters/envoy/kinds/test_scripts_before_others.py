@@ -51,13 +51,14 @@ TEXT: Final = (
     + """
 service d { http 8005 }
 service g { grpc 8006 }
-service e, down { http 8007 }
-call a -> s, g, e, down
+service e, down, f { http 8007 }
+call a -> s, g, e, down, f
 call a, c -> d
 policy script = lua(script: "x.lua") on a -> {b, d, g}
 policy e_again = retry(attempts: 3, on: [connect_failure], backoff: 1ms) on a -> {e, down}
+policy f_again = retry(attempts: 3, backoff: 1ms) on a -> f
 @ingress
-policy inner = lua(script: "x.lua") on * -> {e, down}
+policy inner = lua(script: "x.lua") on * -> {e, down, f}
 policy timed = timeout(after: 300ms) on a -> b:timed
 policy again = retry(attempts: 3, backoff: 1ms) on a -> b:again
 policy each_again = retry(attempts: 2, on: [gateway_error], backoff: 1ms) on a -> b:each
@@ -218,6 +219,13 @@ def test_a_script_cannot_mark_an_answer_as_a_failure_that_a_retry_repeats(app: R
         reply = app.call("a", "e", asked("/", {**forged, "echo_status": status, "echo_id": name}))
         assert (reply.status, reply.header(FAILED)) == (int(status), ())
         assert len(app.echo.record.of(name)) == 1
+
+
+def test_a_script_at_ingress_cannot_keep_a_retry_from_repeating(app: Running) -> None:
+    hidden = {"answer": "x-envoy-ratelimited=true;retry-after=9", "echo_status": "503", "echo_id": "limited"}
+    reply = app.call("a", "f", asked("/", hidden))
+    assert (reply.status, reply.header("x-envoy-ratelimited")) == (503, ("true",))
+    assert len(app.echo.record.of("limited")) == 3
 
 
 @pytest.mark.parametrize("answer", ["", f"{FAILED}=x"])
