@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,10 +61,13 @@ class Repository:
         self.git("commit", "--quiet", "--allow-empty", "--message", "x")
         return self.git("rev-parse", "HEAD")
 
-    def pull_request(self, number: int, files: Mapping[str, str]) -> str:
-        """The newest commit of a pull request with these files, and its merge with main, both on the host."""
+    def pull_request(self, number: int, files: Mapping[str, str], gone: Collection[str] = ()) -> str:
+        """The newest commit of a pull request with these files, and without `gone`, and its merge with main, both on
+        the host."""
         base = self.git("rev-parse", "main")
         self.git("checkout", "--quiet", "-b", f"topic{number}", "main")
+        for name in gone:
+            (self.work / name).unlink()
         head = self.commit(files)
         self.git("checkout", "--quiet", "--detach", base)
         self.git("merge", "--quiet", "--no-ff", "--message", "merge", head)
@@ -173,6 +176,16 @@ def test_a_change_that_breaches_a_gate(repository: Repository, tmp_path: Path) -
     assert difference["gates"][0]["verdict"] == "breached"
     assert len(difference["base"]["commit"]) == 40
     assert difference["base"]["how"] == "beside"
+
+
+@pytest.mark.long
+def test_a_program_that_is_renamed_with_its_gates_meets_those_of_base(repository: Repository, tmp_path: Path) -> None:
+    new = {"store.adm": WEAKER, "store.plan.json": planned(tmp_path, WEAKER, "store.adm"), "store.gates.adm": ""}
+    repository.pull_request(7, new, gone=files(tmp_path, BASE, gates=GATES))
+    done = checked(repository, "store.adm")
+    assert done.code == 4, done.log
+    assert f"compared with `{PROGRAM}`" in done.log
+    assert "1 thing gets weaker" in done.summary
 
 
 @pytest.mark.long
