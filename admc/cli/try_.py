@@ -56,9 +56,8 @@ def try_(
     from admc.compile.pipeline import folder_of, load_program, place_program
     from admc.exits import Exit, wrong_usage
     from admc.render.report import Format, Report
-    from admc.testbed import low_ports, session
+    from admc.testbed import open_ports, session
     from admc.testbed.envoys import EnvoyError, find_envoy
-    from admc.testbed.low_ports import without_low_ports
 
     if math.isnan(timeout):
         raise wrong_usage("ADM801", "`--timeout` is not a number", hint="give it in seconds: `--timeout 300`")
@@ -74,7 +73,7 @@ def try_(
             raise wrong_usage(
                 "ADM827", "there is no Envoy here", cause="neither the PATH nor this Python has an `envoy`", hint=_HINT
             )
-        loaded, moved = without_low_ports(loaded, low_ports.first_open_port())
+        loaded, moved = open_ports.with_open_ports(loaded, open_ports.first_open_port())
         placement, _ = place_program(loaded, folder_of(program), effort=effort, progress=progress)
         trial = session.run(loaded, placement, found, seconds=timeout, progress=progress)
         trial = replace(trial, moved_ports=moved)

@@ -145,8 +145,8 @@ CODES = {
     "ADM828": Code(
         "the program cannot be tried on this machine",
         "An echo service or an Envoy did not start, or an Envoy ended by itself. Every service has an address in "
-        "127.0.0.0/8 and listens on the program's own ports, so an earlier run that has not ended is in the way of the "
-        "next one. `admc try` ends all that it started before it says so.",
+        "127.0.0.0/8 and listens on the program's own ports, or on others where these are taken. `admc try` ends all "
+        "that it started before it says so.",
         good="admc try policies.adm",
     ),
     "ADM829": Code(

@@ -54,7 +54,7 @@ def render(trial: Trial, *, colour: bool, width: int) -> str:
         console.print()
     if trial.moved_ports:
         moved = ", ".join(f"{tried} for {number}" for number, tried in sorted(trial.moved_ports.items()))
-        console.print(Text(f"other ports, since this user may not listen on low ones: {moved}", style="dim"))
+        console.print(Text(f"other ports, since these are taken or need privileges: {moved}", style="dim"))
     console.print(Text(_verdict(trial)))
     console.print(Text(_size(trial), style="bold"))
     return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())

@@ -17,8 +17,10 @@ from emitters.addresses import Addresses, loopback
 from emitters.addresses.dialing import Dial, binds, dials, sender
 from emitters.envoy import Mode
 from emitters.output import files
+from emitters.ports import ADMIN_PORT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from dsl.program import Call, External, Program, Service
@@ -36,10 +38,18 @@ class LoopbackLayout:
     program: Program
     placement: Placement
     folder: Path
+    part: int = 0
+    """The part of the loopback network: applications in different parts have no address in common."""
 
     @cached_property
     def addresses(self) -> Addresses:
-        return loopback(self.program)
+        return loopback(self.program, self.part)
+
+    def listeners(self) -> Iterator[tuple[str, int]]:
+        """The addresses at which processes of the application will listen."""
+        yield from ((endpoint.address, endpoint.listen) for endpoint in self.endpoints)
+        yield from dict.fromkeys((dial.address, dial.port) for dial in self._dials.values())
+        yield from ((self.addresses.pod_addresses(adm.service)[0], ADMIN_PORT) for adm in self.placement.adms)
 
     @cached_property
     def _dials(self) -> dict[tuple[str, str, int], Dial]:

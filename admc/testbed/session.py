@@ -109,7 +109,7 @@ def run(
     from admc.testbed import trial
     from admc.testbed.echo import TakenError
     from admc.testbed.envoys import EnvoyError
-    from admc.testbed.loopback import LoopbackLayout
+    from admc.testbed.places import NoPlaceError, place
     from admc.testbed.testbed import Testbed
     from emitters.errors import EmitError
 
@@ -120,8 +120,8 @@ def run(
         with (
             _interrupted_by_signals(),
             tempfile.TemporaryDirectory(prefix="admc-try-") as folder,
+            place(program, placement, Path(folder)) as layout,
         ):
-            layout = LoopbackLayout(program, placement, Path(folder))
             progress(f"starting {len(placement.adms)} Envoys and {len(layout.endpoints)} echo services")
             with Testbed(layout, envoy[0], until=started + seconds) as bed:
                 calls = _listed(trial.calls(bed, placement), len(program.calls), "call", progress)
@@ -132,7 +132,7 @@ def run(
     except ExhaustedError as error:
         cause = f"this machine has no port or file descriptor left: {error}"
         raise wrong_usage("ADM828", _CANNOT, cause=cause, hint="try again in a minute, or raise `ulimit -n`") from error
-    except (EnvoyError, TakenError, OSError) as error:
+    except (EnvoyError, NoPlaceError, TakenError, OSError) as error:
         raise wrong_usage("ADM828", _CANNOT, cause=str(error)) from error
     return Trial(program, placement, envoy[1], calls, policies, time.monotonic() - started)
 

@@ -19,18 +19,22 @@ _EXTERNALS: Final = int(ipaddress.IPv4Address("127.3.0.0"))
 _EGRESS: Final = int(ipaddress.IPv4Address("127.64.0.0"))
 _BLOCK: Final = 65_000
 _EGRESS_BLOCK: Final = 4_000_000
+_PART: Final = 256
+_EGRESS_PART: Final = 4096
 
 
-def loopback(program: Program) -> Addresses:
+def loopback(program: Program, part: int = 0) -> Addresses:
     """An address in 127.0.0.0/8 for each service, external and pair of a program, by position in the order of names.
 
-    Each service has one pod, whatever its replicas: one process of each runs on loopback. Raises `EmitError` for a
-    program that is too large for the block.
+    Each service has one pod, whatever its replicas: one process of each runs on loopback. In different parts, programs
+    with fewer than 256 services and externals, and fewer than 4,096 pairs, have no address in common. Raises
+    `EmitError` for a program that is too large for the block.
     """
     services = sorted(program.services)
     externals = sorted(program.externals)
     pairs = sorted({(call.source, call.destination) for call in program.calls})
-    if max(len(services), len(externals)) > _BLOCK or len(pairs) > _EGRESS_BLOCK:
+    at, egress_at = part * _PART, part * _EGRESS_PART
+    if at + max(len(services), len(externals)) > _BLOCK or egress_at + len(pairs) > _EGRESS_BLOCK:
         raise EmitError(
             [
                 Diagnostic(
@@ -45,11 +49,11 @@ def loopback(program: Program) -> Addresses:
         )
     return Addresses(
         services={
-            name: ServiceAddresses((_ipv4(_SERVICES + index),), (_ipv4(_PODS + index),))
+            name: ServiceAddresses((_ipv4(_SERVICES + at + index),), (_ipv4(_PODS + at + index),))
             for index, name in enumerate(services, start=1)
         },
-        externals={name: (_ipv4(_EXTERNALS + index),) for index, name in enumerate(externals, start=1)},
-        egress={pair: _ipv4(_EGRESS + index) for index, pair in enumerate(pairs, start=1)},
+        externals={name: (_ipv4(_EXTERNALS + at + index),) for index, name in enumerate(externals, start=1)},
+        egress={pair: _ipv4(_EGRESS + egress_at + index) for index, pair in enumerate(pairs, start=1)},
     )
 
 

@@ -21,7 +21,7 @@ from admc.__main__ import main
 from admc.compile.pipeline import load_program, place_program
 from admc.render import trial_text
 from admc.render.trial_json import facts
-from admc.testbed import echo, envoys, low_ports, session
+from admc.testbed import echo, envoys, open_ports, places, session
 from admc.testbed.client import Reply, Request, Target
 from admc.testbed.envoys import envoy_binary
 from admc.testbed.findings import Finding, Outcome
@@ -226,7 +226,7 @@ policy two = set_request_header(name: "x-two", value: "2") on web -> api:admin
 def test_ports_that_need_privileges_are_tried_under_other_numbers(
     small: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(low_ports, "first_open_port", lambda: 1024)
+    monkeypatch.setattr(open_ports, "first_open_port", lambda: 1024)
     small.write_text(LOW)
     assert main(["try", str(small), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -238,7 +238,7 @@ def test_ports_that_need_privileges_are_tried_under_other_numbers(
 def test_ports_stay_where_all_may_be_listened_on(small: Path) -> None:
     small.write_text(LOW)
     program = load_program(small)
-    assert low_ports.without_low_ports(program, 1) == (program, {})
+    assert open_ports.with_open_ports(program, 1) == (program, {})
 
 
 # ---- when it cannot run ----
@@ -363,27 +363,53 @@ def test_findings_of_a_wrong_program_are_shown(
 
 @needs_envoy
 @alone
-def test_a_port_that_another_process_has_is_named(
-    small: Path, temporary: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("host", "moved"), [("own", {}), ("0.0.0.0", {"18080": 38080})])
+def test_a_port_that_another_process_has_is_not_in_the_way(
+    host: str, moved: dict[str, int], small: Path, temporary: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    address = loopback(load_program(small)).service_addresses("api")[0]
+    address = loopback(load_program(small)).service_addresses("api")[0] if host == "own" else host
     with socket.create_server((address, 18080)):
-        assert main(["try", str(small), "--json"]) == 1
-    code, text = failure(capsys.readouterr().out)
-    assert code == "ADM828"
-    assert f"`api` cannot listen on {address}:18080" in text
+        assert main(["try", str(small), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["moved_ports"] == moved
 
 
 @needs_envoy
 @alone
-def test_a_taken_admin_port_is_named(small: Path, temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_admin_port_is_not_in_the_way(small: Path, temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
     admin = loopback(load_program(small)).pod_addresses("web")[0]
     with socket.create_server((admin, 15000)):
-        assert main(["try", str(small), "--json"]) == 1
+        assert main(["try", str(small), "--json"]) == 0
+
+
+@needs_envoy
+@alone
+def test_a_port_that_is_taken_everywhere_and_cannot_move_is_named(
+    small: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(places, "can_listen", lambda _address, port: port != 15000)
+    assert main(["try", str(small), "--json"]) == 1
     code, text = failure(capsys.readouterr().out)
     assert code == "ADM828"
-    assert "the Envoy of `web`" in text
-    assert "end the process that holds the port" in text
+    assert "another process listens on 127." in text
+    assert ":15000" in text
+
+
+@pytest.mark.long
+@needs_envoy
+@alone
+def test_two_runs_at_a_time_do_not_meet(small: Path, temporary: Path) -> None:
+    with started(small, temporary) as one, started(small, temporary) as other:
+        assert [ended(each)[0] for each in (one, other)] == [0, 0]
+
+
+def test_trials_side_by_side_have_no_address_in_common(small: Path, tmp_path: Path) -> None:
+    program = load_program(small)
+    placement, _ = place_program(program)
+    with places.place(program, placement, tmp_path) as one, places.place(program, placement, tmp_path) as other:
+        assert one.part != other.part
+        assert not {address for address, _ in one.listeners()} & {address for address, _ in other.listeners()}
+    with places.place(program, placement, tmp_path) as again:
+        assert again.part == one.part
 
 
 @needs_envoy

@@ -1,4 +1,5 @@
-"""Programs with ports that only a privileged process may listen on: they are tried with other port numbers.
+"""Programs with ports that are not open here are tried with other port numbers: ports that only a privileged process
+may listen on, and those on which another process listens at every address.
 
     program -> program with other numbers, {number: number tried instead}
 
@@ -7,7 +8,9 @@ Nothing but the numbers changes: names, calls, policies and their order stay.
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +18,16 @@ from typing import TYPE_CHECKING
 from dsl.program import callee
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from dsl.program import Policy, Port, Program, Value
 
 _SETTING = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 _USUAL = 1024
 _MOVED_BY = 20_000
+_LARGEST = 65_535
+_UNUSED = "127.255.255.253"
+"""No party and no proxy has this address: a process that listens on a port of it listens on all addresses."""
 
 
 def first_open_port() -> int:
@@ -34,16 +40,35 @@ def first_open_port() -> int:
         return _USUAL
 
 
-def without_low_ports(program: Program, first: int) -> tuple[Program, Mapping[int, int]]:
-    """The same program with all ports from `first` on, and the numbers that changed."""
+def is_taken(number: int) -> bool:
+    """Whether another process listens on this port of every address."""
+    return not can_listen(_UNUSED, number)
+
+
+def can_listen(address: str, number: int) -> bool:
+    """Whether a process may listen there now. True for a reason other than a taken address: the server will say it."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((address, number))
+            tried.listen(1)
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
+
+
+def with_open_ports(
+    program: Program, first: int, taken: Callable[[int], bool] = is_taken
+) -> tuple[Program, Mapping[int, int]]:
+    """The same program with ports from `first` on that are not taken, and the numbers that changed."""
     ports = {port for service in program.services.values() for port in service.ports}
     ports |= {port for external in program.externals.values() for port in external.ports}
     used = {number for port in ports for number in (port.number, port.target)}
     moved: dict[int, int] = {}
-    for number in sorted(number for number in used if number < first):
-        candidate = number + _MOVED_BY
-        while candidate in used or candidate in moved.values():
-            candidate += 1
+    for number in sorted(number for number in used if number < first or taken(number)):
+        candidate = _moved(number)
+        while candidate in used or candidate in moved.values() or taken(candidate):
+            candidate = _moved(candidate, 1)
         moved[number] = candidate
     if not moved:
         return program, {}
@@ -61,6 +86,10 @@ def without_low_ports(program: Program, first: int) -> tuple[Program, Mapping[in
         calls=tuple(call._replace(port=port(call.port)) for call in program.calls),
         policies=tuple(_policy(policy, moved) for policy in program.policies),
     ), moved
+
+
+def _moved(number: int, by: int = _MOVED_BY) -> int:
+    return number + by if number + by <= _LARGEST else _MOVED_BY
 
 
 def _policy(policy: Policy, moved: Mapping[int, int]) -> Policy:
