@@ -9,12 +9,17 @@ STAMP := $(VENV)/.complete
 setup: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("admc needs Python 3.11 or later, and this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q $(VENV)/lib admc dsl solver emitters xds_server
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit("admc needs Python 3.11 or later, and this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@echo "setup 1/4: a Python environment in $(VENV) (some seconds)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "setup 2/4: the packages of requirements.lock (1 to 4 minutes; less where pip has them already)"
+	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "setup 3/4: admc itself (some seconds)"
+	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "setup 4/4: all modules, compiled for a fast start (up to a minute)"
+	@$(BIN)/python -m compileall -q $(VENV)/lib admc dsl solver emitters xds_server
+	@touch $@
+	@echo "setup is done: $(BIN)/admc --help"
 
 demo: setup
 	$(BIN)/admc try examples/hotel_reservation/policies.adm
