@@ -7,7 +7,8 @@ of every service, `tcp` ports greet with one line and then return what they rece
 A request can ask for an unusual answer: `x-echo-status` (an HTTP status or a gRPC code), `x-echo-delay` (seconds before
 the answer), `x-echo-header` (`name=value`, a response header), `x-echo-body` (bytes of padding). `x-echo-id` names a
 request, so that its attempts and copies can be counted: `x-echo-status: 503,200` fails the first to arrive and answers
-the others, and a list of delays works alike.
+the others, and lists of delays and of failures work alike. `x-echo-fail` asks an `http` port for no answer at all:
+`reset` (of the connection), `refuse` (of the stream; HTTP/2), or `garble` (an answer that is no HTTP).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 import grpc  # type: ignore[import-untyped]
 from aiohttp import web
 
+from admc.testbed.failures import FailedError, Failure, fail
 from admc.testbed.http2_server import H2Protocol
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ STATUS = "x-echo-status"
 DELAY = "x-echo-delay"
 HEADER = "x-echo-header"
 BODY = "x-echo-body"
+FAIL = "x-echo-fail"
 
 MAX_DELAY = 30.0
 MAX_BODY = 1 << 20
@@ -92,15 +95,19 @@ class Wanted:
     delay: float
     headers: tuple[tuple[str, str], ...]
     padding: int
+    failure: Failure | None
 
     @classmethod
     def of(cls, seen: Seen, arrival: int = 1) -> Wanted:
         """What the n-th arrival of a request asks for: the n-th item of a list, or its last."""
 
-        def number(name: str, most: float) -> float:
+        def item(name: str) -> str:
             values = ",".join(seen.header(name)).split(",")
+            return values[min(arrival, len(values)) - 1]
+
+        def number(name: str, most: float) -> float:
+            value = item(name)
             try:
-                value = values[min(arrival, len(values)) - 1]
                 return min(max(float(value), 0.0), most) if value else 0.0
             except ValueError:
                 return 0.0
@@ -108,7 +115,8 @@ class Wanted:
         status = int(number(STATUS, 999)) or None
         pairs = (value.partition("=") for value in seen.header(HEADER))
         headers = tuple((name, value) for name, _, value in pairs)
-        return cls(status, number(DELAY, MAX_DELAY), headers, int(number(BODY, MAX_BODY)))
+        failure = next((each for each in Failure if each == item(FAIL)), None)
+        return cls(status, number(DELAY, MAX_DELAY), headers, int(number(BODY, MAX_BODY)), failure)
 
 
 def description(seen: Seen, padding: int = 0) -> bytes:
@@ -224,6 +232,8 @@ class EchoServices:
             )
             wanted = Wanted.of(seen, self.record.add(seen))
             await asyncio.sleep(wanted.delay)
+            if wanted.failure is not None and request.transport is not None:
+                fail(request.transport, wanted.failure)
             response = web.Response(
                 status=wanted.status or 200, body=description(seen, wanted.padding), content_type="application/json"
             )
@@ -240,6 +250,8 @@ class EchoServices:
             seen = Seen(endpoint.service, endpoint.port, "h2c", method, path, headers, peer, len(body))
             wanted = Wanted.of(seen, self.record.add(seen))
             await asyncio.sleep(wanted.delay)
+            if wanted.failure is not None:
+                raise FailedError(wanted.failure)
             fields = [("content-type", "application/json"), *((name.lower(), value) for name, value in wanted.headers)]
             return wanted.status or 200, fields, description(seen, wanted.padding)
 

@@ -12,8 +12,11 @@ from typing import cast
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
+from h2.errors import ErrorCodes
 from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset, WindowUpdated
 from h2.exceptions import ProtocolError
+
+from admc.testbed.failures import FailedError, Failure, fail
 
 Handler = Callable[
     [str, str, tuple[tuple[str, str], ...], str, bytes], Awaitable[tuple[int, Sequence[tuple[str, str]], bytes]]
@@ -90,9 +93,13 @@ class H2Protocol(asyncio.Protocol):
             return
 
         async def answer() -> None:
-            status, headers, body = await self._handler(
-                stream.method, stream.path, stream.headers, self._peer, bytes(stream.body)
-            )
+            try:
+                status, headers, body = await self._handler(
+                    stream.method, stream.path, stream.headers, self._peer, bytes(stream.body)
+                )
+            except FailedError as failed:
+                self._fail(identity, failed.failure)
+                return
             if identity in self._streams:
                 self._connection.send_headers(identity, [(":status", str(status)), *headers])
                 stream.rest = body
@@ -102,6 +109,14 @@ class H2Protocol(asyncio.Protocol):
         task = asyncio.get_running_loop().create_task(answer())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _fail(self, identity: int, failure: Failure) -> None:
+        if failure is not Failure.REFUSE:
+            fail(self._transport, failure)
+        elif identity in self._streams:
+            del self._streams[identity]
+            self._connection.reset_stream(identity, ErrorCodes.REFUSED_STREAM)
+            self._flush()
 
     def _push(self, identity: int) -> None:
         """Send as much of an answer as the windows allow."""

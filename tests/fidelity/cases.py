@@ -61,6 +61,11 @@ class Case:
         return self.wire or self.protocol.value
 
     @property
+    def down(self) -> bool:
+        """No service listens where its requests go."""
+        return any(("x-echo-fail", "down") in ask.headers for ask in self.asks)
+
+    @property
     def destinations(self) -> tuple[str, ...]:
         return tuple(sorted({destination for _, destination in self.calls}))
 

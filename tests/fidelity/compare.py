@@ -11,6 +11,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Protocol
+from tests.fidelity.judge import FAILED
 from tests.fidelity.message import Fields, joined
 from tests.fidelity.state import World
 
@@ -94,9 +95,10 @@ def differences(protocol: Protocol, outcome: Outcome, observed: Observed) -> lis
     """The differences of one request from one outcome; empty where it is that outcome."""
     found: list[Difference] = []
     answer, reply = outcome.answer, observed.reply
-    if answer.status != reply.status:
+    broke = reply.status is None and answer.failure != "" and not answer.at_sender
+    if answer.status != reply.status and not broke:
         found.append(Difference("status", str(answer.status), f"{reply.status} {reply.error}".strip()))
-    elif protocol is not Protocol.TCP:
+    elif protocol is not Protocol.TCP and not broke:
         if (protocol is Protocol.HTTP and not answer.encoding) or (protocol is Protocol.GRPC and answer.status == 0):
             by = reply.seen.service if reply.seen else None
             if by != answer.by:
@@ -110,6 +112,8 @@ def differences(protocol: Protocol, outcome: Outcome, observed: Observed) -> lis
             seen = {
                 name: value for name, value in seen.items() if name in expected or name.startswith(("x-", "access-"))
             }
+        if answer.failure and not answer.at_sender:
+            seen.pop(FAILED, None)
         if expected != seen:
             found.append(Difference("response headers", *_unlike(expected, seen)))
         if answer.by is not None and ("server", "envoy") in [(name.lower(), value) for name, value in reply.headers]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tests.fidelity.judge import Behaviour
 from tests.fidelity.message import Sighting, joined
 
 SIZE = 200
 """An answer describes its request at length, so it is longer than this."""
+FAILURES: Final = {"reset": "lost", "garble": "lost", "refuse": "refused", "down": "connect"}
+"""Values of `x-echo-fail`, and how an ADM sees them. `down` asks no service for anything: it says that none listens."""
+DOWN: Final = "b"
+"""The service that does not listen in cases whose requests say so."""
 
 
 def echo(seen: Sighting, arrival: int) -> Behaviour:
@@ -15,7 +21,11 @@ def echo(seen: Sighting, arrival: int) -> Behaviour:
     status = int(_nth(headers.get("x-echo-status", "0"), arrival)) or None
     delay = float(_nth(headers.get("x-echo-delay", "0"), arrival))
     pairs = (value.partition("=") for name, value in seen.headers if name == "x-echo-header")
-    return Behaviour(status, delay, tuple((name, value) for name, _, value in pairs), SIZE)
+    way = _nth(headers.get("x-echo-fail", ""), arrival)
+    failure = "" if way == "down" and seen.service != DOWN else FAILURES.get(way, "")
+    return Behaviour(
+        status, delay, tuple((name, value) for name, _, value in pairs), SIZE, failure, illegal=way == "garble"
+    )
 
 
 def _nth(values: str, arrival: int) -> str:

@@ -23,6 +23,7 @@ from emitters.envoy.bootstrap import static_json
 from solver.placement import Placement, Status
 from tests.emitters.envoy.support import ENVOY, private
 from tests.fidelity.cases import FIRST_PORT, Case
+from tests.fidelity.echo_services import DOWN
 from tests.fidelity.message import Sent, Sighting
 
 if TYPE_CHECKING:
@@ -77,9 +78,11 @@ def observe(
     """
     addresses = private(loopback(program))
     ports = {(name, port.number): port.protocol.value for name, item in program.services.items() for port in item.ports}
+    down = {(DOWN, number) for number, case in enumerate(cases, start=FIRST_PORT) if case.down}
     where = [
         Endpoint(bind.service, bind.number, ports[bind.service, bind.number], bind.address, bind.port)
         for bind in binds(program, placement, addresses)
+        if (bind.service, bind.number) not in down
     ]
     targets = {
         (dial.source, dial.destination, dial.number): Target(

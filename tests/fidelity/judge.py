@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.program import Protocol
+from dsl.program import Protocol, Side
 from tests.fidelity.choices import Choices, Flip, every_way
 from tests.fidelity.message import Answer, Fields, Message, Sent, Sighting
 from tests.fidelity.selecting import holds, policies_of, port_of
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     Meets = Callable[[Program, str, str, Port], tuple[Policy, ...]]
 
 
+FAILED: Final = "x-admc-failed"
+"""The header by which an ADM says that its service failed: docs/invisible.md."""
+
+
 class Behaviour(NamedTuple):
     """How a service answers one request."""
 
@@ -37,6 +41,10 @@ class Behaviour(NamedTuple):
     delay: float = 0.0
     headers: Fields = ()
     size: int = 0
+    failure: str = ""
+    """See `Answer`."""
+    illegal: bool = False
+    """Of a failure: an answer that is no HTTP."""
 
 
 class Place(NamedTuple):
@@ -145,7 +153,10 @@ class Run:
     def call(self, source: str, destination: str, port: Port, message: Message) -> Answer:
         """A call with all its policies."""
         place = Place(source, destination, port)
-        return self._through(self.meets(self.program, source, destination, port), place, message)
+        policies = self.meets(self.program, source, destination, port)
+        answer = self._through(policies, place, message)
+        # Every ADM takes the mark of a failure out of a service's answer.
+        return answer.without(FAILED) if policies and answer.by is not None else answer
 
     def _through(self, policies: tuple[Policy, ...], place: Place, message: Message) -> Answer:
         if not policies:
@@ -154,19 +165,26 @@ class Run:
         if not holds(policy.match, message):
             return self._through(inner, place, message)
         handler = self.handlers[policy.kind.name]
-        return handler(self, policy, place, message, lambda changed: self._through(inner, place, changed))
+        answer = handler(self, policy, place, message, lambda changed: self._through(inner, place, changed))
+        if answer.failure and Side.INGRESS not in policy.kind.sides:
+            return replace(answer, at_sender=True)
+        return answer
 
     def arrive(self, place: Place, message: Message) -> Answer:
         """The service itself, inside all layers."""
         seen = Sighting(
             place.destination, place.port.number, message.method, message.path, message.headers, len(message.body)
         )
-        self.sightings.append(seen)
         name = ",".join(message.values("x-echo-id"))
         key = (place.destination, name)
         self.world.arrivals[key] = self.world.arrivals.get(key, 0) + 1
         behaviour = self.serve(seen, self.world.arrivals[key])
+        if behaviour.failure != "connect":
+            self.sightings.append(seen)
         self.wait(behaviour.delay)
+        if behaviour.failure:
+            status = 14 if place.grpc else 502 if behaviour.illegal else 503
+            return Answer(status, failure=behaviour.failure)
         status = behaviour.status
         if status is None:
             status = 0 if place.grpc else 200

@@ -172,6 +172,13 @@ GRPC_WORDS: Final[Mapping[str, frozenset[int]]] = {
     "internal": frozenset({INTERNAL}),
     "resource_exhausted": frozenset({EXHAUSTED}),
 }
+FAILURES: Final[Mapping[str, frozenset[str]]] = {
+    "unavailable": frozenset({"connect", "refused"}),
+    "connect_failure": frozenset({"connect"}),
+    "refused_stream": frozenset({"refused"}),
+    **dict.fromkeys(("reset", "gateway_error", "server_error"), frozenset({"connect", "refused", "lost"})),
+}
+"""Failures of a service that are no answers, and that a word repeats, whether the service has an ADM or not."""
 UNANSWERED: Final = frozenset({"gateway_error", "server_error", "deadline_exceeded", "reset"})
 """Retry conditions that include an attempt without an answer."""
 
@@ -186,6 +193,8 @@ def retry(run: Run, policy: Policy, place: Place, message: Message, inner: Inner
         nowhere = nowhere and answer.nowhere
         if answer.committed:
             again = False
+        elif answer.failure:
+            again = any(answer.failure in FAILURES.get(word, ()) for word in conditions)
         elif answer.gave_up:
             again = any(word in UNANSWERED for word in conditions)
         else:

@@ -64,6 +64,11 @@ class Answer:
     encoding: str | None = None
     size: int = 0
     """Bytes of the body that the request asks for: a service's answer has at least this many."""
+    failure: str = ""
+    """How the service failed, where that is no answer of its own: `connect`, `refused` or `lost`. `status` is then that
+    of an ADM. Without an ADM the client's connection breaks."""
+    at_sender: bool = False
+    """Of a failure: a policy that works at the sender alone was met, so the client surely has an ADM."""
 
     def without(self, name: str) -> Answer:
         return replace(self, headers=without(self.headers, name))

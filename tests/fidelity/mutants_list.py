@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.fidelity.mutants_arguments import arguments
+from tests.fidelity.mutants_failures import failures
 from tests.fidelity.mutants_matching import matches, ports, transparency
 from tests.fidelity.mutants_placing import dropped, orders, sides
 
@@ -25,4 +26,5 @@ def mutants() -> list[Mutant]:
         *matches(),
         *arguments(),
         *transparency(),
+        *failures(),
     ]

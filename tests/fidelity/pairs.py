@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dsl.program import Protocol, Side
 from tests.fidelity.cases import Case, Written, load, text
 from tests.fidelity.order import commute
-from tests.fidelity.requests import Ask, answer_header, delay, header, status
+from tests.fidelity.requests import Ask, answer_header, delay, fails, header, status
 from tests.fidelity.samples import BODY, CORS, JWT, ORIGIN, PREFLIGHT, TOKEN, ZIPPED
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Half(NamedTuple):
 
 SLOW: Final = delay(0.6)
 FLAKY: Final = status(503, 200)
+LOSSY: Final = fails("reset", "")
 IN: Final = header("x-in", "client")
 OUT: Final = answer_header("x-out", "server")
 OLD: Final = Ask(path="/old/a")
@@ -54,7 +55,7 @@ HALVES: Final = (
     Half("deny", "", (header("x-deny", "1"),), when='when header("x-deny") == "1"'),
     Half("jwt", JWT, (header("authorization", "Bearer wrong"),), always=(TOKEN,)),
     Half("external_authorization", "service: judge", (Ask(), delay(0.5))),
-    Half("retry", "attempts: 3, backoff: 1ms, on: [gateway_error]", (FLAKY, status(503), delay(0.6, 0))),
+    Half("retry", "attempts: 3, backoff: 1ms, on: [gateway_error]", (FLAKY, LOSSY, status(503), delay(0.6, 0))),
     Half("timeout", "after: 300ms", (SLOW, delay(0.6, 0), status(503).plus(("x-echo-delay", "0.2")))),
     Half(
         "outlier_detection",
@@ -129,7 +130,8 @@ def set_aside(ask: Ask, kinds: Collection[str], protocol: Protocol) -> bool:
     # Its helper speaks http here, and would understand a gRPC status as one of http.
     late_check = "external_authorization" in kinds and bool(given & {"x-echo-delay", "x-echo-status"})
     late_status = "retry" in kinds and {"x-echo-header", "x-echo-status"} <= given
-    return late_check or late_status
+    # And gRPC's own server cannot lose a connection.
+    return late_check or late_status or "x-echo-fail" in given
 
 
 def pairs() -> list[Case]:

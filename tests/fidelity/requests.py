@@ -73,6 +73,11 @@ def delay(*each: float) -> Ask:
     return Ask((("x-echo-delay", ",".join(map(str, each))),))
 
 
+def fails(*each: str) -> Ask:
+    """See `x-echo-fail` of the echo services. `down` stands alone."""
+    return Ask((("x-echo-fail", ",".join(each)),))
+
+
 def header(name: str, value: str) -> Ask:
     return Ask(((name, value),))
 

@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from tests.fidelity.counterexamples import kept
+from tests.fidelity.failures import failures
 from tests.fidelity.known_differences import reason
 from tests.fidelity.pairs import pairs, shared
 from tests.fidelity.random_programs import wild
@@ -103,6 +104,7 @@ def groups(every: int = EVERY) -> list[Group]:
         Group("kept", [each.case for each in kept()], (How.FULL, How.COMPILED)),
         *_parts("elsewhere_singles", singles(), (How.NONE, How.FULL)),
         *_parts("shared", shared(), (How.FULL, How.COMPILED)),
+        Group("failures", failures(), (How.FULL, How.COMPILED)),
         *random_programs(SEED, WILD),
         *_parts("pairs", pairs()[::every], (How.COMPILED,)),
     ]

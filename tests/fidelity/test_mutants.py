@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.fidelity.mutants_edits import Edit, Json
 
-LEAST, CLASSES = 40, 11
+LEAST, CLASSES = 40, 12
 
 
 @pytest.mark.long

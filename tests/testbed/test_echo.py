@@ -65,6 +65,28 @@ def test_an_http_answer_is_what_was_asked_for(services: EchoServices, call: obje
     assert len(reply.body) > 200_000
 
 
+@pytest.mark.parametrize(
+    ("call", "failure", "shown"),
+    [
+        (http1, "reset", "connection closed"),
+        (http1, "garble", "NO HTTP"),
+        (h2c, "reset", "connection closed"),
+        (h2c, "refuse", "stream reset"),
+        (h2c, "garble", ""),
+    ],
+)
+def test_an_http_service_fails_as_it_is_asked_to(
+    services: EchoServices, call: object, failure: str, shown: str
+) -> None:
+    assert callable(call)
+    asked = ((echo.FAIL, f"{failure},"), (echo.ID, f"{call.__name__}-{failure}"))
+    reply = call(target(services, "web"), Request(headers=asked))
+    assert reply.status is None
+    assert shown in reply.error
+    assert call(target(services, "web"), Request(headers=asked)).ok, "the second arrival is asked for no failure"
+    assert call(target(services, "web"), Request(headers=((echo.FAIL, "otherwise"),))).ok
+
+
 def test_a_large_request_over_http2_arrives_whole(services: EchoServices) -> None:
     reply = h2c(target(services, "web"), Request("POST", "/", (), b"x" * 300_000))
     assert reply.seen is not None
