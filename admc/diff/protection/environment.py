@@ -70,7 +70,8 @@ def selected_pods(comparison: Comparison) -> Iterator[Note]:
         calls: list[CallName] = []
         for call in comparison.shared(pair):
             if call.destination not in known:
-                known[call.destination] = _identified(comparison, pair, call.destination) & changed.keys()
+                identified = _identified(comparison, pair, call.destination)
+                known[call.destination] = frozenset(changed if identified is None else changed.keys() & identified)
             found = known[call.destination] | (_callers(comparison, pair, call) & changed.keys())
             names |= found
             calls += [call] if found else []
@@ -109,9 +110,10 @@ def _labels_text(service: ServiceRow) -> str:
     return "{ " + "  ".join(f'{label.name} = "{label.value}"' for label in selection(service)[1]) + " }"
 
 
-def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozenset[str]:
+def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozenset[str] | None:
     """Services that a policy of HEAD knows by address, by the NetworkPolicy that it needs, or by the pods that get its
-    ADM, and its destination; but not its callers."""
+    ADM, and its destination; but not its callers. None: it leaves out unknown callers, and so pods that no service
+    selects any more."""
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(destination), head.content(name)
     if decision is None or content is None:
@@ -121,6 +123,8 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
     if decision.closes and closed is not None:
         found.update(closed.senders)
     if Side.INGRESS in decision.sides and tells_apart(content):
+        if not head.strangers.isdisjoint(content.excluded):
+            return None
         found.update(head.admits(name) or ())
         found.update(content.excluded)
     return frozenset(found)

@@ -120,8 +120,8 @@ def _externals_merged(random: Random, spec: Spec) -> Spec:
         half = f"{each}_half"
         if half in spec.parties:
             one, two = spec.parties[each], spec.parties[half]
-            assert isinstance(one, External)
-            assert isinstance(two, External)
+            if not (isinstance(one, External) and isinstance(two, External)):
+                return spec
             hosts, cidrs = tuple(dict.fromkeys(one.hosts + two.hosts)), tuple(dict.fromkeys(one.cidrs + two.cidrs))
             merged = spec.with_party(each, External(cidrs, hosts, one.ports))
             return random.choice(
@@ -161,7 +161,11 @@ def _ranges(random: Random, spec: Spec) -> Spec:
 
 
 def _external_comes(random: Random, spec: Spec) -> Spec:
+    """A client with addresses that others may have, or another name for a host."""
     name = spec.unused("guest")
+    if random.random() < 0.3:
+        host = External(hosts=("api.stripe.com",), ports=(Port(8080),))
+        return spec.with_party(name, host).with_calls(("a", name))
     ranges = random.choice((*((cidr,) for cidr in CIDRS), *EVERYTHING, ()))
     return spec.with_party(name, External(ranges)).with_calls(*([(name, "b:own")] if random.random() < 0.5 else []))
 
@@ -175,10 +179,9 @@ def _service_renamed(random: Random, spec: Spec) -> Spec:
     """Its pods stay by their label, or go with the name."""
     old = random.choice([each for each in SERVICES if each in spec.services] or ["s"])
     party, new = spec.service(old), spec.unused(f"{old}_new")
-    app = random.choice((party.app or old, party.app or old, None, ""))
     moved = random.random() < 0.5
     changed = spec.renamed(old, new, policies=moved)
-    changed = changed.with_party(new, party._replace(app=app, tier=party.tier if app else ""))
+    changed = changed.with_party(new, party.labelled(old) if random.random() < 0.7 else party)
     return changed if moved else _keeping(spec, changed)
 
 
@@ -186,7 +189,7 @@ def _service_split(random: Random, spec: Spec) -> Spec:
     """Two services with the pods of one, and its calls at either."""
     name = random.choice([each for each in SERVICES if each in spec.services])
     party, other = spec.service(name), spec.unused(f"{name}_two")
-    party = party._replace(app=party.app or name)
+    party = party.labelled(name)
     spec = spec.with_party(name, party).with_party(other, party)
     calls = tuple(
         (_or(source, name, other), other + to[len(name) :] if to.partition(":")[0] == name else to)
@@ -200,8 +203,8 @@ def _service_split(random: Random, spec: Spec) -> Spec:
 def _same_pods(random: Random, spec: Spec) -> Spec:
     """A service gets the labels of another one, or of none."""
     one, other = random.sample([each for each in SERVICES if each in spec.services], 2)
-    found = spec.service(other)
-    taken = spec.service(one)._replace(app=found.app or other, tier=random.choice(("", found.tier)))
+    found = spec.service(other).labelled(other)
+    taken = spec.service(one)._replace(app=found.app, tier=random.choice(("", found.tier)))
     return spec.with_party(one, taken)
 
 

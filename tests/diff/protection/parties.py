@@ -76,12 +76,6 @@ def _pods(base: Program, head: Program) -> Iterator[Pod]:
             both = labels_of(service) | labels_of(after)
             if len(dict(both)) == len(both):
                 yield Pod(after.namespace, both)
-    # A party outside may have had pods already.
-    yield from (
-        Pod(head.services[each].namespace, labels_of(head.services[each]))
-        for each in head.services
-        if each in base.externals
-    )
 
 
 def _addresses(base: Program, head: Program) -> Iterator[Address]:

@@ -103,6 +103,10 @@ class Service(NamedTuple):
     replicas: int = 1
     marks: tuple[str, ...] = ()
 
+    def labelled(self, name: str) -> Service:
+        """With its labels written out, so that another name selects the same pods."""
+        return self._replace(app=name, tier="") if self.app is None else self._replace(app=self.app or name)
+
     def text(self, name: str) -> str:
         parts = [*(port.text() for port in self.ports), f"replicas {self.replicas}"]
         if self.app is not None:

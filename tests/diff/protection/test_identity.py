@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import dsl
+from admc.diff import identity
 from admc.diff.identity import renames
 from admc.diff.model import CallName, Rename, Word
-from admc.diff.protection import Findings, findings
+from admc.diff.protection import Findings, detection, findings
 from admc.plan.build import build
 from solver.place import place
 from tests.diff.protection.examples import SERVICES
 from tests.diff.protection.plans import compiled, plan_of
 from tests.diff.protection.soak import compiled_or_none
-from tests.diff.protection.specs import program
+from tests.diff.protection.specs import External, Spec, program
 from tests.fidelity.order import commute
 from tests.fidelity.samples import FILES, JWT, KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from admc.plan.model import Plan
 
 POLICIES: Final = """
@@ -156,6 +159,38 @@ def test_renames_and_swaps_that_commute_are_no_difference_in_random_programs() -
         head = compiled(other.text(), other.files()).plan
         assert compared(base.plan, head) == NOTHING, f"seed {seed}"
     assert swapped > 20
+
+
+def _another_name(random: Random, spec: Spec) -> Spec:
+    """A party has another name everywhere, and its pods or addresses stay."""
+    old = random.choice(list(spec.parties))
+    new = spec.unused(f"{old}_new")
+    renamed = spec.renamed(old, new)
+    party = renamed.parties[new]
+    return renamed if isinstance(party, External) else renamed.with_party(new, party.labelled(old))
+
+
+def _renamed_parties() -> Iterator[tuple[Plan, Plan]]:
+    for seed in range(200, 260):
+        random = Random(seed)  # noqa: S311
+        spec = program(random)
+        other = _another_name(random, spec)
+        base = compiled_or_none(spec)
+        if base is not None:
+            yield base.plan, compiled(other.text(), other.files()).plan
+
+
+def test_another_name_of_a_party_is_no_difference_in_random_programs() -> None:
+    pairs = list(_renamed_parties())
+    assert len(pairs) > 30
+    for base, head in pairs:
+        assert compared(base, head) == NOTHING
+
+
+def test_it_would_be_one_without_a_look_at_pods_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (detection, identity):
+        monkeypatch.setattr(module, "in_names_of", lambda base, _head: base)
+    assert any(compared(base, head).weaker for base, head in _renamed_parties())
 
 
 # ---- older plans ----
