@@ -16,6 +16,8 @@ from admc.exits import wrong_usage
 from admc.terminal import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from admc.serve.auth.identity import Settings
     from admc.serve.auth.tls import TlsFiles
 
@@ -111,6 +113,12 @@ def serve(
             "--ops", metavar="ADDRESS:PORT", help="The address of /healthz, /readyz, /metrics and /status.json."
         ),
     ] = OPS,
+    ops_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ops-name", metavar="NAME", help="A host name by which clients may ask the --ops address; repeatable."
+        ),
+    ] = None,
     tls_cert: Annotated[
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate.")
     ] = None,
@@ -245,7 +253,7 @@ def serve(
         from emitters.envoy import Mode
 
     form = None if log is None else LogFormat(log)
-    listening = ListenOptions(xds_address, ops_address, _tls(access), form)
+    listening = ListenOptions(xds_address, ops_address, _tls(access), form, _names(ops_name or ()))
     if cluster is not None or program is None:
         return serve_cluster(in_cluster, listening, effort)
     source = Source(program, Mode(mode), effort, tuple(include or ()))
@@ -271,6 +279,17 @@ def _address(option: str, text: str) -> tuple[str, int]:
             hint=f"write `{option} 127.0.0.1:{usual}`, or `{option} [::1]:{usual}`; a port is at most 65535",
         )
     return host.strip("[]"), int(port)
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    for name in given:
+        if not name.strip(".") or not _is_host_name(name) or any(sign in name for sign in ":/ "):
+            raise wrong_usage(
+                "ADM801",
+                f"`--ops-name` needs a host name, and `{visible(name[:100])}` is not that",
+                hint="write it without a port: `--ops-name admc.admc-system.svc`",
+            )
+    return tuple(given)
 
 
 def _is_host_name(host: str) -> bool:

@@ -56,13 +56,14 @@ CERTIFICATE_SECONDS: Final = 5.0
 
 
 class ListenOptions(NamedTuple):
-    """The addresses of a server, its certificate, and the form of its log (unless given: text if standard error is a
-    terminal, else JSON)."""
+    """The addresses of a server, its certificate, the form of its log (unless given: text if standard error is a
+    terminal, else JSON), and the names by which clients ask its HTTP endpoints."""
 
     xds: tuple[str, int]
     ops: tuple[str, int]
     tls: TlsFiles | None
     log: LogFormat | None = None
+    ops_names: tuple[str, ...] = ()
 
 
 def serve(environment: Environment, listening: ListenOptions) -> int:
@@ -132,7 +133,7 @@ class _Server:
             at = self._listening.xds
             raise ops.cannot_listen("--xds", _joined(*at), ops.bind_error(*at)) from error
         try:
-            http = await ops.serve(self._view(), *self._listening.ops)
+            http = await ops.serve(self._view(), *self._listening.ops, self._listening.ops_names)
         except BaseException:
             await server.stop(0.0)
             raise

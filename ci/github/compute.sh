@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Computes the differences of a pull request from git's objects, without any file of it in the working tree.
-# Reads COMMIT (its newest commit), PROGRAMS (a path on each line), GITHUB_OUTPUT, RUNNER_TEMP, and TOKEN for a private
-# repository. Writes `found=false` where no pull request has this commit as its newest one.
+# Reads COMMIT (its newest commit), PROGRAMS (a path on each line), GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_OUTPUT,
+# RUNNER_TEMP, and TOKEN for a private repository. Writes `found=false` where no open pull request has this commit as its
+# newest one.
 set -euo pipefail
 
 admc="${ADMC_COMMAND:-$RUNNER_TEMP/admc/bin/admc}"
@@ -22,20 +23,24 @@ nothing() {
   exit 0
 }
 
-# The host keeps the newest commit of each pull request as a reference, those from forks included.
+# The host keeps the newest commit of each pull request as a reference, those from forks and closed ones included.
 heads=$(git ls-remote origin 'refs/pull/*/head')
 numbers=$(awk -v commit="$COMMIT" '$1 == commit { split($2, part, "/"); print part[3] }' <<< "$heads" | sort -rn)
 merge=''
+if [ -n "$numbers" ]; then
+  # shellcheck disable=SC2086 # numbers alone
+  numbers=$(python3 "$(dirname "$0")/open_pull_requests.py" "$COMMIT" $numbers)
+fi
 for number in $numbers; do
   # The merge of BASE and of the pull request, as the other workflow has it. It is read, and never checked out. A pull
-  # request with conflicts, or one that is closed, may have none.
+  # request with conflicts has none.
   if git fetch --quiet --no-tags --depth=2 origin "+refs/pull/$number/merge:refs/admc/merge" \
     && [ "$(git rev-parse --verify --quiet 'refs/admc/merge^2')" = "$COMMIT" ]; then
     merge=$(git rev-parse 'refs/admc/merge^{commit}')
     break
   fi
 done
-if [ -z "$merge" ]; then nothing "no pull request that can be merged has $COMMIT as its newest commit"; fi
+if [ -z "$merge" ]; then nothing "no open pull request that can be merged has $COMMIT as its newest commit"; fi
 
 # Nothing of a proposed program needs the token.
 unset TOKEN GIT_CONFIG_VALUE_0 GIT_CONFIG_COUNT GIT_CONFIG_KEY_0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
@@ -300,10 +303,40 @@ def test_what_a_program_says_is_no_command_of_the_runner(repository: Repository,
 COMMENT = "examples/github/admc-comment.yml"
 
 
-def computed(repository: Repository, commit: str) -> Done:
+@contextlib.contextmanager
+def host(pulls: Mapping[int, object]) -> Iterator[dict[str, str]]:
+    """The variables of a host whose API knows these pull requests: number -> the answer. Other numbers have a 404."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            _, _, number = self.path.rpartition("/repos/shop/mesh/pulls/")
+            found = pulls.get(int(number))
+            self.send_response(404 if found is None else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps(found).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is logged."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield {"GITHUB_API_URL": f"http://127.0.0.1:{server.server_port}", "GITHUB_REPOSITORY": "shop/mesh"}
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def pull(commit: str, state: str = "open") -> dict[str, object]:
+    return {"state": state, "head": {"sha": commit}}
+
+
+def computed(repository: Repository, commit: str, pulls: Mapping[int, object] | None = None) -> Done:
     clone = repository.checked_out("refs/heads/main", 1)
     contexts = {"github.event.workflow_run.head_sha": commit, "github.token": ""}
-    return run_step(COMMENT, "Compute the difference", clone, contexts, PROGRAMS=f"{PROGRAM}\n")
+    with host({7: pull(commit)} if pulls is None else pulls) as variables:
+        return run_step(COMMENT, "Compute the difference", clone, contexts, PROGRAMS=f"{PROGRAM}\n", **variables)
 
 
 @pytest.mark.long
@@ -325,6 +358,50 @@ def test_nothing_is_computed_for_an_older_commit(repository: Repository, tmp_pat
     assert (done.code, done.outputs) == (0, {"found": "false"})
 
 
+@pytest.mark.parametrize("pulls", [{}, {7: "closed"}, {7: "another commit"}])
+@pytest.mark.long
+def test_nothing_is_computed_for_a_pull_request_that_is_not_open(
+    repository: Repository, tmp_path: Path, pulls: dict[int, str]
+) -> None:
+    head = repository.pull_request(7, files(tmp_path, WEAKER))
+    known = {number: pull("5" * 40 if said != "closed" else head, "closed") for number, said in pulls.items()}
+    known |= {number: pull("5" * 40) for number, said in pulls.items() if said == "another commit"}
+    done = computed(repository, head, known)
+    assert (done.code, done.outputs) == (0, {"found": "false"}), done.log
+    assert "no open pull request" in done.log
+
+
+@pytest.mark.long
+def test_the_base_of_a_closed_pull_request_with_the_same_commit_does_not_count(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """The closed one is newer, and was about a branch that has the change already."""
+    head = repository.pull_request(7, files(tmp_path, WEAKER))
+    for reference in ("head", "merge"):
+        commit = (
+            head
+            if reference == "head"
+            else repository.git("commit-tree", "-p", head, "-p", head, "-m", "x", f"{head}^{{tree}}")
+        )
+        repository.git("update-ref", f"refs/pull/9/{reference}", commit)
+        repository.git("push", "--quiet", str(repository.host), f"refs/pull/9/{reference}")
+    done = computed(repository, head, {7: pull(head), 9: pull(head, "closed")})
+    assert done.outputs["found"] == "true", done.log
+    difference = json.loads((done.folder / "1.json").read_text("utf-8"))
+    assert [finding["word"] for finding in difference["weaker"]] == ["loosened"]
+
+
+@pytest.mark.parametrize("answer", [[], {"state": "open"}, {"head": "x"}])
+@pytest.mark.long
+def test_an_answer_that_is_not_one_of_the_host_is_an_error(
+    repository: Repository, tmp_path: Path, answer: object
+) -> None:
+    head = repository.pull_request(7, files(tmp_path, WEAKER))
+    done = computed(repository, head, {7: answer})
+    assert (done.code, done.outputs) == (1, {})
+    assert "::error::cannot ask which pull requests are open" in done.log
+
+
 @pytest.mark.long
 def test_nothing_is_computed_where_the_merge_is_of_another_commit(repository: Repository, tmp_path: Path) -> None:
     head = repository.pull_request(7, files(tmp_path, WEAKER))
@@ -341,8 +418,9 @@ def test_nothing_that_reads_a_proposed_program_has_the_token(repository: Reposit
     reader.chmod(0o755)
     clone = repository.checked_out("refs/heads/main", 1)
     contexts = {"github.event.workflow_run.head_sha": head, "github.token": "s3cret"}
-    others = {"PROGRAMS": PROGRAM, "ADMC_COMMAND": str(reader)}
-    done = run_step(COMMENT, "Compute the difference", clone, contexts, **others)
+    with host({7: pull(head)}) as variables:
+        others = {"PROGRAMS": PROGRAM, "ADMC_COMMAND": str(reader), **variables}
+        done = run_step(COMMENT, "Compute the difference", clone, contexts, **others)
     assert done.code == 0, done.log
     seen = (tmp_path / "runner/seen").read_text("utf-8")
     assert "RUNNER_TEMP=" in seen

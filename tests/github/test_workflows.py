@@ -53,13 +53,13 @@ def test_nothing_of_the_event_stands_in_a_script_and_actions_are_pinned(path: Pa
 
 
 def test_each_job_has_the_rights_that_it_needs() -> None:
-    found = {}
+    found: dict[str, dict[str, str]] = {}
     for path in WORKFLOWS:
         document = yaml.safe_load(path.read_text("utf-8"))
         assert document["permissions"] == {}
         found |= {name: job["permissions"] for name, job in document["jobs"].items()}
     assert found == {
         "policies": {"contents": "read"},
-        "compute": {"contents": "read"},
+        "compute": {"contents": "read", "pull-requests": "read"},
         "comment": {"pull-requests": "write"},
     }

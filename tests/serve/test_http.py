@@ -110,14 +110,43 @@ async def test_on_loopback_no_page_of_a_browser_gets_an_answer_under_its_own_nam
             writer.close()
 
 
-async def test_beyond_loopback_any_host_name_is_accepted() -> None:
-    bed = Bed()
-    server = await http.serve(bed.view(), "0.0.0.0", 0)
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("10.0.0.1:18001", 200),
+        ("[fd00::1]:18001", 200),
+        ("127.0.0.1", 200),
+        ("localhost:18001", 200),
+        ("admc.admc-system.svc", 200),
+        ("ADMC.admc-system.svc.:18001", 200),
+        ("rebound.example", 421),
+        ("admc.admc-system.svc.rebound.example", 421),
+        ("10.0.0.1.rebound.example:18001", 421),
+        ("0x7f000001", 421),
+        ("2130706433", 421),
+        ("", 421),
+    ],
+)
+async def test_beyond_loopback_the_host_is_an_address_or_a_name_that_was_given(host: str, code: int) -> None:
+    server = await http.serve(Bed().view(), "0.0.0.0", 0, ["admc.Admc-System.svc"])
     try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.address[1])
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: admc.admc-system.svc\r\n\r\n")
-        assert b" 200 " in await reader.readline()
-        writer.close()
+        for path in ("/healthz", "/metrics", "/status.json"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.address[1])
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+            assert (await reader.readline()).split()[1] == str(code).encode()
+            writer.close()
+    finally:
+        await server.stop()
+
+
+async def test_on_loopback_a_name_can_be_given_too() -> None:
+    server = await http.serve(Bed().view(), "127.0.0.1", 0, ["admc.internal"])
+    try:
+        for host, code in (("admc.internal:80", b"200"), ("other.internal", b"421")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.address[1])
+            writer.write(f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+            assert (await reader.readline()).split()[1] == code
+            writer.close()
     finally:
         await server.stop()
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     [
         (["--ops", "18001"], "write `--ops 127.0.0.1:18001`"),
         (["--xds", "localhost:0"], "`localhost` is a name"),
+        (["--ops-name", "admc.svc:18001"], "write it without a port: `--ops-name admc.admc-system.svc`"),
+        (["--ops-name", "."], "`--ops-name` needs a host name"),
+        (["--ops-name", "a..b"], "`--ops-name` needs a host name"),
         (["--tls-cert", "a.crt"], "leave `--tls-cert` out"),
     ],
 )

@@ -26,7 +26,7 @@ from admc.serve.observe.status import ServerPhase, to_json
 from admc.terminal import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from admc.serve.observe.metrics import MetricSources
     from admc.serve.observe.status import ServerRow, Status
@@ -72,8 +72,9 @@ class HttpServer:
         await self._runner.cleanup()
 
 
-async def serve(view: View, host: str, port: int) -> HttpServer:
-    """Listen on an address; with port 0 the system chooses one. Raises `CommandError`."""
+async def serve(view: View, host: str, port: int, names: Collection[str] = ()) -> HttpServer:
+    """Listen on an address; with port 0 the system chooses one. `names`: of this server, as its clients may write them.
+    Raises `CommandError`."""
 
     async def status() -> bytes:
         return await asyncio.to_thread(to_json, view.status())  # in a thread, since it may be large
@@ -85,14 +86,16 @@ async def serve(view: View, host: str, port: int) -> HttpServer:
         make = view.injection()
         return b"" if make is None else await asyncio.to_thread(make)
 
-    local = _is_local(host)
+    local, own = _is_local(host), frozenset(map(_plain, (host, *names, "localhost")))
     made = {"/status.json": status, "/injection.json": injection, "/metrics": metrics}
     documents = {path: _SharedDocument(make) for path, make in made.items()}
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        if local and not _is_local(_host_header(request)):
-            # DNS rebinding: a page in a browser on this machine may let its own host name resolve to loopback.
-            return _text(421, "on loopback, the host must be `localhost` or a loopback address\n")
+        asked = _host_header(request)
+        if _plain(asked) not in own and not (_is_local(asked) if local else _is_address(asked)):
+            # DNS rebinding: a page in a browser may let its own host name resolve to this server.
+            what = "a loopback address" if local else "an address"
+            return _text(421, f"the host must be {what}, `localhost`, or a name given with `--ops-name`\n")
         command = view.commands.get(request.path)
         if command is not None:
             return await _run_command(request, command, view)
@@ -208,6 +211,20 @@ def _is_local(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _is_address(host: str) -> bool:
+    """A page in a browser is from a name: no client reaches an address by a name that resolves to it."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(name: str) -> str:
+    """A name as it is compared: DNS knows no case, and a final dot changes nothing."""
+    return name.lower().removesuffix(".")
 
 
 def _host_header(request: web.BaseRequest) -> str:
