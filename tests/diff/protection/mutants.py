@@ -11,13 +11,26 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest.mock import patch
 
-from admc.diff.protection import arguments, asked, callers, detection, environment, kinds, regions, targets
+from admc.diff.protection import (
+    arguments,
+    asked,
+    callers,
+    detection,
+    effects,
+    environment,
+    interference,
+    kinds,
+    meeting,
+    regions,
+    targets,
+)
 from tests.diff.protection.edits import EDITS
 from tests.diff.protection.soak import soak
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from admc.plan.model import PolicyContent
     from tests.diff.protection.soak import Table
 
 ENOUGH: Final = 400
@@ -60,6 +73,11 @@ def _everywhere(name: str, other: Callable[..., object]) -> tuple[tuple[object, 
     return tuple((module, name, other) for module in modules if hasattr(module, name))
 
 
+def _reads_or_writes(one: PolicyContent, two: PolicyContent, *, inner: bool) -> bool:
+    """As if a policy of which nothing is known did nothing to one that reads and writes nothing."""
+    return effects.overwrites(one, two) or effects.feeds(one, two, on_response=inner)
+
+
 _BEFORE: Final = ("policy before what is asked", "policy before a target")
 _ANOTHER: Final = ("another service is asked", "another target")
 _EXTERNALS: Final = ("external split", "externals merged", "external's ranges", "external comes", "external goes")
@@ -83,6 +101,16 @@ MUTANTS: Final = (
         ("host_network",),
     ),
     Mutant("kinds of one's own", _without(kinds.changed_kinds, arguments.changed_arguments), ("own kind",)),
+    Mutant(
+        "scripts before what reads nothing",
+        ((interference, "_unknown_may_weaken", _reads_or_writes),),
+        ("a script comes",),
+    ),
+    Mutant(
+        "calls that go on",
+        ((meeting, "goes_on", lambda *_: False),),
+        ("a call from or to outside goes",),
+    ),
 )
 
 
