@@ -6,7 +6,7 @@ refuses them at a destination that the placement closes (R7), before they meet a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from admc.program_tests.callers import alike, at_unknown_address, past_closing, policies_on
 from admc.program_tests.facts import Way
@@ -15,8 +15,10 @@ from admc.program_tests.mesh import Applying, Mesh, Target
 from admc.program_tests.model import CallInTest
 from admc.program_tests.request import Lines, RequestState, compare
 from dsl.match import And, Comparison, Match, Not, Or
-from dsl.program import Policy, callee
+from dsl.program import Policy, Side, callee
 from emitters.envoy.held_headers import HELD
+
+_CONNECT: Final = "CONNECT"
 
 
 class Passage(NamedTuple):
@@ -52,6 +54,10 @@ def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way
     place = Place(mesh.program, call.source, call.passes, way, unknown, alike(mesh, call.source))
     state = _sent(call)
     met: list[str] = []
+    # The first ADM on its way answers a CONNECT, behind its own policies.
+    answers = mesh.first_adm(call.source, target) if call.method == _CONNECT else None
+    if answers is Side.EGRESS:
+        applying = tuple(each for each in applying if not mesh.at_ingress(each.policy, target))
     waiting = list(applying[::-1])
     while waiting:
         candidate = waiting.pop()
@@ -64,14 +70,16 @@ def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way
         result = step(policy, place, state)
         if isinstance(result, End):
             return Passage(tuple(met), result)
-        if isinstance(result, Redirect):
+        if isinstance(result, Redirect) and answers is not None:
+            state = result.state
+        elif isinstance(result, Redirect):
             target = _target(mesh, call.source, result.to)
             place = place._replace(unknown=at_unknown_address(mesh, call.source, target))
             waiting = list(policies_on(mesh, call.source, target)[::-1])
             state = result.state
         else:
             state = result
-    return Passage(tuple(met), None)
+    return Passage(tuple(met), None if answers is None else End((), "every ADM answers a `CONNECT` with 405"))
 
 
 def _applies(candidate: Applying, way: Way) -> bool:

@@ -15,6 +15,7 @@ from admc.program_tests.facts import Fact, Way, versioned
 from admc.program_tests.request import Lines, RequestState, compare
 from dsl.match import Comparison, Field, Operator
 from dsl.program import Element, Policy, Program, Verb
+from dsl.values.origins import admits
 
 _BEARER: Final = "Bearer "
 _ALWAYS: Final = 100
@@ -203,7 +204,8 @@ def _cors(policy: Policy, place: Place, state: RequestState) -> Step:
     method = Comparison(Field("method"), Operator.EQUALS, "OPTIONS")
     origins = _words(policy, "origins")
     origin, asked = state.header("origin"), state.header("access-control-request-method")
-    if not origin.open and (not ",".join(origin.values) or not {"*", ",".join(origin.values)} & set(origins)):
+    sent = ",".join(origin.values)
+    if not origin.open and not (sent and any(admits(item, sent) for item in origins)):
         return state
     if not asked.open and not any(asked.values):
         return state

@@ -47,12 +47,22 @@ class Mesh:
     at_network: Mapping[Network, tuple[str, ...]]
     """Network -> the externals with this `cidr`."""
 
+    hops: frozenset[tuple[str | None, str, int]]
+    """The source of a call (None: at the ingress of its destination), destination and port where an ADM takes part."""
+
+    def first_adm(self, source: str, target: Target) -> Side | None:
+        """The first ADM on the way of a request; None: none takes part."""
+        if (source, target.destination, target.port.number) in self.hops:
+            return Side.EGRESS
+        return Side.INGRESS if (None, target.destination, target.port.number) in self.hops else None
+
     def at_ingress(self, policy: Policy, target: Target) -> bool:
         return target.port.number in self.ingress.get((policy.name, target.destination), ())
 
 
 def mesh(program: Program, placement: Placement) -> Mesh:
     closing: dict[str, tuple[str, ...]] = dict.fromkeys(placement.closed, ())
+    hops: set[tuple[str | None, str, int]] = set()
     ingress: dict[tuple[str, str], frozenset[int]] = {}
     for decision in placement.decisions:
         name = decision.destination
@@ -61,14 +71,18 @@ def mesh(program: Program, placement: Placement) -> Mesh:
         if Side.INGRESS in decision.sides:
             called = (program.calls[index].port.number for index in decision.calls)
             ingress[decision.policy, name] = frozenset((*decision.ports, *called))
+            hops |= {(None, name, number) for number in ingress[decision.policy, name]}
+        if Side.EGRESS in decision.sides:
+            calls = (program.calls[index] for index in decision.calls)
+            hops |= {(call.source, name, call.port.number) for call in calls}
     calls_to: dict[str, list[Call]] = {}
     for call in program.calls:
         if call.destination in closing:
             calls_to.setdefault(call.destination, []).append(call)
     senders = {name: tuple(calls) for name, calls in calls_to.items()}
-    return Mesh(
-        program, declared_calls(program), senders, closing, ingress, unlocated_externals(program), _at_network(program)
-    )
+    unlocated = unlocated_externals(program)
+    declared = declared_calls(program)
+    return Mesh(program, declared, senders, closing, ingress, unlocated, _at_network(program), frozenset(hops))
 
 
 def _at_network(program: Program) -> dict[Network, tuple[str, ...]]:

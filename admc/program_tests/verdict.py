@@ -135,7 +135,8 @@ def _described(passage: Passage) -> str:
         return f"it is admitted, and {meets}"
     verb = "answered" if end.answered else "refused"
     why = f" ({end.why})" if end.why else ""
-    return f"it is {verb} by {_listed(end.by)}{why}, and {meets}"
+    by = _listed(end.by) if end.by else "an ADM"
+    return f"it is {verb} by {by}{why}, and {meets}"
 
 
 def _listed(names: Iterable[str]) -> str:

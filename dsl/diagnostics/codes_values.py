@@ -242,8 +242,10 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM215": (
         "an invalid item in a list of `cors`",
-        "The items of each list of `cors` are joined into one header. A method or a header is a single word. An "
-        "origin is a scheme, a host and optionally a port, as browsers send it.",
+        "The items of each list of `cors` are joined into one header. A method or a header is a single word, "
+        "or `*` for all. An origin is a scheme, a host and optionally a port, as browsers send it: in lower case, "
+        "without a path, and without the port that the scheme has anyway. One `*.` right before the host admits all "
+        "its subdomains, and `*` alone all origins. Any other `*` would be compared as a letter, and admit no page.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

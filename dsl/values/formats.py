@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from dsl.values.origins import wrong_origin
 from dsl.values.typed import shown
 
 if TYPE_CHECKING:
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
 
     from dsl.program import Kind, Value
 
-_WORD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
-_ORIGIN: Final = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^\s,/?#@\\\x00-\x20\x7f-\U0010ffff]+")
+_WORD: Final = re.compile(r"\*|[!#$%&'+.^_`|~0-9A-Za-z-]{1,256}")
 
 
 class FormatError(NamedTuple):
@@ -51,10 +51,19 @@ def _list_item(pattern: re.Pattern[str], cause: str, hint: str) -> Callable[[str
     def check(parameter: str, text: str) -> FormatError | None:
         if pattern.fullmatch(text):
             return None
-        quoted = f"`{shown(text)}`" if text else "an empty string"
-        return FormatError(parameter, "ADM215", f"{quoted} does not fit among the `{parameter}`", cause, hint)
+        return _misfit(parameter, text, cause, hint)
 
     return check
+
+
+def _misfit(parameter: str, text: str, cause: str, hint: str) -> FormatError:
+    quoted = f"`{shown(text)}`" if text else "an empty string"
+    return FormatError(parameter, "ADM215", f"{quoted} does not fit among the `{parameter}`", cause, hint)
+
+
+def _origin(parameter: str, text: str) -> FormatError | None:
+    wrong = wrong_origin(text)
+    return None if wrong is None else _misfit(parameter, text, wrong.cause, wrong.hint)
 
 
 def _header_value(parameter: str, text: str) -> FormatError | None:
@@ -70,14 +79,14 @@ def _header_value(parameter: str, text: str) -> FormatError | None:
 
 
 FORMATS: Final[Mapping[str, Callable[[str, str], FormatError | None]]] = {
-    "origin": _list_item(
-        _ORIGIN, "an origin is a scheme, a host and optionally a port", 'write `"https://shop.example"`, or `"*"`'
-    ),
+    "origin": _origin,
     "method": _list_item(
-        _WORD, "the methods are joined into one header, so each of them is one word", 'write `["GET", "PUT"]`'
+        _WORD,
+        "the methods are joined into one header, so each is one word, or `*` for all",
+        'write `["GET", "PUT"]`',
     ),
     "header": _list_item(
-        _WORD, "the names are joined into one header, so each of them is one word", 'write `["x-a", "x-b"]`'
+        _WORD, "the names are joined into one header, so each is one word, or `*` for all", 'write `["x-a", "x-b"]`'
     ),
     "header value": _header_value,
 }

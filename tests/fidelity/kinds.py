@@ -326,10 +326,24 @@ def rewrite_path(run: Run, policy: Policy, place: Place, message: Message, inner
     return inner(replace(message, path=path))
 
 
+def admitted(listed: str, origin: str) -> bool:
+    """An origin by itself; all; or the subdomains of a host, by labels."""
+    scheme, starred, host = listed.partition("://*.")
+    if not starred:
+        return listed in ("*", origin)
+    sent, there, name = origin.partition("://")
+    labels = name.removesuffix(f".{host}").split(".")
+    return bool(there) and sent == scheme and name.endswith(f".{host}") and all(map(_is_label, labels))
+
+
+def _is_label(text: str) -> bool:
+    return bool(text) and all(letter.isascii() and (letter.isalnum() or letter in "-_") for letter in text)
+
+
 def cors(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
     origin = ",".join(message.values("origin"))
     origins = words(policy, "origins")
-    if not origin or (origin not in origins and "*" not in origins):
+    if not origin or not any(admitted(each, origin) for each in origins):
         return inner(message)
     given = [("access-control-allow-origin", origin)]
     if policy.arguments["credentials"]:

@@ -206,6 +206,25 @@ SAMPLES: Final = (
     ),
     Sample("cors", CORS, (Ask(), header("origin", ORIGIN), header("origin", "https://evil.example"), PREFLIGHT)),
     Sample(
+        "cors",
+        'origins: ["https://*.shop.example", "http://*.shop.example:8080"]',
+        tuple(
+            header("origin", origin)
+            for origin in (
+                *("https://a.shop.example", "https://a.b.shop.example", "http://a.shop.example:8080"),
+                *("https://shop.example", "https://evilshop.example", "https://a.shop.example.evil.example"),
+                *(
+                    "https://a.shop-example",
+                    "https://a.shop.example:444",
+                    "http://a.shop.example",
+                    "https://*.shop.example",
+                ),
+                *("https://.shop.example", "https://evil.example/a.shop.example", "https://evil.example#.shop.example"),
+                *("xhttps://a.shop.example", "https://a.shop.example,https://evil.example", "null"),
+            )
+        ),
+    ),
+    Sample(
         "compression",
         "",
         (

@@ -59,6 +59,7 @@ QUOTA = "@egress\npolicy quota = rate_limit(requests: 5, per: 1s) on * -> api\n"
 BETA = 'policy beta = deny() on web -> api when header("x-tier") == "beta"\n'
 V2 = 'policy second = request_count() on web -> api when path matches "/v[0-9]+"\n'
 LOG = "policy log = access_log() on web -> api\n"
+BOTH_LOGS = f"@egress\n{LOG.replace('log =', 'left =')}@ingress\n{LOG}"
 LOGIN = f"policy login = jwt({KEYS}) on web -> api\n"
 ASK = "policy ask = external_authorization(service: authz) on web -> api\n"
 HALF = "policy half = fault_abort(status: 503, percent: 50%) on web -> api\n"
@@ -183,10 +184,18 @@ SPLIT = "policy some = split(to: other, percent: 100%) on web -> api\n"
         # A preflight is answered: it is neither refused nor admitted.
         (CORS, f"web -> api {{ {PREFLIGHT} }} is refused", False),
         (CORS, f"web -> api {{ {PREFLIGHT} }} is admitted", False),
+        (CORS.replace("a.ex", "*.ex"), f"web -> api {{ {PREFLIGHT} }} is admitted", False),
+        (CORS.replace("a.ex", "*.a.ex"), f"web -> api {{ {PREFLIGHT} }} is admitted", True),
         (CORS, 'web -> api { method "GET" } is admitted', True),
         (CORS, 'web -> api { no header("origin") } is admitted', True),
         (CORS, 'web -> api { method "OPTIONS" } is admitted', None),
         (CORS, f"web -> api {{ {PREFLIGHT.replace('PUT', '')} }} is admitted", True),
+        # The first ADM on its way answers a CONNECT, behind its own policies.
+        (LOG, 'web -> api { method "CONNECT" } is refused', True),
+        (LOG, 'web -> api { method "CONNECT" } meets log', True),
+        ("", 'web -> api { method "CONNECT" } is admitted', True),
+        (BOTH_LOGS, 'web -> api { method "CONNECT" } meets only left', True),
+        (BOTH_LOGS, 'web -> api { method "GET" } meets only left, log', True),
         # Time.
         (LATE, "web -> api is refused by late", True),
         (LATE.replace("100ms", "2s"), "web -> api is admitted", True),

@@ -38,7 +38,7 @@ call web -> api, copy, canary, locked, grpc-api, db
 policy q1 = rate_limit(requests: 5, per: 60s) on internet -> web
 policy l1 = access_log() on internet -> web
 policy c1 = compression() on internet -> web
-policy o1 = cors(origins: ["https://a.example"]) on internet -> web when path starts_with "/cors"
+policy o1 = cors(origins: ["https://*.a.example"]) on internet -> web when path starts_with "/cors"
 policy b1 = buffer_limit(max: 1KB) on web -> api
 policy h1 = set_request_header(name: "x-set", value: "one") on web -> api
 policy h2 = add_request_header(name: "x-add", value: "two") on web -> api

@@ -10,6 +10,7 @@ from admc.testbed.findings import Bed, Finding, described, judged, reach, unobse
 from admc.testbed.matching import missing
 from admc.testbed.probes.arguments import integer, listed, text
 from dsl.selecting import holds
+from dsl.values.origins import ANY, admits, admitted, subdomains
 
 if TYPE_CHECKING:
     from admc.testbed.client import Reply
@@ -76,18 +77,21 @@ def rewrite(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
 
 def cors(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     origins, methods = listed(policy, "origins"), listed(policy, "methods")
-    origin = next((str(each) for each in origins if "*" not in str(each)), "https://any.example")
+    items = [str(each) for each in origins]
+    item = next((each for each in items if each != ANY), ANY)
+    origin = admitted(item)
+    other = item.replace("://*.", "://not", 1) if subdomains(item) else OTHER_ORIGIN
 
     def allowed(of: str) -> str:
         headers = (*request.headers, ("origin", of), ("access-control-request-method", str(methods[0])))
         reply = bed.send(call, Request("OPTIONS", request.path, headers))
         return ", ".join(reply.header("access-control-allow-origin"))
 
-    first, second = allowed(origin), allowed(OTHER_ORIGIN)
-    open_to_all = "*" in origins
+    first, second = allowed(origin), allowed(other)
+    open_to_all = any(admits(each, other) for each in items)
     return judged(
         bool(first) and (open_to_all or not second),
-        f"preflight from {origin}, and from {OTHER_ORIGIN}",
+        f"preflight from {origin}, and from {other}",
         "both are allowed" if open_to_all else "the first is allowed, the second not",
         f"allowed: `{first or 'none'}`, and `{second or 'none'}`",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.values.origins import ANY, subdomains
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
 from emitters.envoy.kinds.shared.refusals import MOST_VALUE, cannot_hold
 from emitters.envoy.messages.typed import typed
@@ -11,6 +12,7 @@ from emitters.envoy.messages.typed import typed
 if TYPE_CHECKING:
     from dsl.program import Policy
     from emitters.envoy.context import Context
+    from emitters.envoy.messages.typed import Json
     from emitters.hops import Hop
 
 
@@ -35,9 +37,7 @@ class Cors(EnvoyKind):
             typed("envoy.extensions.filters.http.cors.v3.Cors"),
             per_route=typed(
                 "envoy.extensions.filters.http.cors.v3.CorsPolicy",
-                allow_origin_string_match=[
-                    {"safe_regex": {"regex": ".*"}} if origin == "*" else {"exact": origin} for origin in self.origins
-                ],
+                allow_origin_string_match=[_matcher(origin) for origin in self.origins],
                 allow_methods=", ".join(self.methods),
                 allow_headers=", ".join(self.headers) or None,
                 expose_headers=", ".join(self.expose) or None,
@@ -45,3 +45,10 @@ class Cors(EnvoyKind):
                 max_age=str(self.max_age // 1_000_000),
             ),
         )
+
+
+def _matcher(origin: str) -> Json:
+    if origin == ANY:
+        return {"safe_regex": {"regex": ".*"}}
+    pattern = subdomains(origin)
+    return {"exact": origin} if pattern is None else {"safe_regex": {"regex": pattern}}

@@ -24,19 +24,20 @@ GRPC_PORTS = "  ".join(f"grpc p{code} {9300 + code}" for code in range(1, 17))
 TEXT = f"""
 service a {{ http 8000 }}
 service b {{ http judged 9000  http asked 9001  http shared 9002  http open 9003  http ejected 9004  http few 9005
-  http longer 9006  http longest 9007 }}
+  http longer 9006  http longest 9007  http stars 9008 }}
 service g {{ grpc 9100 }}
 service codes {{ {GRPC_PORTS} }}
 service gone {{ tcp 9101 }}
 service judge {{ http 9200 }}
 service check {{ grpc 9201 }}
-call a -> b:judged, b:asked, b:shared, b:open, b:ejected, b:few, b:longer, b:longest, g, gone
+call a -> b:judged, b:asked, b:shared, b:open, b:ejected, b:few, b:longer, b:longest, b:stars, g, gone
 {"".join(f"call a -> codes:p{code}{chr(10)}" for code in range(1, 17))}
 policy judged = external_authorization(service: judge) on a -> b:judged
 policy judged_grpc = external_authorization(service: judge) on a -> g
 policy asked = external_authorization(service: check) on a -> b:asked
 policy shared = cors(origins: ["https://o.example"], methods: ["GET", "PUT"], headers: ["x-h", "x-i"], expose: ["x-e"],
   credentials: true, max_age: 10m) on a -> b:shared
+policy stars = cors(origins: ["https://*.o.example", "http://*.o.example:8080"]) on a -> b:stars
 policy opened = cors(origins: ["*"]) on a -> b:open
 policy ejected = outlier_detection(consecutive_errors: 2, interval: 100ms, ejection: 500ms, max_ejected: 100%)
   on a -> b:ejected
@@ -196,6 +197,29 @@ def test_other_origins_get_what_the_service_says(app: Running) -> None:
         reply = app.call("a", "b", Request(method, "/", (("origin", "https://other.example"), PREFLIGHT)), 9002)
         assert reply.seen is not None
         assert headers(reply, "access-") == {}
+
+
+@pytest.mark.parametrize(
+    ("origin", "admitted"),
+    [
+        ("https://a.o.example", True),
+        ("https://a.b.o.example", True),
+        ("http://a.o.example:8080", True),
+        *(
+            (origin, False)
+            for origin in (
+                *("https://o.example", "https://evilo.example", "https://.o.example", "https://*.o.example"),
+                *("https://a.o.example.evil.example", "https://a.oxexample", "https://evil.example/a.o.example"),
+                *("https://a.o.example:8080", "http://a.o.example", "https://a.o.example,https://evil.example", "null"),
+            )
+        ),
+    ],
+)
+def test_a_star_admits_all_subdomains_of_a_host_and_no_other_origin(app: Running, origin: str, admitted: bool) -> None:
+    for method in ("GET", "OPTIONS"):
+        reply = app.call("a", "b", Request(method, "/", (("origin", origin), PREFLIGHT)), 9008)
+        assert reply.header("access-control-allow-origin") == ((origin,) if admitted else ())
+        assert (reply.seen is None) is (admitted and method == "OPTIONS")
 
 
 # ---- outlier detection ----
