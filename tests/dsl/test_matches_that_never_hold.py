@@ -99,7 +99,7 @@ def _found(kind: str, when: str, protocol: str = "http") -> list[tuple[str, str]
     return [(each.severity, each.code) for each in findings(_program(kind, when, protocol)) if each.code in codes]
 
 
-@pytest.mark.parametrize("when", (*NEVER, *NEVER_ON_HOSTS))
+@pytest.mark.parametrize("when", [*NEVER, *NEVER_ON_HOSTS])
 def test_a_match_that_never_holds_is_an_error_of_a_guard_and_else_a_warning(when: str) -> None:
     for kind, severity in (("deny()", "error"), ("allow(callers: [])", "error"), ("request_count()", "warning")):
         found = _found(kind, when)

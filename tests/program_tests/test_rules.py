@@ -236,7 +236,7 @@ def error(policies: str, expectation: str) -> Diagnostic:
         (BETA, "", "the header `x-tier`, which `beta` reads",
          'add `{ header("x-tier") "..." }` after the destination, or `{ no header("x-tier") }`'),
         (NEW, "", "the path, which `new` reads", 'add `{ path "..." }`'),
-        ('policy p = deny() on web -> api when host == "api"\n', "", "the host, which `p` reads", 'add `{ host "..." }`'),
+        (BETA.replace('header("x-tier")', "host"), "", "the host, which `beta` reads", 'add `{ host "..." }`'),
         (LOGIN, "", "the token that `login` reads", "`passes login`"),
         (ASK, "", "the answer of `authz`, which `ask` asks", "`passes ask`"),
         (HALF, "", "whether `half` aborts this request, by its chance", "`passes half`"),
