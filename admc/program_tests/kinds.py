@@ -16,6 +16,7 @@ from admc.program_tests.request import Lines, RequestState, compare
 from dsl.match import Comparison, Field, Operator
 from dsl.program import Element, Policy, Program, Verb
 from dsl.values.origins import admits
+from dsl.values.spelling import normal_path
 
 _BEARER: Final = "Bearer "
 _ALWAYS: Final = 100
@@ -101,6 +102,15 @@ def _may_be(place: Place, admitted: str) -> bool:
 
 def _deny(policy: Policy, _place: Place, _state: RequestState) -> Step:
     return End((policy.name,), "it refuses every request that it meets")
+
+
+def _normal_paths(policy: Policy, place: Place, state: RequestState) -> Step:
+    end = End((policy.name,), "it refuses other spellings of a path")
+    if state.path.open:
+        of = f"whether the path, which `{policy.name}` reads, is in its normal form"
+        return state if place.way.holds(Fact(policy, of, 'add `{ path "..." }` after the destination')) else end
+    paths = [path.partition("?")[0] for path in state.path.values]
+    return state if all(path in ("*", normal_path(path)) for path in paths) else end
 
 
 def _jwt(policy: Policy, place: Place, state: RequestState) -> Step:
@@ -318,6 +328,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "allow": _allow,
     "deny": _deny,
     "jwt": _jwt,
+    "normal_paths": _normal_paths,
     "external_authorization": _external_authorization,
     "fault_abort": _fault_abort,
     "fault_delay": _fault_delay,

@@ -5,6 +5,7 @@ A handler gets the request as outer policies left it, and `inner`: everything in
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -124,6 +125,15 @@ def allow(run: Run, policy: Policy, place: Place, message: Message, inner: Inner
 
 def deny(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
     return refusal(place, 403)
+
+
+def normal_paths(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    """Refused is what a reader of RFC 3986 would write in another way, or with fewer slashes."""
+    path = message.path.partition("?")[0]
+    dotted = any(segment in (".", "..") for segment in path.split("/"))
+    escapes = re.findall("%([0-9A-Fa-f]{2})", path)
+    needless = any(re.fullmatch("[A-Za-z0-9._~-]", chr(int(each, 16))) or each != each.upper() for each in escapes)
+    return refusal(place, 400) if dotted or needless or "//" in path else inner(message)
 
 
 def jwt(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
@@ -405,6 +415,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "allow": allow,
     "deny": deny,
     "jwt": jwt,
+    "normal_paths": normal_paths,
     "external_authorization": external_authorization,
     "retry": retry,
     "timeout": timeout,

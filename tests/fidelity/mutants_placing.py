@@ -22,6 +22,7 @@ def dropped() -> list[Mutant]:
         ("deny", HTTP, IN),
         ("rate_limit", HTTP, OUT),
         ("jwt", GRPC, IN),
+        ("normal_paths", HTTP, IN),
         ("set_request_header", GRPC, OUT),
         ("set_response_header", HTTP, IN),
         ("compression", HTTP, OUT),

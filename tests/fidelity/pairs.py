@@ -53,6 +53,7 @@ HALVES: Final = (
     Half("buffer_limit", "max: 50B", (LONG,)),
     Half("allow", "callers: [a]", (Ask(source="c"),), scope="{a, c}"),
     Half("deny", "", (header("x-deny", "1"),), when='when header("x-deny") == "1"'),
+    Half("normal_paths", "", (Ask(path="/./old/a"), Ask(path="/old/%61"))),
     Half("jwt", JWT, (header("authorization", "Bearer wrong"),), always=(TOKEN,)),
     Half("external_authorization", "service: judge", (Ask(), delay(0.5))),
     Half("retry", "attempts: 3, backoff: 1ms, on: [gateway_error]", (FLAKY, LOSSY, status(503), delay(0.6, 0))),

@@ -72,6 +72,20 @@ COMMANDS: Final = (
 PECULIAR: Final = tuple(Ask(path=path) for path in ("/a//b", "/a/../b", "/%61", "/a%2Fb", "/a;b?c=%20"))
 """Paths that a proxy might tidy up."""
 
+NORMAL: Final = (
+    "/",
+    "/a/b/",
+    "/a?b=//x/../%61",
+    "/a%2Fb%C3%A9",
+    "/.well-known/x",
+    "/...",
+    "/a;b/..;/c",
+    "/a%zz",
+    "/~a.b",
+)
+UNUSUAL: Final = (
+    *("//", "/a//b", "/./a", "/a/.", "/a/..", "/a/../b?c", "/..", "/a/.?x", "/%61dmin", "/%2e%2e/a", "/%7Ea", "/a%2fb"),
+)
 HOSTS: Final = tuple(
     header("host", host)
     for host in (
@@ -125,6 +139,7 @@ SAMPLES: Final = (
         "deny", "", (Ask(), Ask(path="/admin?a=b"), Ask(path="/admins")), when='when path == "/admin"', protocols=HTTP
     ),
     Sample("deny", "", (Ask(), Ask(path="/a/B"), Ask(path="/a/Bc")), when='when path == "/a/B"', protocols=GRPC),
+    Sample("normal_paths", "", tuple(Ask(path=path) for path in (*NORMAL, *UNUSUAL))),
     Sample("deny", "", HOSTS, when='when host == "api.example.com"'),
     Sample("deny", "", HOSTS, when='when host matches "[^.]+[.]EXAMPLE[.]com|a.*"'),
     Sample(

@@ -92,6 +92,7 @@ CASES: Final = (
     Case("quota", "rate_limit", f"requests: {QUOTA}, per: 1h", (Ask(None),)),
     Case("callers", "allow", "callers: [shop]", (Ask(), Ask(403, arrives=False, source="till")), scope="{shop, till}"),
     Case("closed", "deny", "", (Ask(403, arrives=False),)),
+    Case("paths", "normal_paths", "", (Ask(), Ask(400, arrives=False, path="/./NAME"))),
     Case(
         "token",
         "jwt",

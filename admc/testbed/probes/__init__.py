@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from admc.testbed.probes.access import authorization, guard, token
+from admc.testbed.probes.access import authorization, guard, normal_path, token
 from admc.testbed.probes.faults import abort, delay
 from admc.testbed.probes.limits import breaker, buffer
 from admc.testbed.probes.messages import compression, cors, request_header, response_header, rewrite
@@ -27,6 +27,7 @@ PROBES: dict[str, Probe] = {
     "allow": guard,
     "deny": guard,
     "jwt": token,
+    "normal_paths": normal_path,
     "external_authorization": authorization,
     "retry": retry,
     "timeout": timeout,

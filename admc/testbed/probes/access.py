@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from admc.testbed.facts import denies
@@ -35,6 +36,19 @@ def guard(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
 
 def _denied(bed: Bed, call: Call, request: Request) -> bool:
     return any(denies(each, call.source) and holds(each.match, request) for each in policies_on(bed.program, call))
+
+
+def normal_path(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """`normal_paths`: another spelling of a path is rejected, the path itself is not."""
+    usual = bed.send(call, request)
+    other = replace(request, path=f"/.{request.path}")
+    reply = bed.send(call, other)
+    return judged(
+        usual.ok and reply.status == 400,
+        f"{described(call, request)}, and {described(call, other)}",
+        "the first is admitted, the second rejected with 400",
+        f"{usual.label}, and {reply.label}",
+    )
 
 
 def token(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:

@@ -51,6 +51,7 @@ POLICIES = {
     "allow": 'policy p = allow(callers: [caller]) on * -> near',
     "deny": 'policy p = deny() on * -> near when path starts_with "/admin"',
     "jwt": f'policy p = jwt({JWT}) on * -> near',
+    "normal_paths": 'policy p = normal_paths() on * -> near',
     "set_request_header": 'policy p = set_request_header(name: "x-mark", value: "policy") on * -> near',
     "remove_request_header": 'policy p = remove_request_header(name: "x-secret") on * -> near',
     "set_response_header": 'policy p = set_response_header(name: "x-mark", value: "policy") on * -> near',

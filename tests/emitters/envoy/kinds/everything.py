@@ -19,6 +19,7 @@ ARGUMENTS = {
     "buffer_limit": ["max: 4KB"],
     "allow": ["callers: [caller, office]", "callers: [internet]"],
     "deny": [""],
+    "normal_paths": [""],
     "jwt": ['issuer: "https://issuer", jwks: "keys.json", audiences: ["x"]'],
     "external_authorization": ["service: judge", "service: asker, fail_open: true, timeout: 1s"],
     "retry": [
@@ -60,6 +61,8 @@ MATCHES = [
     f'when header("x-long") == "{"long" * 200}" and path matches "/(a|bc|d){{6}}"',
     'when header("x-long") matches "(a|[^bc]|d,){6}" and not header("x-long") starts_with "other"',
 ]
+ON_GRPC = {'"/a"': '"/a/b"', '[0-9]+"': '[0-9]+/b"', '{6}"': '{6}/b"', 'method == "GET"': 'path == "/7/c"'}
+"""What a match compares of a request that can be one of gRPC."""
 EVERYONE = """
 external internet
 external office { cidr "203.0.113.0/24" }
@@ -86,6 +89,8 @@ def everything(side: Side) -> str:
                 arguments = written.replace("SHADOW", f"shadow_{protocol}")
                 ports.append(f"{protocol} {port} {9000 + index} -> {20000 + index}")
                 match = "" if protocol is Protocol.TCP else MATCHES[index % len(MATCHES)]
+                for old, new in ON_GRPC.items() if protocol is Protocol.GRPC else ():
+                    match = match.replace(old, new)
                 source = "caller" if side is Side.EGRESS else ["*", "caller", "* except internet", "office"][index % 4]
                 if "[internet]" in arguments:
                     source = "*"

@@ -70,6 +70,7 @@ HTTP_ONLY = (
     Tried('rewrite_path(prefix: "/a", to: "/b")'),
     Tried('cors(origins: ["*"])'),
     Tried("compression()"),
+    Tried("normal_paths()"),
 )
 
 

@@ -1,0 +1,34 @@
+"""Spellings of a path: what RFC 3986, and servers that merge slashes, take for the same path."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ESCAPE: Final = re.compile("%([0-9A-Fa-f]{2})")
+_UNRESERVED: Final = re.compile("[A-Za-z0-9._~-]")
+
+
+def normal_path(path: str) -> str:
+    """A path without its query as RFC 3986 (6.2.2) normalises it, with repeated slashes merged. `*` stays.
+
+    Escapes of letters that need none are undone, others get capitals; segments `.` and `..` are resolved.
+    """
+    if not path.startswith("/"):
+        return path
+    segments: list[str] = []
+    parts = _ESCAPE.sub(_unescaped, path).split("/")[1:]
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        if part == "..":
+            del segments[-1:]
+        elif part not in (".", ""):
+            segments.append(part)
+        if last and part in (".", "..", ""):
+            segments.append("")
+    return "/" + "/".join(segments)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    letter = chr(int(escape[1], 16))
+    return letter if _UNRESERVED.fullmatch(letter) else escape[0].upper()
