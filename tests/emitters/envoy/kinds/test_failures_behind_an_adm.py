@@ -20,6 +20,7 @@ from admc.testbed.client import Reply, Request, Target, send
 from admc.testbed.envoys import Envoys
 from emitters.addresses import loopback
 from emitters.addresses.dialing import binds, dials
+from emitters.envoy import Mode, emit
 from emitters.envoy.failure_marks import FAILED
 from tests.emitters.envoy.failing import Failing
 from tests.emitters.envoy.support import ENVOY, load, private, running, soon, written
@@ -86,7 +87,7 @@ class Live(NamedTuple):
     """The caller's and the receivers' ADMs, and the receivers."""
 
     targets: Mapping[tuple[str, int], Target]
-    receivers: Mapping[str, tuple[Failing, ...]]
+    receivers: tuple[Failing, ...]
     envoys: Envoys
 
     def ask(self, receiver: str, protocol: str, way: str, word: str) -> Outcome:
@@ -98,7 +99,7 @@ class Live(NamedTuple):
         before = self.count(counter) if way == "down" else 0
         reply = send(protocol, self.targets[place, port], Request("POST", f"/{word}/Call", headers, BODY))
         repeats = self.count(counter) - before if way == "down" else 0
-        attempts = sum(each.attempts[name] for each in self.receivers.get(place, ()))
+        attempts = sum(each.attempts[name] for each in self.receivers)
         body = reply.body.decode("latin-1").replace(REPEATED, "")
         return Outcome(attempts, repeats, reply.label if reply.status is None else reply.status, _shown(reply), body)
 
@@ -125,11 +126,11 @@ def bed(folder: Path, text: str = TEXT) -> Iterator[Live]:
     }
     assert ENVOY is not None
     with contextlib.ExitStack() as stack:
-        receivers: dict[str, tuple[Failing, ...]] = {}
-        for bind in binds(program, placement, addresses):
-            if bind.service in ("alone", "behind"):
-                receiver = stack.enter_context(Failing(bind.address, bind.port))
-                receivers[bind.service] = (*receivers.get(bind.service, ()), receiver)
+        receivers = tuple(
+            stack.enter_context(Failing(bind.address, bind.port))
+            for bind in binds(program, placement, addresses)
+            if bind.service in ("alone", "behind")
+        )
         envoys = stack.enter_context(Envoys(folder, ENVOY))
         envoys.start(written(program, placement, addresses, folder))
         assert not {"alone", "down_alone"} & set(envoys.running)
@@ -170,6 +171,63 @@ def test_a_caller_without_an_adm_sees_the_mark(tmp_path: Path) -> None:
         assert reply.status == 503
         (mark,) = reply.header(FAILED)
         assert mark.startswith("upstream_reset_before_response_started{remote_connection_failure")
+
+
+SPLIT: Final = (
+    "service caller { http 8000 }\n"
+    "service alone, behind { http web 8001  grpc rpc 8002 }\n"
+    "call caller -> alone:web, alone:rpc, behind:web, behind:rpc\n"
+    + "".join(
+        f"policy on_{word} = retry(attempts: {ATTEMPTS}, on: [{word}], backoff: 1ms) "
+        f'on caller -> alone when path == "/{word}/Call"\n'
+        for word in WORDS
+    )
+    + "policy web = split(to: behind:8001, percent: 100%) on caller -> alone:web\n"
+    + "policy rpc = split(to: behind:8002, percent: 100%) on caller -> alone:rpc\n"
+    + "@ingress\npolicy seen = request_count() on * -> behind\n"
+)
+
+
+def test_the_target_of_a_split_is_asked_as_often_as_a_service_without_an_adm(live: Live, tmp_path: Path) -> None:
+    with bed(tmp_path, SPLIT) as split:
+        for protocol, word in itertools.product(("h2c", "grpc"), ("unavailable", "reset", "refused_stream")):
+            for way in ("reset_after", "refused", "garbage"):
+                alone, behind = (each.ask("alone", protocol, way, word) for each in (live, split))
+                assert alone == behind, (protocol, word, way)
+
+
+def test_another_on_is_another_route_table_and_nothing_else() -> None:
+    text = "service a, b { http 8001 }\ncall a -> b\npolicy again = retry(on: [%s], attempts: 2) on a -> b"
+    found = []
+    for on in ("unavailable", "reset", "internal, connect_failure"):
+        program, placement = load(text % on)
+        (adm,) = emit(program, placement, loopback(program), Mode.EXPLICIT)
+        found.append(adm)
+    first, *others = found
+    for other in others:
+        assert (first.listeners, first.clusters, first.extensions) == (
+            other.listeners,
+            other.clusters,
+            other.extensions,
+        )
+        assert first.routes != other.routes
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_the_listener_of_a_receiver_says_what_failed_whatever_its_policies_are(protocol: str) -> None:
+    text = f"service a {{ http 8000 }}\nservice b {{ {protocol} 8001 }}\ncall a -> b\n@ingress\npolicy p = %s on a -> b"
+    for policy in (
+        "request_count()",
+        "deny()",
+        "circuit_breaking(max_requests: 3)",
+        "rate_limit(requests: 1, per: 1s)",
+    ):
+        program, placement = load(text % policy)
+        (adm,) = emit(program, placement, loopback(program), Mode.EXPLICIT)
+        (listener,) = adm.listeners.values()
+        assert FAILED in str(listener)
+        (table,) = adm.routes.values()
+        assert FAILED in table.virtual_hosts[0].response_headers_to_remove  # type: ignore[attr-defined]
 
 
 # ---- ejections ----
