@@ -93,7 +93,7 @@ PLAIN: Final = (
     Edit("a policy comes", _add_policy, 5),
     Edit("two policies swap", _swap, 3),
     Edit("a call comes", _add_call, 3),
-    Edit("a call goes", _drop_call),
+    Edit("a call goes", _drop_call, 2),
     Edit("replicas or marks", _change_service),
     Edit("arguments", _of_a_policy(lambda random, old, _: old._replace(arguments=random.choice(KINDS[old.kind]))), 3),
     Edit("when", _of_a_policy(lambda random, old, _: old._replace(when=random.choice((*MATCHES, "")))), 4),
