@@ -24,6 +24,8 @@ from h2.exceptions import ProtocolError
 from admc.testbed.echo import Seen, parse
 
 EXHAUSTED = frozenset({errno.EADDRNOTAVAIL, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
+CONNECT = "CONNECT"
+"""The method whose target is an authority and no path."""
 GRPC_NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
@@ -102,7 +104,8 @@ def http1(target: Target, request: Request, timeout: float = 10.0) -> Reply:
     started = time.monotonic()
     try:
         connection.sock = target.open(timeout)
-        connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
+        what = target.authority if request.method == CONNECT else request.path
+        connection.putrequest(request.method, what, skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", request.host(target))
         for name, value in request.headers:
             if name.lower() != "host":
@@ -201,12 +204,8 @@ def _exchange(
     """Headers and trailers, body, and whether the stream was reset."""
     h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
     h2.initiate_connection()
-    pseudo = [
-        (":method", request.method),
-        (":scheme", "http"),
-        (":path", request.path),
-        (":authority", request.host(target)),
-    ]
+    where = [] if request.method == CONNECT else [(":scheme", "http"), (":path", request.path)]
+    pseudo = [(":method", request.method), *where, (":authority", request.host(target))]
     others = ((name.lower(), value) for name, value in request.headers if name.lower() != "host")
     fields = [*pseudo, *extra, *others]
     h2.send_headers(1, fields, end_stream=not request.body)

@@ -34,6 +34,10 @@ FAILED: Final = "x-admc-failed"
 """The header by which an ADM says that its service failed: docs/invisible.md."""
 
 
+NOT_ALLOWED = 405
+"""How an ADM answers every CONNECT."""
+
+
 class Behaviour(NamedTuple):
     """How a service answers one request."""
 
@@ -160,7 +164,9 @@ class Run:
 
     def _through(self, policies: tuple[Policy, ...], place: Place, message: Message) -> Answer:
         if not policies:
-            return self.arrive(place, message)
+            # Behind the policies of the first ADM; no case has a CONNECT and policies at two ADMs.
+            met = self.meets(self.program, place.source, place.destination, place.port)
+            return Answer(NOT_ALLOWED) if message.method == "CONNECT" and met else self.arrive(place, message)
         policy, inner = policies[0], policies[1:]
         if not holds(policy.match, message):
             return self._through(inner, place, message)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 IN, OUT = Side.INGRESS, Side.EGRESS
 HTTP, GRPC, TCP = Protocol.HTTP, Protocol.GRPC, Protocol.TCP
+SUBDOMAINS = r"(?:[a-z0-9_-]+\.)+"
 
 
 def arguments() -> list[Mutant]:
@@ -66,6 +67,8 @@ def arguments() -> list[Mutant]:
         one(about, "another issuer", single("jwt", GRPC, IN), put("issuer", "https://other.example")),
         one(about, "the token is taken off", single("jwt", GRPC, OUT), put("forward", False)),
         one(about, "another origin", single("cors", HTTP, IN), says("https://shop", "https://mall")),
+        one(about, "a star for all letters", single("cors", HTTP, IN, "*.shop"), says(SUBDOMAINS, ".*")),
+        one(about, "a star for no subdomain", single("cors", HTTP, OUT, "*.shop"), says(SUBDOMAINS, "")),
         one(about, "no credentials", single("cors", HTTP, OUT), put("allow_credentials", False)),
         one(about, "short answers stay", single("compression", HTTP, IN), put("min_content_length", 100_000)),
         one(

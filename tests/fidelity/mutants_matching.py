@@ -144,11 +144,20 @@ def transparency() -> list[Mutant]:
         one(about, "the route's own patience", single("request_count", HTTP, OUT), _impatient),
         one(about, "the route's own patience", single("request_count", GRPC, IN), _impatient),
         one(about, "no route for the rest", single("fault_delay", HTTP, IN, "x-slow"), every("routes", _tunnels)),
+        one(about, "a tunnel", single("rate_limit", HTTP, OUT, "per: 2h"), every("routes", _tunnelled)),
+        one(about, "a tunnel", single("request_count", HTTP, IN, "PUT"), every("routes", _tunnelled)),
+        one(about, "a tunnel", single("deny", HTTP, IN, "CONNECT"), negated("_deny")),
     ]
 
 
 def _impatient(hop: Json) -> Json:
     return routes(lambda route: route.pop("timeout"))(hop)
+
+
+def _tunnelled(found: list[Json]) -> list[Json]:
+    """A CONNECT goes where all other requests go."""
+    route = {key: value for key, value in found[-1]["route"].items() if key != "upgrade_configs"}
+    return [{"match": each["match"], "route": route} if "connect_matcher" in each["match"] else each for each in found]
 
 
 def _tunnels(found: list[Json]) -> list[Json]:

@@ -59,6 +59,7 @@ FAILING: Final = (status(503), status(503, 200), status(503, 503, 200), status(5
 FAILING_GRPC: Final = (status(14), status(14, 0), status(13), status(8, 0), status(1, 0), Ask())
 OTHERS: Final = "cancelled, deadline_exceeded, internal, resource_exhausted"
 
+TUNNEL: Final = Ask(method="CONNECT")
 LONG_WAIT: Final = delay(15.4)
 """Longer than a proxy would wait by itself."""
 COMMANDS: Final = (
@@ -109,6 +110,9 @@ SAMPLES: Final = (
         (Ask(times=2), header("x-gold", "1"), replace(header("x-gold", "1"), times=2)),
         when='when header("x-gold") == "1"',
     ),
+    Sample("rate_limit", "requests: 2, per: 2h", (TUNNEL, Ask(), TUNNEL, Ask()), protocols=HTTP),
+    Sample("deny", "", (TUNNEL, Ask()), when='when method == "CONNECT"', protocols=HTTP),
+    Sample("request_count", "", (TUNNEL, Ask(), TUNNEL), when='when method != "PUT"', protocols=HTTP),
     Sample("connection_rate_limit", "connections: 3, per: 1h", (Ask(times=5),)),
     Sample("connection_rate_limit", "connections: 2, per: 1s", (Ask(times=4), Ask(times=4, pause=1.3))),
     Sample("circuit_breaking", "max_requests: 2", (Ask(times=3), replace(delay(0.6), times=5, together=True))),
