@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 from admc.cli.options import EffortOption, IncludeOption, ProgramArgument
 from admc.cli.trace_options import FilesOption, SampledOption, share
 from admc.exits import CommandError, Exit, wrong_usage
+from admc.terminal import is_terminal, width
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -142,7 +144,12 @@ def _of_traces(
     requests = trace_report(found.program, found.placement, named.profile, traces, of_all)
     if format_ is OverheadFormat.JSON:
         return traces_json.render(found.program.app, named, requests)
-    return traces_text.render(found.program.app, named.named, requests)
+    return traces_text.render(found.program.app, named.named, requests, width=_columns())
+
+
+def _columns() -> int | None:
+    """The width of the terminal. A file or a pipe has any: what reads it looks for whole lines."""
+    return width(sys.stdout) if is_terminal(sys.stdout) else None
 
 
 def _rendered(found: Estimates, prices: PriceList | None, format_: OverheadFormat) -> str:
@@ -152,13 +159,14 @@ def _rendered(found: Estimates, prices: PriceList | None, format_: OverheadForma
     json = format_ is OverheadFormat.JSON
     if found.comparison is None or found.other is None:
         money = None if prices is None else bill(found.report, prices)
-        render = overhead_json.render if json else overhead_text.render
-        return render(found.program, found.report, money)
+        if json:
+            return overhead_json.render(found.program, found.report, money)
+        return overhead_text.render(found.program, found.report, money, width=_columns())
     compared = found.comparison
     bills = None if prices is None else (bill(compared.before, prices), bill(compared.after, prices))
     if json:
         return comparison_json.render((found.program, found.other), compared, bills)
-    return comparison_text.render(found.program, compared, bills)
+    return comparison_text.render(found.program, compared, bills, width=_columns())
 
 
 def _unpriced(reasons: list[str]) -> CommandError:

@@ -1,14 +1,21 @@
-"""Plain tables: cells in columns, two blanks apart."""
+"""Plain tables: cells in columns, two blanks apart; and lines that fit the width of a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 
 from admc.terminal import cells, visible
 
 
-def table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: str = "") -> list[str]:
-    """Lines of a table. Columns in `right` are aligned to the right."""
+def table(
+    rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: str = "", width: int | None = None
+) -> list[str]:
+    """Lines of a table. Columns in `right` are aligned to the right.
+
+    A table that is wider than `width` has its rows below each other, each cell with the head of its column: the first
+    row is the head then.
+    """
     shown = [[visible(cell) for cell in row] for row in rows]
     columns = max((len(row) for row in shown), default=0)
     widths = [max((cells(row[at]) for row in shown if at < len(row)), default=0) for at in range(columns)]
@@ -19,4 +26,38 @@ def table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: s
             for at, cell in enumerate(row)
         ]
         lines.append((indent + "  ".join(padded)).rstrip())
-    return lines
+    if width is None or all(cells(line) <= width for line in lines):
+        return lines
+    return [indent + line for line in _stacked(shown, width - len(indent))]
+
+
+def _stacked(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    head, *others = rows
+    if head and head[0].strip():
+        yield head[0]
+    for name, *values in others:
+        yield name
+        parts = [
+            f"{head[at]} {value.strip()}".strip() if at < len(head) else value
+            for at, value in enumerate(values, start=1)
+            if value.strip()
+        ]
+        blanks = " " * (len(name) - len(name.lstrip(" ")) + 4)
+        line = ""
+        for part in parts:
+            if line and cells(line) + 2 + cells(part) > width:
+                yield line
+                line = ""
+            line = f"{line}  {part}" if line else f"{blanks}{part}"
+        if line:
+            yield line
+
+
+def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
+    """Lines of text, each on as many lines as the width needs. A word is never cut. None: any width, as in a file."""
+    for line in lines:
+        if width is None or cells(line) <= width:
+            yield line
+            continue
+        blanks = " " * (len(line) - len(line.lstrip(" ")) + 2)
+        yield from textwrap.wrap(line, width, subsequent_indent=blanks, break_long_words=False, break_on_hyphens=False)

@@ -11,7 +11,7 @@ from admc.overhead.money.bill import Bill, Money
 from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair, lacked, shared
 from admc.render import money
-from admc.render.columns import table
+from admc.render.columns import fitted, table
 from admc.render.overhead_notes import notes
 from admc.render.overhead_text import EVERYWHERE, HOSTING, MEGA, MESH, ROWS, shown
 from admc.terminal import counted, visible
@@ -22,7 +22,9 @@ Row = tuple[str, str, str, str, str, str]
 """Name, before, arrow, after, difference, per cent."""
 
 
-def render(program: Program, comparison: Comparison, bills: tuple[Bill, Bill] | None = None) -> str:
+def render(
+    program: Program, comparison: Comparison, bills: tuple[Bill, Bill] | None = None, *, width: int | None = None
+) -> str:
     rows: list[Row | tuple[str]] = [("", "before", "", "after", "difference", "")]
     for at, (name, totals) in enumerate(
         (
@@ -39,7 +41,7 @@ def render(program: Program, comparison: Comparison, bills: tuple[Bill, Bill] | 
         rows += [("",), *_adm(adm)]
     for request in comparison.requests[:ROWS]:
         rows += [("",), *_request(request)]
-    lines = [*_head(program, comparison), "", *table(rows, right=(1, 3, 4, 5))]
+    lines = [*_head(program, comparison), "", *table(rows, right=(1, 3, 4, 5), width=width)]
     if len(comparison.adms) > ROWS:
         lines.append(f"... and {len(comparison.adms) - ROWS} more ADMs; `--format json` has them all")
     if len(comparison.requests) > ROWS:
@@ -47,7 +49,7 @@ def render(program: Program, comparison: Comparison, bills: tuple[Bill, Bill] | 
     if not comparison.adms:
         lines += ["", "no ADM differs"]
     found = list(_notes(program, comparison))
-    return "".join(f"{line}\n" for line in (*lines, *([""] if found else []), *found))
+    return "".join(f"{line}\n" for line in fitted((*lines, *([""] if found else []), *found), width))
 
 
 def _head(program: Program, comparison: Comparison) -> list[str]:

@@ -11,7 +11,7 @@ from admc.overhead.profiles.amounts import Whole
 from admc.render.columns import table
 
 
-def lines(bill: Bill) -> list[str]:
+def lines(bill: Bill, width: int | None = None) -> list[str]:
     rows = [(f"{bill.currency} a month", "used", "reserved")]
     for name, money in (
         ("plan", bill.plan),
@@ -20,7 +20,7 @@ def lines(bill: Bill) -> list[str]:
         ("no mesh", bill.none),
     ):
         rows.append((name, shown(money.used), shown(money.reserved)))
-    return table(rows, right=(1, 2))
+    return table(rows, right=(1, 2), width=width)
 
 
 def shown(amount: Whole) -> str:

@@ -13,7 +13,7 @@ from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.report import Report
 from admc.overhead.requests.estimate import RequestOverhead
 from admc.render import money
-from admc.render.columns import table
+from admc.render.columns import fitted, table
 from admc.render.overhead_notes import notes
 from admc.terminal import counted, visible
 from dsl.program import Program
@@ -26,23 +26,23 @@ HOSTING: Final = "full mesh, where a sidecar can be"
 EVERYWHERE: Final = "full mesh, everywhere"
 
 
-def render(program: Program, report: Report, bill: Bill | None = None) -> str:
+def render(program: Program, report: Report, bill: Bill | None = None, *, width: int | None = None) -> str:
     profile = report.profile
     lines = [
         f"{visible(program.app)}, estimated by the profile {visible(profile.named)} (sha256 {profile.sha256[:12]}), "
         f"measured on {visible(profile.profile.platform.machine)}",
         "",
-        *_totals(report),
+        *_totals(report, width),
         "",
-        *([] if bill is None else [*money.lines(bill), ""]),
-        *_adms(program, report.overhead.adms),
-        *_requests(report.requests),
+        *([] if bill is None else [*money.lines(bill, width), ""]),
+        *_adms(program, report.overhead.adms, width),
+        *_requests(report.requests, width),
     ]
     found = [*notes(report.overhead.missing, report.overhead.extrapolated), *_of_mesh(program, report)]
-    return "".join(f"{line}\n" for line in (*lines, *([""] if found else []), *found))
+    return "".join(f"{line}\n" for line in fitted((*lines, *([""] if found else []), *found), width))
 
 
-def _totals(report: Report) -> list[str]:
+def _totals(report: Report, width: int | None) -> list[str]:
     rows = [("", "sidecars", "hops", "cores", "memory MB", "latency us/s")]
     for name, totals in (
         ("plan", report.overhead.totals),
@@ -50,7 +50,7 @@ def _totals(report: Report) -> list[str]:
         (EVERYWHERE, report.full_mesh.everywhere),
     ):
         rows.append((name, *_row(totals)))
-    return [*table(rows, right=(1, 2, 3, 4, 5)), f"({MESH})"]
+    return [*table(rows, right=(1, 2, 3, 4, 5), width=width), f"({MESH})"]
 
 
 def _of_mesh(program: Program, report: Report) -> list[str]:
@@ -88,20 +88,20 @@ def _row(totals: Totals) -> tuple[str, str, str, str, str]:
     )
 
 
-def _adms(program: Program, adms: tuple[AdmOverhead, ...]) -> list[str]:
+def _adms(program: Program, adms: tuple[AdmOverhead, ...], width: int | None) -> list[str]:
     rows = [("ADM and hops", "replicas", "requests/s", "cores", "memory MB", "latency us")]
     for adm in adms[:ROWS]:
         saturated = "saturated" if adm.saturated else ""
         rate = _rate(program, adm.rate, adm.hops)
         rows.append((adm.service, str(adm.replicas), rate, shown(adm.cpu, NANO), shown(adm.memory, MEGA), saturated))
         rows += [_hop(program, hop) for hop in adm.hops]
-    lines = table(rows, right=(1, 2, 3, 4, 5))
+    lines = table(rows, right=(1, 2, 3, 4, 5), width=width)
     if len(adms) > ROWS:
         lines.append(f"... and {len(adms) - ROWS} more ADMs; `--format json` has them all")
     return lines
 
 
-def _requests(requests: tuple[RequestOverhead, ...]) -> list[str]:
+def _requests(requests: tuple[RequestOverhead, ...], width: int | None) -> list[str]:
     if not requests:
         return []
     rows = [("a request, with", "requests/s", "mean latency us", "worst us", "CPU us")]
@@ -110,7 +110,7 @@ def _requests(requests: tuple[RequestOverhead, ...]) -> list[str]:
         for name, cost in (("plan", request.plan), (HOSTING, request.hosting), (EVERYWHERE, request.everywhere)):
             mean, worst, cpu = (shown(amount, 1000) for amount in cost)
             rows.append((f"  {name}", "", mean, worst, cpu))
-    lines = ["", *table(rows, right=(1, 2, 3, 4))]
+    lines = ["", *table(rows, right=(1, 2, 3, 4), width=width)]
     if len(requests) > ROWS:
         lines.append(f"... and {len(requests) - ROWS} more requests; `--format json` has them all")
     return lines

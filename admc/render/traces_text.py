@@ -21,13 +21,13 @@ from admc.overhead.traces.report import (
     where,
 )
 from admc.overhead.traces.requests import Import
-from admc.render.columns import table
+from admc.render.columns import fitted, table
 from admc.terminal import counted, visible
 
 MICRO: Final = 1000
 
 
-def render(app: str, profile: str, report: TraceReport) -> str:
+def render(app: str, profile: str, report: TraceReport, *, width: int | None = None) -> str:
     layouts = (("plan", report.plan), ("full mesh, where a sidecar can be", report.full_mesh))
     head = (*(f"p{each}" for each in PERCENTILES), "max", "mean")
     latency = [("added latency, us", *head)]
@@ -38,12 +38,12 @@ def render(app: str, profile: str, report: TraceReport) -> str:
     lines = [
         f"{visible(app)}, by the profile {visible(profile)}: {taken(report.taken)}",
         "",
-        *table(latency, right=columns),
+        *table(latency, right=columns, width=width),
         "",
-        *table(cpu, right=columns),
+        *table(cpu, right=columns, width=width),
     ]
     left_out = list(dropped(report.taken, report.names))
-    return "".join(f"{line}\n" for line in (*lines, *([""] if left_out else []), *left_out))
+    return "".join(f"{line}\n" for line in fitted((*lines, *([""] if left_out else []), *left_out), width))
 
 
 def taken(found: Taken) -> str:
