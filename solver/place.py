@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from dsl.program import Program, Side
-from solver.conflict.explain import explain
+from solver.conflict.explain import explain, explain_overload
 from solver.cover.problem import CoverProblem, gaps
 from solver.cover.vertex_cover import Part
 from solver.cpsat.engine import DEFAULT_EFFORT, Effort
@@ -64,7 +64,7 @@ def place(
     stages.end("order")
     if dead:
         sizes = Counter(point.destination for point in found)
-        raise explain(program, costs, [min(dead, key=lambda name: (sizes[name], name))], [])
+        raise explain(program, costs, sorted(dead, key=lambda name: (sizes[name], name)))
     most = DEFAULT_EFFORT if effort is None else effort
     search = Search(program, costs, found, domains, clashing, reductions=reductions)
     levels = Levels(program, costs, previous)
@@ -122,7 +122,7 @@ class Search:
                 choices, gap = _by_model(model, problem, parts, choices, left)
             except OverloadError as overloaded:
                 destinations = [self.points[index].destination for index in overloaded.points]
-                raise explain(self.program, self.costs, destinations, overloaded.hosts) from None
+                raise explain_overload(self.program, self.costs, destinations, overloaded.hosts) from None
             stages.end("model")
         pairs = zip(self.solution(choices, levels).worth(), gap, levels.names, strict=False)
         return Found(choices, tuple(value - open_ for value, open_, _ in pairs))

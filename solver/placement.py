@@ -157,13 +157,31 @@ class Previous(NamedTuple):
     """Its levels if it is a plan of the very same program, else empty."""
 
 
-class PlacementError(Exception):
-    """No correct placement exists. `parts` is irreducible: without any one of them a placement exists."""
+class Conflict(NamedTuple):
+    """Lines that allow no placement together. `parts` is irreducible: without any one of them there is no conflict."""
 
-    def __init__(self, parts: tuple[ConflictPart, ...], reasons: tuple[Reason, ...]) -> None:
-        self.parts = parts
-        self.reasons = reasons
+    parts: tuple[ConflictPart, ...]
+    reasons: tuple[Reason, ...]
+
+
+class PlacementError(Exception):
+    """No correct placement exists. Each of `conflicts` remains when the others are resolved."""
+
+    def __init__(self, conflicts: tuple[Conflict, ...], *, more: bool = False) -> None:
+        """`more`: there are further ones, which were not looked for."""
+        self.conflicts = conflicts
+        self.more = more
         super().__init__("no correct placement exists")
+
+    @property
+    def parts(self) -> tuple[ConflictPart, ...]:
+        """Of the first conflict."""
+        return self.conflicts[0].parts
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Of the first conflict, the most specific rule first."""
+        return self.conflicts[0].reasons
 
 
 class Violation(NamedTuple):

@@ -1,15 +1,24 @@
-"""The conflict behind an impossible placement as one diagnostic: each line of it, and how to remove the conflict."""
+"""The conflicts behind an impossible placement as diagnostics: each line of each, and how to remove the conflict."""
 
 from __future__ import annotations
 
 from admc.plan.reasons import quoted_list
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.program import Program
-from solver.placement import ConflictPart, PlacementError, Reason, Rule
+from solver.placement import Conflict, ConflictPart, PlacementError, Reason, Rule
 
 
-def conflict_diagnostic(program: Program, error: PlacementError) -> Diagnostic:
-    """Points at the policy that cannot be placed; the other lines of the irreducible set follow with their remedies."""
+def conflict_diagnostics(program: Program, error: PlacementError) -> list[Diagnostic]:
+    """One for each conflict. Each points at the policy that cannot be placed; the other lines of the irreducible set
+    follow with their remedies."""
+    found = [_diagnostic(program, conflict) for conflict in error.conflicts]
+    if error.more:
+        last = found[-1]
+        found[-1] = last._replace(hint=f"{last.hint}; there are more conflicts, which are shown once these are gone")
+    return found
+
+
+def _diagnostic(program: Program, error: Conflict) -> Diagnostic:
     policies = {policy.span: policy.name for policy in program.policies}
     rule = _main_rule(error.reasons)
     parts = sorted(error.parts, key=lambda part: part.span not in policies)

@@ -191,10 +191,10 @@ def place_program(
     try:
         placement, costs = solve(program, folder, previous=previous, effort=effort)
     except PlacementError as error:
-        from admc.compile.conflicts import conflict_diagnostic
+        from admc.compile.conflicts import conflict_diagnostics
 
         raise CommandError(
-            Exit.NO_PLACEMENT, [conflict_diagnostic(program, error), *program.warnings], folder
+            Exit.NO_PLACEMENT, [*conflict_diagnostics(program, error), *program.warnings], folder
         ) from error
     solved = time.perf_counter()
     report_stage("verifying")

@@ -6,14 +6,17 @@ constraints around the destinations that failed, relaxes those that the conflict
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
 
-from dsl.program import Program
+from dsl.program import Program, Side
+from solver.conflict.order_facts import order_fact
 from solver.conflict.remedies import Remedies
-from solver.conflict.subprogram import Constraint, Subprogram, irreducible_subset
-from solver.placement import Costs, PlacementError, Reason, Rule
+from solver.conflict.subprogram import Constraint, Pair, Subprogram, irreducible_subset, ordered_pairs
+from solver.placement import Conflict, Costs, PlacementError, Reason, Rule
 from solver.rules.options import SIDES, DecisionPoint, decision_points
-from solver.rules.order import Clash, clashes
+from solver.rules.order import Clash, propagate
 
 _PRECEDENCE = (
     Rule.ORDER,
@@ -26,10 +29,65 @@ _PRECEDENCE = (
     Rule.CAPABILITY,
 )
 
+MOST: Final = 20
+"""Conflicts that one error has."""
+MOST_WORK: Final = 1_000_000
+"""Calls and policies that are looked at before the search for another conflict begins."""
+SOLVED: Final = 100
+"""How often a policy of a subprogram is looked at while a conflict is made irreducible, about."""
 
-def explain(program: Program, costs: Costs, destinations: Sequence[str], overloaded: Sequence[str]) -> PlacementError:
-    """The conflict at some destinations, or around hosts whose capacity cannot be kept."""
-    subprogram = Subprogram(program, costs, destinations, overloaded)
+
+def explain(program: Program, costs: Costs, destinations: Sequence[str]) -> PlacementError:
+    """The conflicts at these destinations, at which no placement exists, in their order.
+
+    After each one, the search goes on as if it was resolved: without regard to the order of its policies if it is about
+    order, and otherwise without the last of them. So the next one is found by another line, or another pair. The search
+    is bounded; the first conflict is always found.
+    """
+    found: list[Conflict] = []
+    free_pairs: set[Pair] = set()
+    rest = program
+    work = 0
+    for destination in destinations:
+        while True:
+            if found and (len(found) == MOST or work > MOST_WORK):
+                return PlacementError(tuple(found), more=_has_more(rest, free_pairs))
+            subprogram = Subprogram(rest, costs, [destination], [], free_pairs)
+            work += len(rest.calls) + len(rest.policies)
+            if found and not subprogram.impossible_without([]):
+                break
+            conflict, policies, pairs = _conflict(subprogram)
+            found.append(conflict)
+            work += SOLVED * len(subprogram.program.policies)
+            free_pairs |= pairs
+            if not pairs:
+                rest = _without(rest, policies[-1])
+    return PlacementError(tuple(found))
+
+
+def explain_overload(
+    program: Program, costs: Costs, destinations: Sequence[str], overloaded: Sequence[str]
+) -> PlacementError:
+    """The conflict around hosts whose capacity cannot be kept."""
+    return PlacementError((_conflict(Subprogram(program, costs, destinations, overloaded))[0],))
+
+
+def _has_more(program: Program, free_pairs: Collection[Pair]) -> bool:
+    points = decision_points(program)
+    _, dead = propagate(program, points, ordered_pairs(program, points, free_pairs))
+    return bool(dead)
+
+
+def _without(program: Program, name: str) -> Program:
+    return replace(
+        program,
+        policies=tuple(policy for policy in program.policies if policy.name != name),
+        pins=tuple(pin for pin in program.pins if pin.policy != name),
+    )
+
+
+def _conflict(subprogram: Subprogram) -> tuple[Conflict, Sequence[str], set[Pair]]:
+    """One conflict, its policies in declared order, and the pairs of these that have to keep their order."""
     constraints = subprogram.constraints()
     kept = irreducible_subset(constraints, subprogram.impossible_without)
     relaxed = [constraint for constraint in constraints if constraint not in kept]
@@ -44,7 +102,8 @@ def explain(program: Program, costs: Costs, destinations: Sequence[str], overloa
     also = [call for call in guarded if not subprogram.impossible_without([*relaxed, call])]
     remedies = Remedies(subprogram, policies, relaxed, guarded, _swaps(subprogram, relaxed, policies))
     parts = tuple(constraint.part._replace(remedy=remedies.of(constraint)) for constraint in (*kept, *also))
-    return PlacementError(parts, _reasons(subprogram, subprogram.without(relaxed), policies))
+    reasons, pairs = _reasons(subprogram, subprogram.without(relaxed), policies)
+    return Conflict(parts, reasons), policies, pairs
 
 
 def _swaps(subprogram: Subprogram, relaxed: Sequence[Constraint], policies: Sequence[str]) -> dict[str, str]:
@@ -57,13 +116,14 @@ def _swaps(subprogram: Subprogram, relaxed: Sequence[Constraint], policies: Sequ
     }
 
 
-def _reasons(subprogram: Subprogram, program: Program, policies: Sequence[str]) -> tuple[Reason, ...]:
-    """The rules that leave the policies of a conflict no side, the most specific rule first.
+def _reasons(subprogram: Subprogram, program: Program, policies: Sequence[str]) -> tuple[tuple[Reason, ...], set[Pair]]:
+    """The rules that leave the policies of a conflict no side, the most specific rule first; and the pairs of policies
+    that have to keep their order.
 
     `program` holds only the constraints of the conflict, so reasons name no other line.
     """
     found = decision_points(program)
-    clashing = clashes(program, found)
+    clashing = ordered_pairs(program, found, subprogram.free_pairs)
     involved = [
         index
         for index, point in enumerate(found)
@@ -73,13 +133,22 @@ def _reasons(subprogram: Subprogram, program: Program, policies: Sequence[str]) 
     for index in involved:
         reasons.extend(reason for side in SIDES if (reason := found[index].blocked(side)) is not None)
     members = set(involved)
+    pairs = set()
     for destination in sorted(subprogram.destinations):
-        own = clashing.get(destination, ())
-        reasons.extend(_ordered(program, found, c) for c in own if c.first in members and c.second in members)
-    return tuple(sorted(dict.fromkeys(reasons), key=lambda reason: _PRECEDENCE.index(reason.rule)))
+        for clash in clashing.get(destination, ()):
+            if clash.first in members and clash.second in members:
+                reasons.append(_ordered(program, found, clash))
+                pairs.add(frozenset(program.policies[found[index].policy].name for index in clash))
+    return tuple(sorted(dict.fromkeys(reasons), key=lambda reason: _PRECEDENCE.index(reason.rule))), pairs
 
 
 def _ordered(program: Program, found: Sequence[DecisionPoint], clash: Clash) -> Reason:
     one, other = program.policies[found[clash.first].policy], program.policies[found[clash.second].policy]
+    firsts, seconds = (_free_sides(found[index]) for index in clash)
+    fact = order_fact(one, firsts, other, seconds)
     message = f"`{one.name}` is declared before `{other.name}`, and the two may not be swapped"
-    return Reason(Rule.ORDER, message, (other.span, one.span))
+    return Reason(Rule.ORDER, f"{message}: {fact}" if fact else message, (other.span, one.span))
+
+
+def _free_sides(point: DecisionPoint) -> list[Side]:
+    return [side for side in SIDES if point.blocked(side) is None]

@@ -6,7 +6,7 @@ It is small, so it can be solved many times, each time with other constraints re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -15,8 +15,8 @@ from solver.cpsat.model import Model, OverloadError
 from solver.objective import Levels
 from solver.placement import ConflictPart, Costs, Reason, Rule
 from solver.rules.facts import has_addresses, marked, targets
-from solver.rules.options import decision_points
-from solver.rules.order import clashes, propagate
+from solver.rules.options import DecisionPoint, decision_points
+from solver.rules.order import Clash, clashes, propagate
 
 
 @dataclass
@@ -35,6 +35,8 @@ class Draft:
 
 
 Edit = Callable[[Draft], None]
+Pair = frozenset[str]
+"""The names of two policies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +58,17 @@ class Constraint:
 class Subprogram:
     """The part of a program that decides about some destinations, or about overloaded hosts."""
 
-    def __init__(self, program: Program, costs: Costs, destinations: Sequence[str], overloaded: Sequence[str]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        costs: Costs,
+        destinations: Sequence[str],
+        overloaded: Sequence[str],
+        free_pairs: Collection[Pair] = (),
+    ) -> None:
+        """`free_pairs`: policies whose order plays no part."""
         self.costs = costs
+        self.free_pairs = frozenset(free_pairs)
         self.destinations = set(destinations).union(overloaded)
         if overloaded:
             hosts = set(overloaded)
@@ -92,7 +103,7 @@ class Subprogram:
         """Whether no correct placement exists with `relaxed` relaxed, `edits` made, and `first` declared first."""
         program = self.without(relaxed, edits, first)
         found = decision_points(program)
-        clashing = clashes(program, found)
+        clashing = ordered_pairs(program, found, self.free_pairs)
         domains, dead = propagate(program, found, clashing)
         if not self.destinations.isdisjoint(dead):
             return True
@@ -212,6 +223,16 @@ class Subprogram:
                 f"raise the `capacity` of `{name}`, or remove it",
             )
             yield Constraint(part, partial(_edit_service, name, _remove_capacity), None, "capacity", name)
+
+
+def ordered_pairs(program: Program, points: Sequence[DecisionPoint], free: Collection[Pair]) -> dict[str, list[Clash]]:
+    """The pairs that must keep their declared order, by destination, but for those in `free`."""
+
+    def counts(clash: Clash) -> bool:
+        return frozenset(program.policies[points[index].policy].name for index in clash) not in free
+
+    found = clashes(program, points)
+    return {name: list(filter(counts, pairs)) for name, pairs in found.items()} if free else found
 
 
 def leave_out(policy: str, sources: Iterable[str]) -> Edit:

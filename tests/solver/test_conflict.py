@@ -8,6 +8,7 @@ import pytest
 
 import dsl
 from dsl.program import Program
+from solver.conflict.explain import MOST
 from solver.place import place
 from solver.placement import Cost, Costs, PlacementError, Rule
 from tests.solver.generate import case
@@ -279,3 +280,67 @@ def _only(program: Program, names: set[str]) -> Program:
 
     policies = tuple(policy for policy in program.policies if policy.name in names)
     return replace(program, policies=policies, pins=tuple(pin for pin in program.pins if pin.policy in names))
+
+
+def test_all_conflicts_of_order_are_found_at_once() -> None:
+    """Each pair of its own, with the fact that decides it."""
+    text = """service e { http 80 }
+call a, b -> c
+call a -> b, e
+policy breaker = circuit_breaking(max_connections: 5) on * -> c
+policy quota = rate_limit(requests: 5, per: 1s) on * -> c
+policy again = retry(attempts: 3) on a -> c
+policy chosen = split(to: e, percent: 10%) on a -> b
+policy late = timeout(after: 3s) on a -> b
+policy copies = mirror(to: e) on a -> b
+"""
+    error = conflict(text)
+    facts = {reason.message for each in error.conflicts for reason in each.reasons if reason.rule is Rule.ORDER}
+    swapped = "and the two may not be swapped: "
+    assert facts == {
+        f"`breaker` is declared before `quota`, {swapped}`circuit_breaking` acts after all filters",
+        f"`breaker` is declared before `again`, {swapped}`breaker` can be at ingress only and `again` at egress only, "
+        "and egress comes first",
+        f"`quota` is declared before `again`, {swapped}`quota` can be at ingress only and `again` at egress only, and "
+        "egress comes first",
+        f"`chosen` is declared before `late`, {swapped}`split` acts once for each request, inside of its retries and "
+        "timeouts",
+        f"`chosen` is declared before `copies`, {swapped}`mirror` acts once for each request, before retries, timeouts "
+        "and splits",
+    }
+    assert not error.more
+    head, policies = text.splitlines(keepends=True)[:3], text.splitlines(keepends=True)[3:]
+    place(dsl.load_text(HEAD + "".join((*head, *reversed(policies)))))
+
+
+def test_conflicts_of_other_rules_are_found_at_once_too() -> None:
+    error = conflict(
+        "call a -> db\ncall internet -> a\ncall b -> c\n"
+        "policy few = circuit_breaking(max_connections: 5) on * -> db\n"
+        "policy late = timeout(after: 1s) on internet -> a\n"
+        "policy log = access_log() on b -> c\npin log at ingress\npin log at egress on b -> c\n"
+    )
+    assert [each.reasons[0].rule for each in error.conflicts] == [Rule.OUTSIDE, Rule.PIN, Rule.HOST]
+
+
+def test_the_search_for_conflicts_is_bounded() -> None:
+    many = "".join(f"policy log{at} = access_log() on * -> c\n" for at in range(MOST + 5))
+    error = conflict("call a -> c\npolicy few = circuit_breaking(max_connections: 5) on * -> c\n" + many)
+    assert len(error.conflicts) == MOST
+    assert error.more
+
+
+def test_without_the_policies_of_all_conflicts_there_is_a_placement() -> None:
+    """No conflict of a random program is left out."""
+    several = 0
+    for seed in range(150):
+        of = case(random.Random(seed))  # noqa: S311
+        error = _error(of.program, of.costs)
+        if error is None or any(each.reasons[0].rule is Rule.CAPACITY for each in error.conflicts):
+            continue
+        several += len(error.conflicts) > 1
+        spans = {part.span for each in error.conflicts for part in each.parts}
+        left = _only(of.program, {each.name for each in of.program.policies if each.span not in spans})
+        rest = _error(left, Costs())
+        assert rest is None, (seed, rest.reasons)
+    assert several > 5

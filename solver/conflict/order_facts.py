@@ -1,0 +1,47 @@
+"""Which fact of Envoy decides that two policies cannot be met in declared order, in words (`solver.rules.effects`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dsl.program import Side, Stage, Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from dsl.program import Policy
+
+_ACTS: Final = {
+    Stage.ROUTING: "acts when an ADM routes the request, after all filters",
+    Stage.UPSTREAM: "acts after routing",
+    Stage.CLUSTER: "acts after all filters",
+}
+
+
+def order_fact(first: Policy, firsts: Collection[Side], second: Policy, seconds: Collection[Side]) -> str | None:
+    """Why no sides that are left to two policies, `first` declared before `second`, have a request meet them so.
+
+    None where that takes more than these two.
+    """
+    shared = sorted(set(firsts) & set(seconds))
+    if shared:
+        return _in_one_adm(first, second, shared[0])
+    if set(firsts) == {Side.INGRESS} and set(seconds) == {Side.EGRESS}:
+        return f"`{first.name}` can be at ingress only and `{second.name}` at egress only, and egress comes first"
+    return None
+
+
+def _in_one_adm(first: Policy, second: Policy, side: Side) -> str | None:
+    stage, other = first.kind.sides[side], second.kind.sides[side]
+    if stage > other:
+        return f"`{first.kind.name}` {_ACTS[stage]}{'' if other is Stage.FILTER else _beyond(other)}"
+    if stage is Stage.ROUTING:
+        verbs = {effect.verb for effect in second.effects or ()}
+        if Verb.COPIES in verbs:
+            return f"`{second.kind.name}` acts once for each request, before retries, timeouts and splits"
+        return f"`{first.kind.name}` acts once for each request, inside of its retries and timeouts"
+    return None
+
+
+def _beyond(stage: Stage) -> str:
+    return " and after routing" if stage is Stage.ROUTING else " and after what acts after routing"
