@@ -81,8 +81,10 @@ CODES = {
     "ADM606": Code(
         "the declared order cannot be kept (R6)",
         "The order of policies is the order in which a request meets them. Egress comes before ingress, and inside "
-        "an ADM filters come before routing. No choice of sides meets these policies in their declared order. "
-        "Declare them in another order, or let one of them take the other side.",
+        "an ADM filters come before routing, a mirror before a retry, and a circuit breaker acts last. No choice of "
+        "sides meets these policies in their declared order. Declare them in another order, or let one of them take "
+        "the other side. What always works, from first to last: mirror; timeout and retry; split; outlier detection; "
+        "what the receiver's filters do (quotas, guards, logs); circuit_breaking. `docs/order.md` has every pair.",
         bad=(
             "app shop\n"
             "service a, b { http 8080 }\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from admc.plan.reasons import quoted_list
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.program import Program
@@ -14,7 +16,7 @@ def conflict_diagnostics(program: Program, error: PlacementError) -> list[Diagno
     found = [_diagnostic(program, conflict) for conflict in error.conflicts]
     if error.more:
         last = found[-1]
-        found[-1] = last._replace(hint=f"{last.hint}; there are more conflicts, which are shown once these are gone")
+        found[-1] = replace(last, hint=f"{last.hint}; there are more conflicts, which are shown once these are gone")
     return found
 
 

@@ -315,3 +315,17 @@ def test_not_proven(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert run.code == 0
     assert "not proven optimal" in run.out
     assert json.loads(plan.read_text())["solver"]["status"] == "feasible"
+
+
+def test_all_conflicts_are_shown_up_to_a_bound(tmp_path: Path, admc: Admc) -> None:
+    head = (
+        "app shop\nservice a, c { http 80 }\ncall a -> c\npolicy few = circuit_breaking(max_connections: 5) on * -> c\n"
+    )
+    path = tmp_path / "policies.adm"
+    for count, shown in ((3, 3), (30, 20)):
+        path.write_text(head + "".join(f"policy log{at} = access_log() on * -> c\n" for at in range(count)))
+        run = admc("compile", path)
+        assert run.code == 3
+        assert run.err.count("error[ADM606]") == shown
+        assert run.err.count("`circuit_breaking` acts after all filters (R6)") == shown
+        assert ("there are more conflicts, which are shown once these are gone" in run.err) == (count > shown)
