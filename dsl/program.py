@@ -229,6 +229,8 @@ class Traits(NamedTuple):
     judges_caller_alone: bool = False
     """A guard that admits the callers in its argument of type `[caller]` (without one: no caller) and that looks at
     nothing else of a request."""
+    refuses_spellings: bool = False
+    """A guard that refuses each path with another spelling (`dsl/values/spelling.py`)."""
     needs_argument: bool = False
     """Every parameter may be left out, but not all of them in one policy."""
     ejected_share: str | None = None

@@ -62,11 +62,11 @@ class _Rivals:
         place where it is these. Calls of one scope meet the same policies, so they are looked at once."""
         at: dict[Place, list[int]] = {}
         for position in self._positions:
-            for place in _places(self._application, self._policies[position]):
+            for place in places(self._application, self._policies[position]):
                 at.setdefault(place, []).append(position)
         at = {place: met for place, met in at.items() if len(met) > 1}
         for position in self._writers - self._positions.keys():
-            for place in _places(self._application, self._policies[position]):
+            for place in places(self._application, self._policies[position]):
                 if place in at:
                     at[place].append(position)
         found: dict[tuple[int, ...], Place] = {}
@@ -128,7 +128,7 @@ def _order(place: Place) -> tuple[int, int, str]:
     return (0, place, "") if isinstance(place, int) else (1, place[1], place[0])
 
 
-def _places(application: Application, policy: Policy) -> Iterator[Place]:
+def places(application: Application, policy: Policy) -> Iterator[Place]:
     """The places at which requests meet a policy."""
     yield from policy.calls
     if not policy.open_sources or Side.INGRESS not in policy.kind.sides:

@@ -11,8 +11,8 @@ MATCHES: dict[str, tuple[str, str, str, str]] = {
         "a path begins with `/` and has no query, and every gRPC request is a `POST` to `/package.Service/Method`. "
         "The check finds single comparisons, also behind a `not`, comparisons that exclude one another, alternatives. "
         "It proves what it reports; expressions with `\\b` or `\\p{L}` are not analysed.",
-        _HEAD + 'policy closed = deny() on * -> api when path matches "admin"\n',
-        _HEAD + 'policy closed = deny() on * -> api when path matches ".*admin.*"\n',
+        _HEAD + 'policy seen = request_count() on * -> api when path matches "admin"\n',
+        _HEAD + 'policy seen = request_count() on * -> api when path matches ".*admin.*"\n',
     ),
     "ADM427": (
         "a placeholder that stands for itself",
@@ -28,6 +28,16 @@ MATCHES: dict[str, tuple[str, str, str, str]] = {
         "final dot, in capitals. `host` compares without a port and a final dot, in any case.",
         _HEAD + 'policy seen = request_count() on * -> api when header("host") == "api"\n',
         _HEAD + 'policy seen = request_count() on * -> api when host == "api"\n',
+    ),
+    "ADM430": (
+        "a guard that another spelling of a path passes",
+        "This is a warning. A guard compares a path as the client sent it, and many servers take `//admin`, `/%61dmin`, "
+        "`/./admin` and `/x/../admin` for `/admin`. `normal_paths`, before the guard and on the same calls, refuses such "
+        "requests with 400. A path over gRPC names a service and a method, and has no other spellings.",
+        _HEAD + 'policy closed = deny() on * -> api when path starts_with "/admin"\n',
+        _HEAD
+        + "policy paths = normal_paths() on * -> api\n"
+        + 'policy closed = deny() on * -> api when path starts_with "/admin"\n',
     ),
     "ADM429": (
         "a guard that depends on the host of a request",

@@ -16,6 +16,7 @@ TRAITS: Final[Mapping[str, Traits]] = {
     "circuit_breaking": Traits(needs_argument=True),
     "allow": Traits(judges_caller_alone=True),
     "deny": Traits(judges_caller_alone=True),
+    "normal_paths": Traits(refuses_spellings=True),
     "external_authorization": Traits(grpc_method="/envoy.service.auth.v3.Authorization/Check"),
     "outlier_detection": Traits(ejected_share="max_ejected", counts_refused_connections=True),
     "set_request_header": Traits(idempotent=True, formats=(("value", "header value"),)),

@@ -9,6 +9,7 @@ from dsl.checks.attempts import note_limits
 from dsl.checks.copies import check_targets, warn_of_shares
 from dsl.checks.exclusive import check_exclusive
 from dsl.checks.loops import check_callouts, warn_of_callback_paths
+from dsl.checks.spellings import warn_of_spellings
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Related, Severity
 from dsl.graph.application import declare
 from dsl.kinds import prelude
@@ -56,6 +57,7 @@ def resolve(
     check_callouts(application, tuple(policies.values()), scopes, diagnostics)
     warn_of_callback_paths(application, tuple(policies.values()), scopes, diagnostics)
     warn_of_shares(application, policies.values(), diagnostics)
+    warn_of_spellings(application, tuple(policies.values()), scopes, diagnostics)
     warn_of_refused_calls(application, tuple(policies.values()), diagnostics)
     warn_of_refused_callouts(application, tuple(policies.values()), diagnostics)
     note_limits(tuple(policies.values()), diagnostics)
