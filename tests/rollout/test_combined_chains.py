@@ -15,6 +15,7 @@ from admc.serve.build.snapshots import snapshot
 from dsl import load_text
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit
+from emitters.envoy.failure_marks import FAILED
 from solver.place import place
 from tests.rollout.test_resources import branches, known, routes
 
@@ -140,10 +141,12 @@ def test_what_a_filter_chain_says_besides_its_filters_holds_for_both_plans(sides
         found = manager(prepared(one, other)["d"], "ingress/80")
         assert len(found.access_log) == 1
         assert not found.proxy_100_continue
-        assert len(found.local_reply_config.mappers) == 1
+        marks, empty = found.local_reply_config.mappers
+        assert FAILED in str(marks)
+        assert "admc.status.204" in str(empty)
     plain = manager(prepared(small(sides[0]), small(sides[1]))["d"], "ingress/80")
     assert plain.proxy_100_continue
-    assert not plain.HasField("local_reply_config")
+    assert list(plain.local_reply_config.mappers) == [marks]
     both = manager(prepared(small(sides[0], log), small(sides[1], log))["d"], "ingress/80")
     assert len(both.access_log) == 1
 
