@@ -15,6 +15,7 @@ from admc.diff import cost, placement, program
 from admc.diff.identity import renames
 from admc.diff.model import Diff, How, Taken
 from admc.diff.names import Names
+from admc.diff.parties import renamed_parties
 from admc.diff.protection import findings
 from admc.diff.rollout import NOTHING_TO_DO, rollout
 from dsl.collector import no_collection
@@ -34,6 +35,7 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
     renamed = renames(base, head)
     names = Names(renamed)
     found = findings(base, head, renamed)
+    services = {row.name for row in head.services or ()}
     return Diff(
         app=head.app,
         base=base_taken,
@@ -53,6 +55,10 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
         program=program.changes(base, head, names),
         not_recorded=found.not_recorded,
         gates=(),
+        notes=tuple(
+            f"`{old}` is `{new}` now, since it has the same {'pods' if new in services else 'addresses'}"
+            for old, new in sorted(renamed_parties(base, head).items())
+        ),
     )
 
 

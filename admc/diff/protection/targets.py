@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from admc.diff.model import CallName, Word
 from admc.diff.parties import is_nowhere, share_a_place
+from admc.diff.protection import effects
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, Endpoint
 from admc.diff.protection.note import Note
 from admc.diff.protection.regions import newly_shared
 from admc.plan.model import PortRow
+from dsl.program import Verb
 
 _Ways = Mapping[Endpoint, list[Endpoint]]
 """A port of BASE -> ports of HEAD that newly lead to the same port of the same process."""
@@ -32,6 +34,18 @@ def other_ways(comparison: Comparison) -> Iterator[Note]:
                 newly = CallName(call.source, *way)
                 if not _meets(comparison, pair, newly):
                     yield comparison.note(Word.LOST, pair, (newly,), _text(pair, call, newly))
+                elif newly.destination != call.destination and _limits(comparison, pair):
+                    yield comparison.note(Word.LOOSENED, pair, (newly,), _twice(pair, call, newly))
+
+
+def _limits(comparison: Comparison, pair: Pair) -> bool:
+    """Whether a policy admits a number of requests for each destination."""
+    content = comparison.head.content(pair.head or "")
+    return content is not None and effects.does(content, Verb.COUNTS) and effects.does(content, Verb.REJECTS)
+
+
+def _twice(pair: Pair, call: CallName, newly: CallName) -> str:
+    return f"`{pair.name}` limits `{newly.destination}` by itself, and that leads where `{call.destination}` leads"
 
 
 def _text(pair: Pair, call: CallName, newly: CallName) -> str:

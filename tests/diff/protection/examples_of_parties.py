@@ -119,6 +119,16 @@ OF_PARTIES: Final = (
         ),
     ),
     Example(
+        "a limit holds twice for a host of two externals",
+        shop(OUTSIDE, STRIPE),
+        shop(
+            OUTSIDE.replace("{stripe, bank}", "{stripe, bank, pay}"),
+            STRIPE,
+            ("external stripe {", 'external pay { tcp 443  host "api.stripe.com" }\nexternal stripe {'),
+            ("call a -> stripe", "call a -> pay, stripe"),
+        ),
+    ),
+    Example(
         "a service gets another name, and keeps its pods by the default label",
         shop("@ingress\npolicy quota = rate_limit(requests: 9, per: 60s) on * -> d\n"),
         shop("", ("service d {", 'service dd { labels { app = "d" } '), ("call b -> d", "call b -> dd")),
