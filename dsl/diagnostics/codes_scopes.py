@@ -377,4 +377,19 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "call web -> api\n"
         'policy log = access_log() on web -> api when method == "GET"\n',
     ),
+    "ADM432": (
+        "a port of TLS that is declared as HTTP",
+        "A warning. Clients of ports 443 and 8443 mostly speak TLS. An ADM on such a call reads what a client sends as "
+        "HTTP, answers 400, and the client's handshake fails. To an ADM, TLS is a connection: `tcp`.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        'external stripe { http 443  host "api.stripe.com" }\n'
+        "call web -> stripe\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        'external stripe { tcp 443  host "api.stripe.com" }\n'
+        "call web -> stripe\n",
+    ),
 }

@@ -10,6 +10,7 @@ from dsl.checks.copies import check_targets, warn_of_shares
 from dsl.checks.exclusive import check_exclusive
 from dsl.checks.loops import check_callouts, warn_of_callback_paths
 from dsl.checks.spellings import warn_of_spellings
+from dsl.checks.tls import warn_of_tls
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Related, Severity
 from dsl.graph.application import declare
 from dsl.kinds import prelude
@@ -51,6 +52,7 @@ def resolve(
     selectors = Selectors(application, diagnostics)
     resolver = PolicyResolver(application, kinds, broken_kinds, selectors, reader, diagnostics)
     policies, broken = _policies(statements, resolver, diagnostics)
+    warn_of_tls(application, diagnostics)
     check_exclusive(application, policies.values(), diagnostics)
     scopes = {item.name.text: item.scope for item in statements if isinstance(item, tree.Policy)}
     check_targets(application, policies.values(), scopes, diagnostics)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -264,6 +265,17 @@ def test_no_client_can_order_a_retry_or_a_timeout(ways: Ways) -> None:
         assert len(ways.server.received) == 1
     finally:
         ways.server.answer = ANSWER
+
+
+def test_a_client_that_speaks_tls_to_a_port_of_http_gets_400(ways: Ways) -> None:
+    """`check` warns of such a declaration (`ADM432`)."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="api.example")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    ways.server.received.clear()
+    assert exchange(ways.through, outgoing.read()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert ways.server.received == []
 
 
 def test_http_1_0(ways: Ways) -> None:
