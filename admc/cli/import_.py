@@ -9,7 +9,7 @@ import typer
 
 from admc.cli.options import IncludeOption
 from admc.cli.parser import Command, Group
-from admc.cli.trace_options import SampledOption, share
+from admc.cli.trace_options import NamesOption, PartialOption, SampledOption, share
 from admc.exits import Exit
 
 app = typer.Typer(
@@ -43,21 +43,26 @@ def traces(
         Path | None,
         typer.Option("--program", metavar="PROGRAM", help="The program whose services and calls the traces are of."),
     ] = None,
+    names: NamesOption = None,
+    partial: PartialOption = False,
     include: IncludeOption = None,
 ) -> int:
     """Make a `request` of each shape of traces: which calls they make, how often, and what runs together."""
     from admc.cli.output import Progress, write_error, write_out
     from admc.compile.pipeline import load_program
     from admc.files import write_whole
+    from admc.overhead.traces.names import read_names
     from admc.overhead.traces.requests import imported
     from admc.render import requests_adm, traces_text
 
     of_all = share(sampled)
     loaded = None if program is None else load_program(program, include=include)
+    parties = None if loaded is None else {*loaded.services, *loaded.externals}
+    given = None if names is None else read_names(names, parties)
     progress = Progress()
     try:
         progress("traces")
-        found = imported(loaded, files, of_all)
+        found = imported(loaded, files, of_all, given, partial_traces=partial)
     finally:
         progress.clear()
     text = requests_adm.render(found)
@@ -66,6 +71,6 @@ def traces(
         write_out(text)
         write_error(notes)
         return Exit.DONE
-    write_whole(output, text.encode("utf-8"), inputs=tuple(files))
+    write_whole(output, text.encode("utf-8"), inputs=(*files, *(() if names is None else (names,))))
     write_out(traces_text.imported(found, output) + notes)
     return Exit.DONE

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from admc.cli.options import EffortOption, IncludeOption, ProgramArgument
-from admc.cli.trace_options import FilesOption, SampledOption, share
+from admc.cli.trace_options import FilesOption, NamesOption, PartialOption, SampledOption, share
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.terminal import is_terminal, width
 
@@ -63,6 +63,8 @@ def overhead(
     ] = False,
     traces: FilesOption = None,
     sampled: SampledOption = None,
+    names: NamesOption = None,
+    partial: PartialOption = False,
     format_: Annotated[
         OverheadFormat, typer.Option("--format", help="The format of the estimate.")
     ] = OverheadFormat.TEXT,
@@ -72,8 +74,9 @@ def overhead(
     from admc.overhead.money.price_list import named_prices
     from admc.overhead.what_if.scenario import read_scenario
 
-    if sampled is not None and not traces:
-        raise wrong_usage("ADM801", "`--sampled` is about traces, and there is no `--traces`")
+    for option, there in (("--sampled", sampled is not None), ("--names", names is not None), ("--partial", partial)):
+        if there and not traces:
+            raise wrong_usage("ADM801", f"`{option}` is about traces, and there is no `--traces`")
     scenario = read_scenario(what_if or (), profile, traffic, replan=replan)
     of_all = share(sampled)
     if traces:
@@ -86,7 +89,10 @@ def overhead(
             from admc.render.overhead_notes import phrases
 
             raise _unpriced(phrases(found.missing))
-        text = _of_traces(found, traces, of_all, progress, format_) if traces else _rendered(found, price_list, format_)
+        if traces:
+            text = _of_traces(found, Reading(traces, of_all, names, partial), progress, format_)
+        else:
+            text = _rendered(found, price_list, format_)
     finally:
         progress.clear()
     write_out(text)
@@ -131,9 +137,17 @@ def _estimates(
     )
 
 
-def _of_traces(
-    found: Estimates, traces: list[Path], of_all: Fraction, progress: Progress, format_: OverheadFormat
-) -> str:
+class Reading(NamedTuple):
+    """Which traces are read, and how."""
+
+    files: list[Path]
+    sampled: Fraction
+    names: Path | None
+    partial_traces: bool
+
+
+def _of_traces(found: Estimates, reading: Reading, progress: Progress, format_: OverheadFormat) -> str:
+    from admc.overhead.traces.names import read_names
     from admc.overhead.traces.report import trace_report
     from admc.render import traces_json, traces_text
 
@@ -141,7 +155,16 @@ def _of_traces(
         raise _beside_traces("--profile")
     progress("traces")
     named = found.report.profile
-    requests = trace_report(found.program, found.placement, named.profile, traces, of_all)
+    parties = {*found.program.services, *found.program.externals}
+    requests = trace_report(
+        found.program,
+        found.placement,
+        named.profile,
+        reading.files,
+        reading.sampled,
+        None if reading.names is None else read_names(reading.names, parties),
+        partial_traces=reading.partial_traces,
+    )
     if format_ is OverheadFormat.JSON:
         return traces_json.render(found.program.app, named, requests)
     return traces_text.render(found.program.app, named.named, requests, width=_columns())

@@ -27,6 +27,19 @@ SampledOption = Annotated[
     ),
 ]
 
+NamesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--names",
+        metavar="FILE",
+        help="What traces call services, as JSON: a host name, HOST:PORT or address to a name.",
+    ),
+]
+PartialOption = Annotated[
+    bool,
+    typer.Option("--partial", help="Take a trace whose first span is missing from the first one that is there."),
+]
+
 
 def share(text: str | None) -> Fraction:
     """The sampled share of requests. Raises `CommandError`."""

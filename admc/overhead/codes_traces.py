@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 CODES: Mapping[str, tuple[str, ...]] = {
+    "ADM879": (
+        "the names of traces cannot be used",
+        "`--names FILE` says which service or external of the program a name in traces stands for: a host name, a host "
+        "with its port, or an address. The file is a JSON object of texts; each name stands there once, and for a name "
+        "of the program.",
+        "",
+        "admc overhead policies.adm --traces traces.json --names names.json",
+    ),
     "ADM880": (
         "a file cannot be read as traces",
         "admc reads OpenTelemetry's JSON (one document, or one a line), Jaeger's JSON, and CSV and Parquet files with "

@@ -38,6 +38,7 @@ def taken(found: Taken) -> dict[str, object]:
         "rate": None if found.rate is None else Decimal(fixed(found.rate, 6)),
         "duplicates": found.duplicates,
         "skipped": found.malformed,
+        "notes": {note.value: count for note, count in found.notes},
     }
 
 

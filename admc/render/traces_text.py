@@ -9,7 +9,7 @@ from typing import Final
 
 from admc.decimals import significant
 from admc.overhead.profiles.amounts import NANO
-from admc.overhead.traces.drops import TEXTS
+from admc.overhead.traces.drops import NOTES, TEXTS
 from admc.overhead.traces.report import (
     PERCENTILES,
     Added,
@@ -70,10 +70,14 @@ def dropped(found: Taken, known: Sequence[str]) -> Iterator[str]:
         yield f"taken once: {_counted(found.duplicates, 'row or span', 'rows or spans')} that {stand} twice (ADM894)"
     if found.malformed:
         yield (
-            f"skipped: {_counted(found.malformed, 'row or span', 'rows or spans')} without a usable trace, id or time "
+            f"skipped: {_counted(found.malformed, 'row or span', 'rows or spans')} without a usable trace, id, time or kind "
             "(ADM893); "
             f"the first: {visible(found.first_malformed)}"
         )
+
+    for note, count in found.notes:
+        text_of_note, one, many = NOTES[note]
+        yield text_of_note.format(_counted(count, one, many))
 
 
 def _counted(number: int, one: str, many: str = "") -> str:

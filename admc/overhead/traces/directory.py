@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from admc.overhead.traces.drops import Drops, Reason
+from admc.overhead.traces.names import TraceNames
 from dsl.program import Program
+
+if TYPE_CHECKING:
+    from admc.overhead.traces.spans import Span
 
 OUTSIDE: Final = "internet"
 """The caller of a first call whose caller is not recorded, where there is no program to ask."""
@@ -38,8 +42,15 @@ class Named(NamedTuple):
 class Directory:
     """Codes of calls: an index into `calls`, or `-1 - reason` where the call is not known."""
 
-    def __init__(self, program: Program | None, drops: Drops) -> None:
+    def __init__(
+        self, program: Program | None, drops: Drops, names: TraceNames | None = None, *, partial_traces: bool = False
+    ) -> None:
+        """`names`: other names of services. `partial_traces`: where the caller of a first call is not recorded, and no
+        external calls its callee, it is the only declared caller."""
         self.calls: list[Named] = []
+        self.names_of = names or TraceNames({})
+        self._partial = partial_traces
+        self._into: dict[str, list[int]] = {}
         self._program = program
         self._drops = drops
         self._parties: dict[str, int] = {}
@@ -56,6 +67,7 @@ class Directory:
             port = (call.port.name or str(call.port.number)) if several else None
             self.calls.append(Named(call.source, call.destination, port))
             self._by_pair.setdefault((call.source, call.destination), []).append(index)
+            self._into.setdefault(call.destination, []).append(index)
             if call.source in program.externals:
                 self._outside.setdefault(call.destination, []).append(index)
         for name in (*program.services, *program.externals):
@@ -68,6 +80,11 @@ class Directory:
         """Whether a name is that of a service or an external."""
         return name in self._parties if self._program is not None else _allowed(name) and name not in UNRECORDED
 
+    def renamed(self, span: Span) -> Span:
+        """The span with the names of the program."""
+        names = self.names_of
+        return span._replace(service=names.service(span.service), peer=names.peer(span.peer, span.port))
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._parties)
@@ -76,6 +93,7 @@ class Directory:
         """The code of a call. `source` is empty where the caller is not recorded."""
         key = (source, destination)
         found = self._codes.get(key)
+        source, destination = self.names_of.service(source), self.names_of.service(destination)
         if found is None:
             found = self._new(source, destination) if self._program is None else self._declared(source, destination)
             self._codes[key] = found
@@ -87,7 +105,8 @@ class Directory:
         if source not in self._parties:
             if source not in UNRECORDED:
                 return -1 - Reason.UNKNOWN_SERVICE
-            return _only(self._outside.get(destination, []))
+            outside = self._outside.get(destination, [])
+            return _only(self._into.get(destination, []) if self._partial and not outside else outside)
         return _only(self._by_pair.get((source, destination), []))
 
     def _new(self, source: str, destination: str) -> int:

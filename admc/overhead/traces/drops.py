@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple
 
 
@@ -73,6 +73,27 @@ TEXTS: Final = {
 }
 
 
+class Note(StrEnum):
+    """What was not taken as it stands in the files, though no trace is dropped for it."""
+
+    TORN = "torn"
+    OTHER_SIGNALS = "other_signals"
+    CLOCK = "clock"
+    PARTIAL = "partial"
+
+
+NOTES: Final = {
+    Note.TORN: ("skipped: {} of a file that is cut off", "last line", "last lines"),
+    Note.OTHER_SIGNALS: ("skipped: {} of logs, metrics or profiles", "document", "documents"),
+    Note.CLOCK: (
+        "moved into the call of its caller: {} of a service whose clock differs, without a span of the client",
+        "call",
+        "calls",
+    ),
+    Note.PARTIAL: ("taken from its first span: {} whose first call is missing (--partial)", "trace", "traces"),
+}
+
+
 class Place(NamedTuple):
     """Where a trace begins: a file, and the number of the row, span or line there, from 1."""
 
@@ -108,8 +129,9 @@ class Drops:
         self.duplicates = 0
         """Rows or spans that stand twice; one of them is taken."""
         self.malformed = 0
-        """Rows or spans without a usable trace, id or time. Their traces, if known, are dropped."""
+        """Rows or spans without a usable trace, id, time or kind. Their traces, if known, are dropped."""
         self.first_malformed = ""
+        self._notes: Counter[Note] = Counter()
 
     def add(self, reason: Reason, trees: int, calls: int, first: Callable[[], Place | None]) -> None:
         """`first` is asked for the place of the first tree, if the reason is new."""
@@ -128,6 +150,12 @@ class Drops:
         if count and not self.malformed:
             self.first_malformed = first
         self.malformed += count
+
+    def note(self, note: Note, count: int = 1) -> None:
+        self._notes[note] += count
+
+    def notes(self) -> tuple[tuple[Note, int], ...]:
+        return tuple((note, self._notes[note]) for note in Note if self._notes[note])
 
     def _most_frequent(self, reason: Reason) -> tuple[str, ...]:
         names = self._names.get(reason) or Counter[str]()

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from admc.overhead.traces.json_input import entries, parent_id, text, whole
-from admc.overhead.traces.otlp import PEERS
-from admc.overhead.traces.spans import Kind, Span
+from admc.overhead.traces.otlp import PEERS, PORTS
+from admc.overhead.traces.spans import MAX_ID, Span, kind_of
 
 KEY: Final = "data"
 MICROSECOND: Final = 1000
 RESOLUTION: Final = MICROSECOND
-_KINDS: Final = {kind.name.lower(): kind for kind in Kind if kind is not Kind.UNSTATED}
 
 
 def spans(document: Any) -> Iterator[Span]:
@@ -25,9 +24,9 @@ def spans(document: Any) -> Iterator[Span]:
 
 def _span(span: dict[str, Any], service: str) -> Span:
     tags = {
-        each["key"]: text(each.get("value"))
+        each["key"]: str(each.get("value"))[: MAX_ID + 1]
         for each in entries(span, "tags")
-        if isinstance(each.get("key"), str) and (each["key"] == "span.kind" or each["key"] in PEERS)
+        if isinstance(each.get("key"), str) and each["key"] in ("span.kind", *PEERS, *PORTS)
     }
     trace = text(span.get("traceID"))
     parent, follows = _parent(span, trace)
@@ -37,12 +36,13 @@ def _span(span: dict[str, Any], service: str) -> Span:
         trace,
         text(span.get("spanID")),
         parent,
-        _KINDS.get(tags.get("span.kind", ""), Kind.UNSTATED),
+        kind_of(tags.get("span.kind", "")),
         service,
         next((tags[key] for key in PEERS if tags.get(key)), ""),
         start * MICROSECOND,
         end * MICROSECOND,
         follows,
+        next((tags[key] for key in PORTS if tags.get(key)), ""),
     )
 
 

@@ -12,26 +12,29 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from admc.exits import CommandError
+from admc.overhead.traces.drops import Drops, Note
 from admc.overhead.traces.failures import unreadable
 
 MAX_FILE: Final = 2_000_000_000
 MAX_DOCUMENT: Final = 100_000_000
 """Most bytes of one document: in a file with one a line, of a line."""
+MAX_BLANKS: Final = 1 << 16
 
 NO_SPAN: Final = "0" * 16
 """An id that no span can have, by the specifications of OpenTelemetry and of W3C's trace context."""
 
 
-def documents(path: Path) -> Iterator[tuple[int, Any]]:
-    """Each document with the line on which it begins. Raises `CommandError`."""
+def documents(path: Path, drops: Drops) -> Iterator[tuple[int, Any]]:
+    """Each document with the line on which it begins. The last of several lines may be cut off, as a program leaves it
+    that writes on or was killed: it is skipped and counted. Raises `CommandError`."""
     try:
         with path.open("rb") as stream:
-            yield from _documents(path, stream)
+            yield from _documents(path, stream, drops)
     except OSError as error:
         raise unreadable(path, (error.strerror or "the system refused").lower()) from error
 
 
-def _documents(path: Path, stream: Any) -> Iterator[tuple[int, Any]]:
+def _documents(path: Path, stream: Any, drops: Drops) -> Iterator[tuple[int, Any]]:
     read = 0
     number = 0
     begun = False
@@ -52,8 +55,15 @@ def _documents(path: Path, stream: Any) -> Iterator[tuple[int, Any]]:
                 raise _too_long(path, number)
             yield number, _parsed(path, line + rest, number)
             return
+        try:
+            document = _parsed(path, line, number)
+        except CommandError:
+            if not begun or not _is_cut_off(line) or stream.read(MAX_BLANKS).strip():
+                raise
+            drops.note(Note.TORN)
+            return
         begun = True
-        yield number, _parsed(path, line, number)
+        yield number, document
 
 
 def _too_long(path: Path, line: int) -> CommandError:
@@ -62,6 +72,21 @@ def _too_long(path: Path, line: int) -> CommandError:
         f"the document that begins on line {line} has more than {MAX_DOCUMENT:,} bytes",
         "write one document a line, as the file exporter of the OpenTelemetry collector does",
     )
+
+
+def _is_cut_off(line: bytes) -> bool:
+    """Whether it is the beginning of a document, and no more."""
+    text = line.decode("utf-8", "ignore").rstrip().rstrip("+-.eE0123456789")  # a number may be cut off anywhere
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        left = text[error.pos :]
+        if error.msg.startswith("Unterminated string") or (error.msg.startswith("Invalid \\u") and '"' not in left):
+            return True
+        return any(each.startswith(left) for each in ("true", "false", "null", "-", "NaN", "Infinity", "-Infinity"))
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def _is_whole(line: bytes) -> bool:

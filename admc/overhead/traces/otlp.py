@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from admc.overhead.traces.json_input import entries, parent_id, text, whole
-from admc.overhead.traces.spans import Kind, Span
+from admc.overhead.traces.spans import Kind, Span, kind_of
 
 KEY: Final = "resourceSpans"
+OTHER_SIGNALS: Final = ("resourceLogs", "resourceMetrics", "resourceProfiles")
+"""A file exporter may write what it gets of these into the same file."""
 PEERS: Final = (
     "peer.service",
     "server.address",
@@ -19,7 +21,7 @@ PEERS: Final = (
 )
 """Attributes of a client's span that name the callee, the best first."""
 RESOLUTION: Final = 0
-_KINDS: Final = {f"SPAN_KIND_{kind.name}": kind for kind in Kind if kind is not Kind.UNSTATED}
+PORTS: Final = ("server.port", "net.peer.port")
 
 
 def spans(document: Any) -> Iterator[Span]:
@@ -32,8 +34,9 @@ def spans(document: Any) -> Iterator[Span]:
 
 
 def _span(span: dict[str, Any], service: str) -> Span:
-    kind = span.get("kind")
-    known = _KINDS.get(kind, Kind.INTERNAL) if isinstance(kind, str) else _number(kind)
+    kind = kind_of(span.get("kind", int(Kind.INTERNAL)))
+    # Spans without a kind count as internal.
+    known = Kind.INTERNAL if kind is Kind.UNSTATED else kind
     return Span(
         text(span.get("traceId")),
         text(span.get("spanId")),
@@ -43,13 +46,8 @@ def _span(span: dict[str, Any], service: str) -> Span:
         _attribute(span, PEERS) if known in (Kind.CLIENT, Kind.PRODUCER) else "",
         whole(span.get("startTimeUnixNano")),
         whole(span.get("endTimeUnixNano")),
+        port=_attribute(span, PORTS),
     )
-
-
-def _number(kind: Any) -> Kind:
-    """Spans without a kind count as internal."""
-    number = whole(kind)
-    return Kind(number) if Kind.INTERNAL <= number <= Kind.CONSUMER else Kind.INTERNAL
 
 
 def _attribute(owner: dict[str, Any], keys: tuple[str, ...]) -> str:
@@ -57,5 +55,6 @@ def _attribute(owner: dict[str, Any], keys: tuple[str, ...]) -> str:
     for attribute in entries(owner, "attributes"):
         key, value = attribute.get("key"), attribute.get("value")
         if isinstance(key, str) and key in keys and isinstance(value, dict):
-            found.setdefault(key, text(value.get("stringValue")))
+            number = whole(value.get("intValue"))
+            found.setdefault(key, text(value.get("stringValue")) or (str(number) if number >= 0 else ""))
     return next((found[key] for key in keys if found.get(key)), "")

@@ -20,7 +20,7 @@ from admc.overhead.traces import jaeger, otlp
 from admc.overhead.traces.alibaba import csv_batches, parquet_batches
 from admc.overhead.traces.calls import Ids, Result, link
 from admc.overhead.traces.directory import Directory
-from admc.overhead.traces.drops import Drops, Reason
+from admc.overhead.traces.drops import Drops, Note, Reason
 from admc.overhead.traces.failures import TooMuchError, unreadable
 from admc.overhead.traces.forest import Linked
 from admc.overhead.traces.json_input import documents
@@ -43,22 +43,29 @@ WORKERS: Final = 2
 _READERS: Final[dict[str, Callable[[Any], Iterator[Span]]]] = {otlp.KEY: otlp.spans, jaeger.KEY: jaeger.spans}
 
 
-def evaluated(paths: Sequence[Path], directory: Directory, drops: Drops, work: Callable[[Linked], T]) -> Iterator[T]:
-    """`work` for each part of the trees, in order. Raises `CommandError` (exit 1)."""
+def evaluated(
+    paths: Sequence[Path],
+    directory: Directory,
+    drops: Drops,
+    work: Callable[[Linked], T],
+    *,
+    partial_traces: bool = False,
+) -> Iterator[T]:
+    """`work` for each part of the trees, in order; `partial_traces` as for `parts`. Raises `CommandError` (exit 1)."""
     table = Table(directory, drops)
     formats = {otlp.KEY: Spans(otlp.RESOLUTION), jaeger.KEY: Spans(jaeger.RESOLUTION)}
     for path in dict.fromkeys(paths):
         try:
-            _read(path, table, formats, drops)
+            _read(path, table, formats, directory, drops)
         except TooMuchError as error:
             raise unreadable(path, f"there are {error}", "give fewer files at a time, or a sample") from error
     yield from _of_rows(table, directory, drops, work)
     for spans in formats.values():
-        for linked, _ in parts(spans, directory, drops):
+        for linked, _ in parts(spans, directory, drops, partial_traces=partial_traces):
             yield work(linked)
 
 
-def _read(path: Path, table: Table, formats: dict[str, Spans], drops: Drops) -> None:
+def _read(path: Path, table: Table, formats: dict[str, Spans], directory: Directory, drops: Drops) -> None:
     begin = _beginning(path)
     for signature, cause, hint in _UNREADABLE:
         if begin.startswith(signature):
@@ -67,7 +74,7 @@ def _read(path: Path, table: Table, formats: dict[str, Spans], drops: Drops) -> 
         for batch in parquet_batches(path):
             table.add(batch)
     elif begin.lstrip(BOM_UTF8 + b" \t\r\n").startswith((b"{", b"[")):
-        _read_json(path, formats, drops)
+        _read_json(path, formats, directory, drops)
     else:
         for batch in csv_batches(path):
             table.add(batch)
@@ -87,11 +94,14 @@ def _beginning(path: Path) -> bytes:
         ) from error
 
 
-def _read_json(path: Path, formats: dict[str, Spans], drops: Drops) -> None:
+def _read_json(path: Path, formats: dict[str, Spans], directory: Directory, drops: Drops) -> None:
     number = 0
     begun: set[str] = set()
-    for line, document in documents(path):
+    for line, document in documents(path, drops):
         key = next((key for key in formats if isinstance(document, dict) and key in document), None)
+        if key is None and isinstance(document, dict) and any(each in document for each in otlp.OTHER_SIGNALS):
+            drops.note(Note.OTHER_SIGNALS)
+            continue
         if key is None:
             raise unreadable(
                 path,
@@ -103,7 +113,7 @@ def _read_json(path: Path, formats: dict[str, Spans], drops: Drops) -> None:
             begun.add(key)
         for span in _READERS[key](document):
             number += 1
-            if not formats[key].add(span, number):
+            if not formats[key].add(directory.renamed(span), number):
                 drops.skip(1, f"span {number} of `{path}`")
 
 

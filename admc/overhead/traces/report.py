@@ -20,9 +20,10 @@ from admc.overhead.profiles.amounts import NANO, whole
 from admc.overhead.profiles.profile import Profile
 from admc.overhead.requests.calls import call_costs
 from admc.overhead.traces.directory import NAMELESS, Directory
-from admc.overhead.traces.drops import TEXTS, Dropped, Drops, Reason
+from admc.overhead.traces.drops import NOTES, TEXTS, Dropped, Drops, Note, Reason
 from admc.overhead.traces.evaluate import longest_paths, sums
 from admc.overhead.traces.forest import Flags, Ints, Linked, forest
+from admc.overhead.traces.names import TraceNames
 from admc.overhead.traces.read import evaluated
 from admc.terminal import counted
 from dsl.diagnostics.diagnostic import Diagnostic, Severity, did_you_mean
@@ -70,6 +71,7 @@ class Taken(NamedTuple):
     duplicates: int
     malformed: int
     first_malformed: str
+    notes: tuple[tuple[Note, int], ...] = ()
 
 
 class TraceReport(NamedTuple):
@@ -102,11 +104,18 @@ class _Part(NamedTuple):
 
 
 def trace_report(
-    program: Program, placement: Placement, profile: Profile, files: Sequence[Path], sampled: Fraction
+    program: Program,
+    placement: Placement,
+    profile: Profile,
+    files: Sequence[Path],
+    sampled: Fraction,
+    names: TraceNames | None = None,
+    *,
+    partial_traces: bool = False,
 ) -> TraceReport:
     """Raises `CommandError` (exit 1) if a file cannot be read, or nothing remains."""
     drops = Drops()
-    directory = Directory(program, drops)
+    directory = Directory(program, drops, names, partial_traces=partial_traces)
     plan = _costs(program, of_placement(program, placement), profile)
     full = _costs(program, of_full_mesh(program, placement), profile)
     nothing = np.zeros(len(program.calls), np.int64)
@@ -125,7 +134,7 @@ def trace_report(
             int(starts.max()),
         )
 
-    parts = list(evaluated(files, directory, drops, work))
+    parts = list(evaluated(files, directory, drops, work, partial_traces=partial_traces))
     if not parts:
         raise nothing_left(drops, directory)
     return _report(parts, plan, full, drops, directory, sampled)
@@ -185,7 +194,8 @@ def summed_up(trees: int, calls: int, first: int, last: int, drops: Drops, sampl
     """`n` requests between the first and the last of them are `n - 1` intervals."""
     span = last - first
     rate = Fraction((trees - 1) * 10**9, span) / sampled if span else None
-    return Taken(trees, calls, span, rate, drops.all(), drops.duplicates, drops.malformed, drops.first_malformed)
+    whole = (drops.all(), drops.duplicates, drops.malformed, drops.first_malformed, drops.notes())
+    return Taken(trees, calls, span, rate, *whole)
 
 
 def _joined(parts: Iterable[Ints]) -> Ints:
@@ -215,7 +225,9 @@ def nothing_left(drops: Drops, directory: Directory) -> CommandError:
     unusable = counted(drops.malformed, "row or span", "rows or spans")
     skipped = f"{unusable} cannot be used; the first is {drops.first_malformed}"
     hint = "docs/traces.md says what of a trace is needed"
-    cause = skipped if drops.malformed else None if found else "the files have no call"
+    said = [NOTES[note][0].format(counted(count, *NOTES[note][1:])) for note, count in drops.notes()]
+    said += [skipped] if drops.malformed else []
+    cause = "; ".join(said) or (None if found else "the files have no call")
     return CommandError(
         Exit.INPUT, [Diagnostic("ADM882", Severity.ERROR, "no trace is left", None, cause=cause, hint=hint), *found]
     )

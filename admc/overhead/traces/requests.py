@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from admc.overhead.traces.directory import Directory, Named
 from admc.overhead.traces.drops import Drops, Reason
 from admc.overhead.traces.forest import Linked, forest
+from admc.overhead.traces.names import TraceNames
 from admc.overhead.traces.read import evaluated
 from admc.overhead.traces.report import Taken, nothing_left, summed_up
 from admc.overhead.traces.shapes import Sampled, Shape, merged, shapes_of
@@ -65,15 +66,22 @@ class Import(NamedTuple):
     names: tuple[str, ...]
 
 
-def imported(program: Program | None, files: Sequence[Path], sampled: Fraction) -> Import:
+def imported(
+    program: Program | None,
+    files: Sequence[Path],
+    sampled: Fraction,
+    names: TraceNames | None = None,
+    *,
+    partial_traces: bool = False,
+) -> Import:
     """Raises `CommandError` (exit 1) if a file cannot be read, or nothing remains."""
     drops = Drops()
-    directory = Directory(program, drops)
+    directory = Directory(program, drops, names, partial_traces=partial_traces)
 
     def work(linked: Linked) -> Sampled:
         return shapes_of(forest(linked), directory.marks())
 
-    kept, whole = merged(evaluated(files, directory, drops, work))
+    kept, whole = merged(evaluated(files, directory, drops, work, partial_traces=partial_traces))
     if whole is None:
         raise nothing_left(drops, directory)
     trees = whole.trees

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from admc.overhead.traces.calls import only
 from admc.overhead.traces.directory import Directory
-from admc.overhead.traces.drops import Drops, Place, Reason
+from admc.overhead.traces.drops import Drops, Note, Place, Reason
 from admc.overhead.traces.failures import TooMuchError
 from admc.overhead.traces.forest import MAX_CALLS, MAX_DEPTH, MAX_PART, Flags, Ints, Linked, runs_back, too_long
+from admc.overhead.traces.json_input import whole
 
 MAX_SPANS: Final = 2_000_000
 MAX_TIME: Final = 1 << 62
@@ -45,7 +46,8 @@ class Span(NamedTuple):
     id: str
     parent: str
     """Empty at the first span of a trace."""
-    kind: Kind
+    kind: Kind | None
+    """None: it has one that is not known, so nothing says what the span is."""
     service: str
     peer: str
     """The called service, if the span of a client names it."""
@@ -53,6 +55,20 @@ class Span(NamedTuple):
     end: int
     follows: bool = False
     """Its parent does not wait for it."""
+    port: str = ""
+    """Of the peer, if the span has it."""
+
+
+def kind_of(value: object) -> Kind | None:
+    """The kind that an exporter wrote: a number, also as text, or a name such as `SPAN_KIND_SERVER`, `Server`. None if
+    it is none of these."""
+    if isinstance(value, str):
+        name = value.strip().upper().removeprefix("SPAN_KIND_")
+        if name in Kind.__members__:
+            return Kind[name]
+        value = whole(value) if name.isdigit() else 0 if name in ("", "UNSPECIFIED") else -1
+    number = whole(value)
+    return Kind(number) if Kind.UNSTATED <= number <= Kind.CONSUMER else None
 
 
 class Spans:
@@ -83,7 +99,7 @@ class Spans:
         if trace == len(self.first_of_trace):
             self.first_of_trace.append((len(self._files) - 1, record))
         named = 0 < len(span.id) <= MAX_ID and len(span.parent) <= MAX_ID
-        if not named or not 0 < span.start < MAX_TIME or not 0 <= span.end < MAX_TIME:
+        if not named or span.kind is None or not 0 < span.start < MAX_TIME or not 0 <= span.end < MAX_TIME:
             self.unusable.add(trace)
             return False
         values = (
@@ -140,8 +156,11 @@ class _Calls(NamedTuple):
     """The span of the callee in which the call was made; -1 at a root."""
 
 
-def parts(spans: Spans, directory: Directory, drops: Drops) -> Iterator[tuple[Linked, Ints]]:
-    """Whole trees, and the numbers of their traces."""
+def parts(
+    spans: Spans, directory: Directory, drops: Drops, *, partial_traces: bool = False
+) -> Iterator[tuple[Linked, Ints]]:
+    """Whole trees, and the numbers of their traces. `partial_traces`: a trace whose first span is missing begins with
+    the only span that lacks its parent."""
     if not spans.traces:
         return
     if spans.empty:
@@ -149,15 +168,17 @@ def parts(spans: Spans, directory: Directory, drops: Drops) -> Iterator[tuple[Li
         return
     found, wrong = _unique(spans.columns(), len(spans.traces), drops)
     wrong[list(spans.unusable)] |= 1 << Reason.UNUSABLE
-    above = _parents(found, wrong)
+    above, begun = _parents(found, wrong, partial_traces=partial_traces)
     calls = _calls(found, above)
-    linked = _linked(spans, found, above, calls, directory, wrong)
+    linked, moved = _linked(spans, found, above, calls, directory, wrong)
     numbers = np.bincount(linked.tree, minlength=len(wrong))
     reasons = _reasons(wrong, numbers, linked)
     for reason in Reason:
         trees = np.flatnonzero(reasons == reason)
         if len(trees):
             _add(drops, spans, reason, trees, int(numbers[trees].sum()))
+    drops.note(Note.PARTIAL, int((begun & (reasons < 0)).sum()))
+    drops.note(Note.CLOCK, int((moved & (reasons[linked.tree] < 0)).sum()))
     ends = np.cumsum(np.where(reasons < 0, numbers, 0))
     low = 0
     while low < len(numbers):
@@ -188,8 +209,9 @@ def _unique(found: Columns, count: int, drops: Drops) -> tuple[Columns, Ints]:
     return found.take(~same), wrong
 
 
-def _parents(found: Columns, wrong: Ints) -> Ints:
-    """Index of each span's parent, or -1. Marks traces without exactly one first span, and with a missing parent."""
+def _parents(found: Columns, wrong: Ints, *, partial_traces: bool) -> tuple[Ints, Flags]:
+    """Index of each span's parent, or -1; and the traces that begin with a span whose parent is missing. Marks traces
+    without exactly one first span, and with a missing parent."""
     width = max(int(found.id.max()), int(found.parent.max())) + 2
     keys = found.trace * width + found.id
     wanted = found.trace * width + found.parent
@@ -197,14 +219,18 @@ def _parents(found: Columns, wrong: Ints) -> Ints:
     stated = found.parent >= 0
     known = stated & (keys[place] == wanted)
     rooted = np.bincount(found.trace[~stated], minlength=len(wrong))
+    lost = stated & ~known
+    orphans = np.bincount(found.trace[lost], minlength=len(wrong))
+    begun = (rooted == 0) & (orphans == 1) if partial_traces else np.zeros(len(wrong), np.bool_)
+    lost &= ~begun[found.trace]
+    rooted = np.where(begun, 1, rooted)
     above = np.where(known, place, -1)
     circular = np.bincount(found.trace[_circular(above)], minlength=len(wrong)) > 0
     wrong[circular] |= 1 << Reason.CYCLE
     wrong[(rooted == 0) & ~circular] |= 1 << Reason.NO_ROOT
     wrong[rooted > 1] |= 1 << Reason.TWO_ROOTS
-    lost = np.bincount(found.trace[stated & ~known], minlength=len(wrong)) > 0
-    wrong[lost] |= 1 << Reason.CUT_OFF
-    return above
+    wrong[found.trace[lost]] |= 1 << Reason.CUT_OFF
+    return above, begun
 
 
 def _circular(above: Ints) -> Flags:
@@ -238,8 +264,11 @@ def _calls(found: Columns, above: Ints) -> _Calls:
     return _Calls(nodes, client, np.where((host < end) & entered[np.minimum(host, end - 1)], host, -1))
 
 
-def _linked(spans: Spans, found: Columns, above: Ints, calls: _Calls, directory: Directory, wrong: Ints) -> Linked:
-    nodes, client = calls.spans, calls.client
+def _linked(
+    spans: Spans, found: Columns, above: Ints, calls: _Calls, directory: Directory, wrong: Ints
+) -> tuple[Linked, Flags]:
+    """The calls, and which of them were moved into the call of their caller."""
+    nodes = calls.spans
     tree = found.trace[nodes]
     leaf = np.isin(found.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))
     empty = spans.names.setdefault("", len(spans.names))
@@ -257,19 +286,40 @@ def _linked(spans: Spans, found: Columns, above: Ints, calls: _Calls, directory:
     depth = _depths(parent)
     wrong[tree[depth > MAX_DEPTH]] |= 1 << Reason.TOO_LARGE
     queued = np.isin(found.kind[nodes], (Kind.PRODUCER, Kind.CONSUMER)) | (found.follows[nodes] > 0)
-    return Linked(
+    start, end, moved = _by_the_clock_of_the_caller(found, calls, parent, queued)
+    linked = Linked(
         tree,
         parent,
         depth,
         code,
-        found.start[client],
-        found.end[client],
+        start,
+        end,
         found.start[nodes],
         found.end[nodes],
         queued,
         1,
         spans.resolution,
     )
+    return linked, moved
+
+
+def _by_the_clock_of_the_caller(found: Columns, calls: _Calls, parent: Ints, queued: Flags) -> tuple[Ints, Ints, Flags]:
+    """Start and end of each call as the caller saw them, and which of them had to be moved.
+
+    A call without a client's span has its times by the clock of the callee. Where these do not fit into the span of the
+    caller, the call is put into its middle, as Jaeger does it: the way there takes as long as the way back. One that is
+    longer than that span outlives it in any case, and begins no earlier.
+    """
+    start, end = found.start[calls.client], found.end[calls.client]
+    nodes = calls.spans
+    calling = np.isin(found.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))
+    foreign = (parent >= 0) & (calls.client == nodes) & ~calling & ~queued
+    host = nodes[np.maximum(parent, 0)]
+    first, last = found.start[host], found.end[host]
+    spare = (last - first) - (end - start)
+    wrong = foreign & (end >= start) & ((start < first) | ((end > last) & (spare >= 0)))
+    shift = np.where(wrong, first + np.maximum(spare, 0) // 2 - start, 0)
+    return start + shift, end + shift, wrong
 
 
 def _codes(names: list[str], source: Ints, destination: Ints, directory: Directory) -> NDArray[np.int32]:

@@ -149,7 +149,7 @@ def test_a_trace_with_a_row_that_cannot_be_used_is_dropped(admc: Admc, folder: P
         assert (dropped["code"], dropped["requests"], document["taken"]["requests"]) == ("ADM893", 1, 1)
         assert dropped["first"] == {"file": str(file), "what": "row", "number": 11, "trace": "bad"}
     text = admc("overhead", "shop.adm", "--traces", file).out
-    assert f"without a usable trace, id or time (ADM893); the first: row 20 of `{file}`" in text
+    assert f"without a usable trace, id, time or kind (ADM893); the first: row 20 of `{file}`" in text
 
 
 def test_whole_traces_after_a_dropped_one_are_the_same_as_without_it(admc: Admc, folder: Path) -> None:

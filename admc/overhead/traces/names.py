@@ -1,0 +1,89 @@
+"""What traces call a service, and what the program calls it: `--names FILE`.
+
+{"session-db.default.svc.cluster.local": "session_db", "10.0.0.7:5432": "ledger"}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from admc.exits import CommandError, Exit
+from admc.files import read_bounded
+from dsl.diagnostics.diagnostic import Diagnostics
+
+MAX_BYTES: Final = 20_000_000
+CODE: Final = "ADM879"
+_SHAPE: Final = 'its shape is {"session-db.default.svc.cluster.local": "session_db", "10.0.0.7:5432": "ledger"}'
+
+
+class TraceNames(NamedTuple):
+    """Name in traces -> service or external of the program."""
+
+    known: Mapping[str, str]
+
+    def service(self, name: str) -> str:
+        return self.known.get(name, name)
+
+    def peer(self, name: str, port: str) -> str:
+        """The name of what a client called: with the port first, since a host may be several services."""
+        return self.known.get(f"{name}:{port}") or self.known.get(f"[{name}]:{port}") or self.service(name)
+
+
+class _RepeatError(Exception):
+    """A name stands there twice."""
+
+
+def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
+    """`parties`: what the names may stand for; None without a program. Raises `CommandError` with all findings."""
+    content = read_bounded(path, MAX_BYTES, "the names of traces", regular=True)
+    findings = Diagnostics()
+    found: dict[str, str] = {}
+    for name, meant in _pairs(content, path, findings).items():
+        if not isinstance(meant, str) or not name or not meant:
+            _wrong(findings, path, f"`{name[:80]}` stands for no name")
+        elif parties is not None and meant not in parties:
+            hint = findings.did_you_mean(meant, parties) or "declare the service, or leave the entry out"
+            _wrong(findings, path, f"the program has no `{meant[:80]}`, for which `{name[:80]}` stands", hint)
+        else:
+            found[name] = meant
+    for name, meant in found.items():
+        if found.get(meant, meant) != meant:
+            hint = "a name stands for a service, and not for another entry"
+            _wrong(findings, path, f"`{name[:80]}` stands for `{meant[:80]}`, which stands for another name", hint)
+    if findings.has_errors:
+        raise CommandError(Exit.INPUT, findings.items)
+    return TraceNames(found)
+
+
+def _pairs(content: bytes, path: Path, findings: Diagnostics) -> dict[str, object]:
+    try:
+        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once)
+    except _RepeatError as error:
+        _wrong(findings, path, f"`{str(error)[:80]}` is there twice", "give each name once")
+        return {}
+    except json.JSONDecodeError as error:
+        _wrong(findings, path, f"line {error.lineno} is no JSON: {error.msg.lower()}")
+        return {}
+    except (ValueError, RecursionError):
+        _wrong(findings, path, "it is no JSON")
+        return {}
+    if not isinstance(found, dict):
+        _wrong(findings, path, "it is not an object")
+        return {}
+    return found
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _RepeatError(name)
+        found[name] = value
+    return found
+
+
+def _wrong(findings: Diagnostics, path: Path, what: str, hint: str = _SHAPE) -> None:
+    findings.error(CODE, f"the names in `{path}` cannot be used: {what}", None, hint=hint)
