@@ -70,9 +70,8 @@ def dropped(found: Taken, known: Sequence[str]) -> Iterator[str]:
         yield f"taken once: {_counted(found.duplicates, 'row or span', 'rows or spans')} that {stand} twice (ADM894)"
     if found.malformed:
         yield (
-            f"skipped: {_counted(found.malformed, 'row or span', 'rows or spans')} without a usable trace, id, time or kind "
-            "(ADM893); "
-            f"the first: {visible(found.first_malformed)}"
+            f"skipped: {_counted(found.malformed, 'row or span', 'rows or spans')} without a usable trace, id, time or "
+            f"kind (ADM893); the first: {visible(found.first_malformed)}"
         )
 
     for note, count in found.notes:
