@@ -164,7 +164,7 @@ def measure(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer sizes and rates, for one program, in under two minutes.")
+        bool, typer.Option("--quick", help="Fewer sizes and rates, for one program, in about two minutes.")
     ] = False,
     runs: Annotated[
         Path | None, typer.Option("--runs", metavar="FILE.csv", help="Write the raw runs, too, for `admc profile fit`.")

@@ -37,10 +37,12 @@ class Grid(NamedTuple):
     warm: float
     idle: int
     """Seconds without requests."""
+    strict: bool = False
+    """Whether the budget ends the first turn, too, once each protocol has a bare hop."""
 
 
 FULL: Final = Grid(SIZES, 5, LOWEST_RATE, 2.0, 0.4, 40, 0.1, 8)
-QUICK: Final = Grid((100, 16384), 3, 20.0, 0.5, 0.25, 60, 0.06, 4)
+QUICK: Final = Grid((100, 16384), 3, 20.0, 0.5, 0.25, 60, 0.06, 4, strict=True)
 
 
 class Cell(NamedTuple):
@@ -252,9 +254,12 @@ def is_narrow(ours: Sequence[Sample], theirs: Sequence[Sample]) -> bool:
 
 def unreached(turns: Mapping[str, int], narrow: Mapping[str, bool]) -> tuple[str, ...]:
     """What the budget was too short for, by the names of groups."""
-    few = [name for name, done in narrow.items() if not done and turns[name] < LEAST_TURNS]
+    none = [name for name in narrow if not turns[name]]
+    few = [name for name, done in narrow.items() if not done and 0 < turns[name] < LEAST_TURNS]
     wide = [f"{name} ({turns[name]} turns)" for name, done in narrow.items() if not done and turns[name] >= LEAST_TURNS]
     found = []
+    if none:
+        found.append(f"not measured, since the budget ended before: {'; '.join(none)}; a larger `--budget` has them")
     if few:
         found.append(f"no intervals, since the budget ended before {LEAST_TURNS} turns: {'; '.join(few)}")
     if wide:

@@ -37,6 +37,8 @@ QUICK_MINUTES: Final = 1.7
 """With what comes before and after, under two minutes."""
 MINUTES: Final = 30.0
 _MOST_MINUTES: Final = 1440
+_SHOWN: Final = 3
+"""So many notes say why nothing was measured."""
 _ELSEWHERE: Final = "nothing was measured; name another place"
 
 
@@ -109,7 +111,7 @@ def measured(
     for note in chosen.left_out:
         found.notes[note] = None
     progress("making the profile")
-    return _made(found, name, version, chosen.found, None if program is None else program.app)
+    return _made(found, name, version, chosen.found, None if program is None else program.app, quick=quick)
 
 
 def _protocols(program: Program | None, *, quick: bool) -> tuple[Protocol, ...]:
@@ -163,7 +165,9 @@ def _interrupts() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _made(found: Found, name: str, version: str, measured_uses: Sequence[uses.Use], app: str | None) -> Measurement:
+def _made(
+    found: Found, name: str, version: str, measured_uses: Sequence[uses.Use], app: str | None, *, quick: bool = False
+) -> Measurement:
     text = table(found.rows)
     diagnostics = Diagnostics()
     read = read_runs(SourceText("runs.csv", text), diagnostics) or ()
@@ -171,13 +175,31 @@ def _made(found: Found, name: str, version: str, measured_uses: Sequence[uses.Us
     result = fit(read, name, platform_, proxy, _saturation(found.rows))
     if not result.profile.hops:
         code = Exit.INTERRUPTED if found.interrupted else Exit.INPUT
-        hint = "nothing was written; a first turn takes some minutes: give it a larger `--budget`, or use `--quick`"
         raise CommandError(
-            code, [Diagnostic("ADM898", Severity.ERROR, "no hop was measured, so there is no profile", None, hint=hint)]
+            code,
+            [
+                Diagnostic(
+                    "ADM898",
+                    Severity.ERROR,
+                    "no hop was measured, so there is no profile",
+                    None,
+                    cause="; ".join([*found.notes][:_SHOWN]) or None,
+                    hint=_advice(interrupted=found.interrupted, quick=quick),
+                )
+            ],
         )
     profile = _described(result.profile, found, measured_uses, app)
     notes = (*found.notes, *result.notes)
     return Measurement(checked(Path("the measurement"), Made(profile, notes)), text, found.interrupted)
+
+
+def _advice(*, interrupted: bool, quick: bool) -> str:
+    """What to do where no hop was measured."""
+    if not interrupted:
+        return "nothing was written; end other work on this machine, and try again"
+    if quick:
+        return "nothing was written; let it run: the first hops are measured after a minute, or two on a busy machine"
+    return "nothing was written; let it run: a first turn takes some minutes, and less with `--quick`"
 
 
 def _described(profile: Profile, found: Found, measured_uses: Sequence[uses.Use], app: str | None) -> Profile:

@@ -153,7 +153,8 @@ class _Session:
                 for cells in design.component_cells(rates, self.task.grid) if names else ():
                     at = f"{protocol} components at {side}, {cells[0].rate:g}/s"
                     found.append(Group(at, protocol, side, (compared(protocol, side), *names), cells))
-        return found
+        # Bare hops come first: without them there is no profile, and an interrupt may come at any time.
+        return sorted(found, key=lambda group: group.arms[0] != runs.NONE)
 
     def _try(self, protocol: Protocol, rate: float) -> Tried:
         self.channel.progress(f"looking for the highest rate: {protocol}, {rate:.0f}/s")
@@ -177,7 +178,8 @@ class _Session:
             for group in groups:
                 if narrow[group.name]:
                     continue
-                if turn and time.monotonic() + group.seconds(self.task.grid) > self.until:
+                needed = not turn and (group.arms[0] == runs.NONE or not self.task.grid.strict)
+                if not needed and time.monotonic() + group.seconds(self.task.grid) > self.until:
                     in_time = False
                     continue  # a shorter group may still be in time
                 self._turn(group, turn)

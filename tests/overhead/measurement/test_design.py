@@ -196,6 +196,10 @@ def test_what_the_budget_did_not_reach_is_said() -> None:
         "intervals wider than 5% of what the sidecar takes, to each side: b (6 turns)",
     )
     assert unreached({"a": 7}, {"a": True}) == ()
+    assert unreached({"a": 1, "b": 0}, {"a": False, "b": False}) == (
+        "not measured, since the budget ended before: b; a larger `--budget` has them",
+        "no intervals, since the budget ended before 5 turns: a",
+    )
 
 
 def test_rates_have_two_digits() -> None:

@@ -12,20 +12,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from admc.exits import CommandError
-from admc.overhead.measurement import design, measured, programs
+from admc.overhead.measurement import design, measured, programs, session
 from admc.overhead.measurement.bed import Bed, Load, Tools
 from admc.overhead.measurement.channel import Channel
 from admc.overhead.measurement.child import FailedError, row_content, row_of, started
-from admc.overhead.measurement.design import Grid, Highest
+from admc.overhead.measurement.design import Cell, Grid, Group, Highest
 from admc.overhead.measurement.layout import Arm, Layout
 from admc.overhead.measurement.network import Network, NetworkError, isolate
 from admc.overhead.measurement.session import Task, run
 from admc.overhead.measurement.table import Row, table
 from admc.overhead.measurement.uses import Use, of_prelude
+from admc.overhead.profile_import import runs
 from admc.overhead.profile_import.runs import PARTS, read_runs
 from admc.overhead.profile_import.runs import Arm as Key
 from admc.overhead.profiles.read import read_profile
@@ -322,6 +325,51 @@ def test_a_hop_without_its_comparison_makes_no_profile() -> None:
     with pytest.raises(CommandError, match="ADM898") as raised:
         measured._made(found, "x", "1.40", (), None)
     assert raised.value.exit_code == 130
+
+
+@pytest.mark.parametrize(("interrupted", "quick"), [(False, True), (True, True), (False, False)])
+def test_what_was_quick_already_is_not_advised_to_be(interrupted: bool, quick: bool) -> None:
+    found = measured.Found(interrupted=interrupted, notes={"http hop at 20/s: a slice is left out (refused)": None})
+    with pytest.raises(CommandError) as raised:
+        measured._made(found, "x", "1.40", (), None, quick=quick)
+    (only,) = raised.value.diagnostics
+    assert only.cause == "http hop at 20/s: a slice is left out (refused)"
+    assert only.hint is not None
+    assert "--quick" not in only.hint
+
+
+class Timed:
+    """A session whose clock goes on with each group."""
+
+    def __init__(self, grid: Grid, seconds: float, each: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.done = 0.0, list[str]()
+        self.notes = list[str]()
+        monkeypatch.setattr(session.time, "monotonic", lambda: self.now)
+        task = SimpleNamespace(grid=grid, uses=())
+        channel = SimpleNamespace(note=self.notes.append, about=lambda *_: None)
+        bed = SimpleNamespace(layout=SimpleNamespace(arms=()))
+        self.session: Any = session._Session(task, channel, bed, seconds, SimpleNamespace(idle=lambda _: None))  # type: ignore[arg-type]
+
+        def turn(group: Group, _: int) -> None:
+            self.now += each
+            self.done.append(group.name)
+
+        self.session._turn = turn
+
+
+@pytest.mark.parametrize(
+    ("grid", "done"), [(design.QUICK, ["hop", "hop too", "one"]), (design.FULL, ["hop", "hop too", "one", "other"])]
+)
+def test_a_quick_measurement_ends_in_its_first_turn_once_the_hops_are_measured(
+    grid: Grid, done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = (Cell(100.0, 100),)
+    hops = [Group(name, Protocol.HTTP, Side.INGRESS, (runs.NONE, runs.HOP), cells) for name in ("hop", "hop too")]
+    components = [Group(name, Protocol.HTTP, Side.INGRESS, ("bare", name), cells) for name in ("one", "other")]
+    timed = Timed(grid, 90.0, 40.0 if grid is design.FULL else 31.0, monkeypatch)
+    timed.session.turns([*hops, *components])
+    assert timed.done == done
+    assert any("not measured" in note and "other" in note for note in timed.notes) == (grid is design.QUICK)
 
 
 # ---- what it refuses ----
