@@ -133,7 +133,7 @@ def _own_kind(random: Random, spec: Spec) -> Spec:
 CALLS: Final = (
     Edit("policy before what is asked", _policy_before("judge"), 5, _with_asking),
     Edit("another service is asked", _helper_changes("judge"), 5, _with_asking),
-    Edit("policy before a target", _policy_before("s"), 5, _with_target),
+    Edit("policy before a target", _policy_before("s"), 12, _with_target),
     Edit("another target", _helper_changes("s"), 5, _with_target),
     Edit("own kind", _own_kind, 3, _with_own),
 )

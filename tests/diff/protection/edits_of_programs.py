@@ -45,6 +45,6 @@ def _outside_call_goes(random: Random, spec: Spec) -> Spec:
 
 
 PROGRAMS: Final = (
-    Edit("a script comes", _script_comes, 2, _with_one_that_reads_nothing),
-    Edit("a call from or to outside goes", _outside_call_goes, 2, _with_calls_outside),
+    Edit("a script comes", _script_comes, 3, _with_one_that_reads_nothing),
+    Edit("a call from or to outside goes", _outside_call_goes, 4, _with_calls_outside),
 )
