@@ -27,6 +27,8 @@ class _Sides(NamedTuple):
     one: PlanIndex
     other: PlanIndex
     partners: Mapping[str, str]
+    """Names in the one -> names in the other; `back` is the reverse."""
+    back: Mapping[str, str]
 
 
 class _Loss(NamedTuple):
@@ -44,7 +46,7 @@ def now_known_otherwise(comparison: Comparison) -> Iterator[Note]:
     base, head = comparison.base, comparison.head
     for moved in moved_callers(base, head):
         why = f"callers known as `{moved.before}` in BASE are `{moved.after}` now"
-        for loss in _losses(_Sides(base, head, comparison.head_name), moved):
+        for loss in _losses(_Sides(base, head, comparison.head_name, comparison.base_name), moved):
             pair = Pair(loss.policy, loss.partner) if loss.policy else _NO_POLICY
             kept = loss.partner is not None and _names(head, loss.partner, moved.before)
             word = Word.LOOSENED if loss.admitted else Word.NARROWED if kept else Word.LOST
@@ -58,7 +60,7 @@ def known_otherwise_before(comparison: Comparison) -> Iterator[Note]:
     base, head = comparison.base, comparison.head
     for moved in moved_callers(head, base):
         why = f"callers known as `{moved.after}` in BASE are `{moved.before}` now"
-        for loss in _losses(_Sides(head, base, comparison.base_name), moved):
+        for loss in _losses(_Sides(head, base, comparison.base_name, comparison.head_name), moved):
             if loss.policy is None or loss.partner is None:
                 continue  # a policy that is new, or a NetworkPolicy, is a finding itself
             pair = Pair(loss.partner, loss.policy)
@@ -83,7 +85,7 @@ def _change(comparison: Comparison, pair: Pair, moved: Moved) -> Change | None:
 
 
 def _losses(sides: _Sides, moved: Moved) -> Iterator[_Loss]:
-    one, other, partners = sides
+    one, other, partners, _ = sides
     for call in _calls(sides, moved):
         if other.refuses(call):
             continue
@@ -111,12 +113,15 @@ def _before(sides: _Sides, old: CallName, call: CallName) -> list[str]:
 
 def _calls(sides: _Sides, moved: Moved) -> list[CallName]:
     """Calls under the new name for which the name may make a difference."""
-    one, other, partners = sides
+    one, other, partners, back = sides
     found = set(other.calls_from.get(moved.after, ()))
     found |= {call._replace(source=moved.after) for call in one.calls_from.get(moved.before, ())}
     endpoints = {
         endpoint
-        for name in one.rows
+        for name in {
+            *one.singled_out.get(moved.before, ()),
+            *(back[name] for name in other.singled_out.get(moved.after, ()) if name in back),
+        }
         if _differs(sides, name, partners.get(name), moved)
         for endpoint in one.open(name) | one.guarded(name)
     }
@@ -136,7 +141,7 @@ def _differs(sides: _Sides, name: str, partner: str | None, moved: Moved) -> boo
     """Whether a policy makes a difference between both names where no call is declared."""
     if partner is None:
         return False  # it is gone for all callers
-    one, other, _ = sides
+    one, other, *_ = sides
     if one.selects(name, moved.before) is not other.selects(partner, moved.after):
         return True
     return (moved.before in (one.admits(name) or ())) is not (moved.after in (other.admits(partner) or ()))
@@ -152,7 +157,7 @@ def _names(index: PlanIndex, policy: str, source: str) -> bool:
 
 def _unclear(comparison: Comparison, moved: Moved, why: str) -> Iterator[Note]:
     """Policies that these callers newly meet, and that may keep requests from those that they met before."""
-    sides = _Sides(comparison.base, comparison.head, comparison.head_name)
+    sides = _Sides(comparison.base, comparison.head, comparison.head_name, comparison.base_name)
     for call in _calls(sides, moved):
         known = {comparison.head_name.get(name) for name in _before(sides, call._replace(source=moved.before), call)}
         for name in comparison.head.meets(call) if known else ():

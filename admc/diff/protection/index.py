@@ -206,6 +206,19 @@ class PlanIndex:
         return frozenset(found)
 
     @cached_property
+    def singled_out(self) -> Mapping[str, list[str]]:
+        """The policies that treat a caller without a declared call in another way than others, by its name."""
+        found: dict[str, list[str]] = {}
+        for row in self.plan.policies:
+            content = row.content
+            if content is None:
+                continue
+            named = content.excluded if content.open else content.sources if content.guard else ()
+            for name in {*named, *(self.admits(row.name) or ())}:
+                found.setdefault(name, []).append(row.name)
+        return found
+
+    @cached_property
     def strangers(self) -> frozenset[str]:
         """The names of callers with an unknown address: externals without addresses that may call, else `*`."""
         calling = {row.source for row in self.plan.calls or ()}
