@@ -1,7 +1,7 @@
 """Guards that another spelling of a path passes: `//admin` is not `path == "/admin"`, and many servers take it for it.
 
 A guard acts where its match holds. So it is passed if one spelling of a path satisfies the match and another does not.
-A guard that refuses other spellings (`normal_paths`), on the same calls and before it, leaves one spelling of each path.
+A guard that refuses other spellings (`normal_paths`), on the same calls and before it, leaves one spelling of a path.
 """
 
 from __future__ import annotations
