@@ -46,11 +46,11 @@ def callers(policy: Policy) -> tuple[str, ...] | None:
 
 
 def denies(policy: Policy, source: str) -> bool:
-    """Whether a guard admits no request of this source. Requests here have no token, and a service that a guard calls
-    admits all."""
+    """Whether a guard admits no request of this source. Requests here have no token and a path in its normal form, and a
+    service that a guard calls admits all."""
     kind = policy.kind
     if not (kind.guard and kind.prelude):
         return False
     if kind.traits.judges_caller_alone:
         return source not in (callers(policy) or ())
-    return kind.traits.grpc_method is None
+    return kind.traits.grpc_method is None and not kind.traits.refuses_spellings

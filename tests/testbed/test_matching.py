@@ -6,6 +6,7 @@ import pytest
 
 import dsl
 from admc.testbed.client import Request
+from admc.testbed.facts import denies
 from admc.testbed.matching import meeting, missing
 from dsl.selecting import holds
 
@@ -18,6 +19,43 @@ policy two = fault_abort(status: 500) on web -> api when method == "DELETE" or h
 policy three = timeout(after: 1s) on web -> api
 policy never = request_count() on web -> api when path == "/a" and path == "/b"
 """
+
+
+STARS = """
+app a
+service web, api { http 8080 }
+service rpc { grpc 9000 }
+call web -> api, rpc
+policy paths = normal_paths() on web -> api
+policy star = request_count() on web -> api when path == "/admin/*"
+policy beside = request_count() on web -> api when path == "/users/{id}" or path == "/users/7"
+policy expression = request_count() on web -> api when path matches "/v[0-9]+/x" and method != "GET"
+policy host = request_count() on web -> api when host matches "[^.]+[.]example[.]com"
+policy header = request_count() on web -> api when header("x") matches "[a-c]{3}"
+policy method = request_count() on web -> rpc when path matches "/shop[.].*/Buy"
+"""
+
+
+def test_no_request_has_the_text_of_a_placeholder() -> None:
+    program = dsl.load_text(STARS)
+    call = program.calls[0]
+    assert meeting(program, call, program.policy_by_name["star"]) is None
+    beside = meeting(program, call, program.policy_by_name["beside"])
+    assert beside is not None
+    assert beside.path == "/users/7"
+
+
+@pytest.mark.parametrize("name", ["expression", "host", "header", "method"])
+def test_an_expression_has_a_request(name: str) -> None:
+    program = dsl.load_text(STARS)
+    policy = program.policy_by_name[name]
+    request = meeting(program, program.calls[policy.calls[0]], policy)
+    assert request is not None
+    assert holds(policy.match, request)
+
+
+def test_a_guard_of_spellings_denies_no_caller() -> None:
+    assert not denies(dsl.load_text(STARS).policy_by_name["paths"], "web")
 
 
 @pytest.mark.parametrize(
