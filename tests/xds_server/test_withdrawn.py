@@ -18,6 +18,7 @@ from tests.xds_server.build import content_of
 from tests.xds_server.test_cluster_handover import Grpc
 from tests.xds_server.test_properties import Envoy, World, expected, snapshot_of, worlds
 from tests.xds_server.transcript import Conversation, world
+from xds_server.resources.ack_events import Nacked
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES, WHOLE
 
@@ -234,3 +235,20 @@ def test_endpoints_that_change_all_the_time_do_not_hold_up_a_transition(variant:
     client.publish("clusters a=3; endpoints a=2; listeners l=1>r; routes r=2>a")
     client.answer()
     assert client.routes == ["1>a", "2>a"]
+
+
+@BOTH
+def test_a_refusal_of_what_was_withdrawn_meanwhile_is_known_for_other_clients(variant: str) -> None:
+    """A later snapshot may have the same cluster again."""
+    said = Conversation(variant)
+    for line in ("world clusters a=1-; listeners l=1", "> clusters", "> clusters ack 1", "> listeners"):
+        said.hear(line)
+    said.hear("> listeners ack 1")
+    bad = world("clusters a=1- b=1-; listeners l=2")
+    said.stream.publish(bad)
+    said.hear("world clusters a=1-; listeners l=1")
+    said.stream.take_events()
+    said.hear("> clusters nack 2 b is bad")
+    (refusal,) = [event for event in said.stream.take_events() if isinstance(event, Nacked)]
+    assert refusal.snapshot is bad
+    assert refusal.resources["b"] == bad.of_type(CLUSTER).resources["b"].version

@@ -149,7 +149,8 @@ class Stream(Transition, Generic[RequestT]):
         else:
             response = state.nack(request.nonce, request.error[:MAX_ERROR])
             if response is not None:
-                self._events.append(Nacked(state.type_url, response.version, state.error, self._target, state.nacked))
+                source = self._source(state.type_url, state.nacked)
+                self._events.append(Nacked(state.type_url, response.version, state.error, source, state.nacked))
         if response is None:
             return
         if state.type_url == CLUSTER and response.whole is not None:

@@ -11,7 +11,7 @@ wait, since what is withdrawn may be wrong.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xds_server.protocol.cluster_handover import HandoverStep
 from xds_server.protocol.responses import Responder
@@ -28,11 +28,16 @@ from xds_server.resources.ack_events import Event, SnapshotAcked, SnapshotAckedE
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL, URGENT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xds_server.protocol.shared_results import SharedResults
     from xds_server.protocol.type_state import TypeState
     from xds_server.protocol.wire import Response
     from xds_server.resources.earlier_streams import EarlierStreams
     from xds_server.resources.snapshot import Snapshot
+
+
+MAX_SUPERSEDED: Final = 4
 
 
 class Wait(NamedTuple):
@@ -56,6 +61,8 @@ class Transition(Responder):
         self._returned = False
         """Whether the client has said which resources it has from an earlier stream."""
         self._events: list[Event] = []
+        self._superseded: tuple[Snapshot, ...] = ()
+        """The targets that were replaced in this transition, latest first: the client may refuse what they had."""
         self._completed: Snapshot | None = None
         self._acked_except_urgent: Snapshot | None = None
 
@@ -124,6 +131,15 @@ class Transition(Responder):
         events, self._events = self._events, []
         return events
 
+    def _source(self, type_url: str, versions: Mapping[str, str | None]) -> Snapshot:
+        """The snapshot of which a client has refused resources: the latest with most of them."""
+
+        def matches(snapshot: Snapshot) -> int:
+            there = snapshot.of_type(type_url).resources
+            return sum(name in there and there[name].version == version for name, version in versions.items())
+
+        return max((self._target, *self._superseded), key=matches) if self._superseded else self._target
+
     # Phases.
 
     def _advance(self) -> list[Response]:
@@ -174,6 +190,7 @@ class Transition(Responder):
             return False
         self._target, self._next, self._phase, self._patient = self._next, None, TransitionPhase.TRY, True
         self._wait_since = self._target
+        self._superseded = ()
         self._handover = None if self._empty_is_all else HandoverStep.PENDING
         return True
 
@@ -203,7 +220,9 @@ class Transition(Responder):
         """Replace the target in the middle of its transition. What the client has received stays until it is removed
         at the end, as after any transition."""
         phase, patient, since = self._phase, self._patient, self._wait_since
+        superseded = (self._target, *self._superseded)[:MAX_SUPERSEDED]
         self._next_target()
+        self._superseded = superseded
         if phase < TransitionPhase.BREAK:
             self._wait_since = since
         if phase is TransitionPhase.MAKE and trial(self._states, self._target) is None:
