@@ -46,8 +46,8 @@ def callers(policy: Policy) -> tuple[str, ...] | None:
 
 
 def denies(policy: Policy, source: str) -> bool:
-    """Whether a guard admits no request of this source. Requests here have no token and a path in its normal form, and a
-    service that a guard calls admits all."""
+    """Whether a guard admits no request of this source. Requests here have no token and a path in its normal form, and
+    a service that a guard calls admits all."""
     kind = policy.kind
     if not (kind.guard and kind.prelude):
         return False

@@ -33,7 +33,7 @@ MATCHES: dict[str, tuple[str, str, str, str]] = {
         "a guard that another spelling of a path passes",
         "This is a warning. A guard compares a path as the client sent it, and many servers take `//admin`, "
         "`/%61dmin`, `/./admin` and `/x/../admin` for `/admin`. `normal_paths`, before the guard and on the same "
-        "calls, refuses such requests with 400. A path over gRPC names a service and a method, and has no other spellings.",
+        "calls, refuses such requests with 400. A path over gRPC names a service and a method: it has one spelling.",
         _HEAD + 'policy closed = deny() on * -> api when path starts_with "/admin"\n',
         _HEAD
         + "policy paths = normal_paths() on * -> api\n"
