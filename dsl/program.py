@@ -242,6 +242,8 @@ class Traits(NamedTuple):
     """Path of the gRPC method that an ADM calls at the service in the policy's arguments."""
     formats: tuple[tuple[str, str], ...] = ()
     """Parameters, each with the format of its text (`dsl/values/formats.py`), where the type alone allows too much."""
+    no_stars_with: str | None = None
+    """Name of the flag with which clients take a `*` in the lists for a name."""
 
 
 NO_TRAITS = Traits()

@@ -312,6 +312,15 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
         _SHOP + 'policy own = wasm(module: "binary.adm") on web -> api\n',
         _SHOP + 'policy own = wasm(module: "filter.wasm") on web -> api\n',
     ),
+    "ADM222": (
+        "an argument with a placeholder that nothing fills",
+        "A `*` in the name of a header, in an issuer or audience of `jwt` or in a path is a character there, and so "
+        "are `$1` and `/:id` in a path. A header, an issuer and an audience are given whole, and without `audiences` "
+        "all are admitted. `rewrite_path` compares and replaces beginnings. In `methods`, `headers` and `expose` of "
+        "`cors` a `*` is for all only without `credentials`.",
+        _SHOP + 'policy paths = rewrite_path(prefix: "/api/*", to: "/") on web -> api\n',
+        _SHOP + 'policy paths = rewrite_path(prefix: "/api/", to: "/") on web -> api\n',
+    ),
 }
 FILES: dict[str, tuple[str, str, str, str]] = {
     "ADM501": (

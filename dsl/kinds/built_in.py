@@ -25,5 +25,9 @@ TRAITS: Final[Mapping[str, Traits]] = {
     "set_response_header": Traits(idempotent=True, formats=(("value", "header value"),)),
     "add_response_header": Traits(formats=(("value", "header value"),)),
     "remove_response_header": Traits(idempotent=True),
-    "cors": Traits(formats=(("origins", "origin"), ("methods", "method"), ("headers", "header"), ("expose", "header"))),
+    "jwt": Traits(formats=(("issuer", "exact"), ("audiences", "exact"))),
+    "cors": Traits(
+        formats=(("origins", "origin"), ("methods", "method"), ("headers", "header"), ("expose", "header")),
+        no_stars_with="credentials",
+    ),
 }

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.values.origins import wrong_origin
+from dsl.values.placeholders import placeholder
 from dsl.values.typed import shown
 
 if TYPE_CHECKING:
@@ -43,6 +44,16 @@ def format_errors(kind: Kind, values: Mapping[str, Value]) -> Iterator[FormatErr
         error = next((error for error in found if error is not None), None)
         if error is not None:
             yield error
+            continue
+        flag = kind.traits.no_stars_with
+        if flag is not None and values[flag] is True and "*" in items and name != "origin":
+            yield FormatError(
+                parameter,
+                "ADM222",
+                f"`*` among the `{parameter}` is a name like any other where `{flag}` is true",
+                "browsers take it for all of them only without cookies",
+                f"name them all, or leave out `{flag}`",
+            )
 
 
 def _list_item(pattern: re.Pattern[str], cause: str, hint: str) -> Callable[[str, str], FormatError | None]:
@@ -78,6 +89,11 @@ def _header_value(parameter: str, text: str) -> FormatError | None:
     )
 
 
+def _exact(parameter: str, text: str) -> FormatError | None:
+    wrong = placeholder(text)
+    return None if wrong is None else FormatError(parameter, "ADM222", wrong.message, wrong.cause, wrong.hint)
+
+
 FORMATS: Final[Mapping[str, Callable[[str, str], FormatError | None]]] = {
     "origin": _origin,
     "method": _list_item(
@@ -89,4 +105,5 @@ FORMATS: Final[Mapping[str, Callable[[str, str], FormatError | None]]] = {
         _WORD, "the names are joined into one header, so each is one word, or `*` for all", 'write `["x-a", "x-b"]`'
     ),
     "header value": _header_value,
+    "exact": _exact,
 }

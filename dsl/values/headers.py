@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Element, Verb
+from dsl.values.placeholders import placeholder_in_header
 
 if TYPE_CHECKING:
     from dsl.diagnostics.diagnostic import Diagnostics
@@ -97,7 +98,11 @@ def header_name(value: tree.String, diagnostics: Diagnostics, hidden: frozenset[
         )
         return None
     if _NAME.fullmatch(value.value):
-        return name
+        wrong = placeholder_in_header(name)
+        if wrong is None:
+            return name
+        diagnostics.error("ADM222", wrong.message, value.span, cause=wrong.cause, hint=wrong.hint)
+        return None
     pseudo = {":path": "path", ":method": "method", ":authority": "host"}.get(name)
     hint = f"write `{pseudo}` in a `when`" if pseudo else "letters, digits and `-`, without blanks or `:`"
     diagnostics.error("ADM208", f"`{value.value[:60]}` is not the name of a header", value.span, hint=hint)

@@ -14,6 +14,7 @@ from dsl.syntax import tree
 from dsl.values.contents import FORMATS
 from dsl.values.headers import HOP_BY_HOP, header_name
 from dsl.values.paths import InvalidPath, check_path
+from dsl.values.placeholders import placeholder_in_path
 from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
@@ -208,7 +209,11 @@ def _path(value: tree.String, context: Context) -> Value | Invalid:
     text = value.value
     wrong = check_path(text)
     if wrong is None and len(text) <= MAX_PATH:
-        return text
+        filled = placeholder_in_path(text)
+        if filled is None:
+            return text
+        context.diagnostics.error("ADM222", filled.message, value.span, cause=filled.cause, hint=filled.hint)
+        return INVALID
     message = f"`{shown(text)}` is not a path of requests"
     if wrong is None:
         message, wrong = f"a path has at most {MAX_PATH} characters here", InvalidPath("", "write a shorter one")

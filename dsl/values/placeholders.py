@@ -1,0 +1,42 @@
+"""Arguments with a `*` or a parameter of a path, which many other languages replace, and nothing replaces here."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_IN_PATHS: Final = re.compile(r"\*+$|(?<=/)\*+(?=/)|\.\*|\$[0-9]|(?<=/):[A-Za-z_][A-Za-z0-9_]*")
+"""A `*` among other letters of a path is legal, and most likely meant."""
+
+
+class Placeholder(NamedTuple):
+    """What is wrong with a text that stands for itself, and what to write instead."""
+
+    message: str
+    cause: str
+    hint: str
+
+
+def placeholder(text: str) -> Placeholder | None:
+    """A `*` in a text that is compared as a whole; None if there is none."""
+    if "*" not in text:
+        return None
+    return _wrong("*", text, "the text is compared as a whole", "give the whole text")
+
+
+def placeholder_in_header(name: str) -> Placeholder | None:
+    """A `*` in the name of a header; None if there is none."""
+    return _wrong("*", name, "a name is that of one header", "write a policy for each header") if "*" in name else None
+
+
+def placeholder_in_path(text: str) -> Placeholder | None:
+    """What a rewrite elsewhere fills in, in the beginning of a path; None if there is nothing."""
+    found = _IN_PATHS.search(text)
+    if found is None:
+        return None
+    cause = "it is the beginning of a path, compared and written character by character"
+    return _wrong(found[0], text, cause, "write the beginning only; what follows it stays")
+
+
+def _wrong(part: str, text: str, cause: str, hint: str) -> Placeholder:
+    return Placeholder(f"`{part}` in `{text[:60]}` would stand for itself", cause, hint)
