@@ -95,13 +95,8 @@ COMPARISONS: Sequence[tuple[Comparison, Effect]] = (
 MIRROR = kind("mirror", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.COPIES)], takes={"to": "service"})
 SPLIT = kind("split", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.ROUTES)], takes={"to": "service"})
 AUTHZ = kind("authz", effects=[effect(Verb.REJECTS)], guard=True, takes={"service": "service"})
-EJECT = kind(
-    "eject",
-    ingress=None,
-    egress=Stage.CLUSTER,
-    effects=[effect(Verb.READS, Element.STATUS), effect(Verb.COUNTS)],
-    counts_refused_connections=True,
-)
+EJECT = kind("eject", ingress=None, egress=Stage.CLUSTER, counts_refused_connections=True)
+"""Without effects: what keeps others from the ingress is not their order."""
 ALLOW = kind("allow", effects=[effect(Verb.REJECTS)], guard=True, takes={"callers": "caller"})
 
 RANGES: Sequence[Sequence[str]] = (
