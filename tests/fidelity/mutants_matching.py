@@ -60,7 +60,7 @@ def matches() -> list[Mutant]:
         one(about, "the query belongs to the path", single("deny", HTTP, OUT, path), says("/admin?", "/admin?b")),
         one(about, "a host in these letters only", single("deny", HTTP, OUT, "host =="), says("(?i:", "(?:")),
         one(about, "a host without a port", single("deny", GRPC, IN, "host =="), says("(?::[^:\\]]*)?", "")),
-        one(about, "a host without a final dot", single("deny", HTTP, IN, "host matches"), says("\\.?(", "(")),
+        one(about, "a host without a final dot", single("deny", HTTP, IN, "host =="), says("\\.?(", "(")),
         one(about, "another method", single("request_count", HTTP, IN, "method"), says("POST", "PUT")),
         one(about, "a route for all", pair("remove_request_header", "retry", HTTP, (OUT, OUT), "x-in"), _unmatched),
         one(
