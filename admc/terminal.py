@@ -7,6 +7,7 @@ reverse the reading direction. So all text of users passes `visible` before it i
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import unicodedata
 from typing import TextIO
@@ -32,6 +33,24 @@ def _escaped(character: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def quoted(argument: object) -> str:
+    """An argument, or a path, as a shell takes it; what does not print is escaped.
+
+    >>> quoted("my app/p.adm"), quoted("p.adm")
+    ("'my app/p.adm'", 'p.adm')
+    """
+    return visible(shlex.quote(str(argument)))
+
+
+def command(*words: object) -> str:
+    """A command line of admc that the reader may copy.
+
+    >>> command("check", "my app/p.adm")
+    "admc check 'my app/p.adm'"
+    """
+    return " ".join(("admc", *map(quoted, words)))
 
 
 def cells(text: str) -> int:

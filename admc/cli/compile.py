@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -21,7 +21,7 @@ from admc.cli.xds_options import XdsOptions, server_of
 from admc.exits import Exit, wrong_usage
 from admc.plan.beside import default_plan_path
 from admc.render.report import Format
-from admc.terminal import counted
+from admc.terminal import command, counted, visible
 
 if TYPE_CHECKING:
     from admc.compile.pipeline import Compiled
@@ -182,9 +182,20 @@ def compile_(
     return Exit.DONE
 
 
+_FORMATS: Final = ("yaml", "yml", "json", "text", "wide", "name", "markdown", "sarif", "github", "junit", "table")
+"""What `-o` takes in other tools."""
+
+
 def _check_output(program: Path, output: Path | None, json: bool) -> None:
     from admc.compile.programs import STANDARD_INPUT
 
+    if output is not None and str(output).lower() in _FORMATS:
+        raise wrong_usage(
+            "ADM801",
+            f"`-o` names the file of the plan, and `{visible(str(output))}` is the name of a format",
+            hint="`--json` writes the plan to standard output, `--emit DIR` the configuration as YAML, and `--format` "
+            f"chooses the form of messages; for a file of this name write `-o ./{visible(str(output))}`",
+        )
     if str(program) == STANDARD_INPUT and output is None and not json:
         raise wrong_usage(
             "ADM801",
@@ -320,9 +331,9 @@ def _notes(
             )
     if str(program) == "-":
         return notes
-    notes.append(f"why each ADM is there: `admc explain {program}`")
+    notes.append(f"why each ADM is there: `{command('explain', program)}`")
     if emit is None:
-        notes.append(f"its configuration: `admc compile {program} --emit DIR`")
+        notes.append(f"its configuration: `{command('compile', program, '--emit', 'DIR')}`")
     return notes
 
 

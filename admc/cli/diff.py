@@ -10,7 +10,7 @@ import typer
 
 from admc.cli.options import EffortOption, FactsOption, IncludeOption
 from admc.exits import Exit, wrong_usage
-from admc.terminal import visible
+from admc.terminal import command, visible
 
 if TYPE_CHECKING:
     from admc.diff.model import Diff
@@ -138,13 +138,21 @@ def _saved(path: str, compares: bool) -> Diff:
         raise wrong_usage(
             "ADM801",
             f"`{visible(path)}` has nothing to be compared with",
-            hint=f"name two sides, such as `admc diff main {visible(path)}`, or a saved difference in JSON",
+            hint=f"{_two_sides(path)}, or a saved difference in JSON",
         )
     if compares:
         raise wrong_usage("ADM801", "a saved difference is shown as it is", hint="name HEAD, too, to compare anew")
     from admc.diff.read import read_diff
 
     return read_diff(Path(path))
+
+
+def _two_sides(given: str) -> str:
+    """For one side: a program, or a revision."""
+    if Path(given).suffix in (".adm", ".json"):
+        return f"name two sides, BASE first: `{command('diff', 'main', given)}`"
+    line = command("diff", given, "policies.adm")
+    return f"name the program, too: `{line}` compares that file with the one of `{visible(given)}`"
 
 
 def _accepted(given: list[str] | tuple[str, ...]) -> dict[str, str]:

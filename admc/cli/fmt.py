@@ -53,6 +53,8 @@ def fmt(
                 write_whole(Path(name), after.encode("utf-8"))
                 write_out(f"formatted {_visible(name)}\n")
             if check and changed:
+                from admc.terminal import command
+
                 raise CommandError(
                     Exit.INPUT,
                     [
@@ -61,7 +63,7 @@ def fmt(
                             Severity.ERROR,
                             f"`{name}` is not formatted",
                             None,
-                            hint=f"`admc fmt {name}` formats it",
+                            hint=f"`{command('fmt', name)}` formats it",
                         )
                     ],
                 )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
 from admc.cli.output import write_out
 from admc.exits import CommandError, wrong_usage
-from admc.terminal import visible
+from admc.terminal import command, visible
 
 _EXTRA = re.compile(r"[Gg]ot unexpected extra arguments?(?:\(s\))? \((?P<what>.*)\)")
 _NO_NUMBER = re.compile(r"is not a valid (?:float|int|integer)\b")
@@ -62,13 +62,46 @@ def usage_error(error: TyperException, arguments: list[str], commands: Collectio
     )
     if first not in commands and not first.startswith("-"):
         return wrong_usage(
-            "ADM801", f"there is no command `{visible(first)}`", hint=did_you_mean(first, commands) or help_
+            "ADM801",
+            f"there is no command `{visible(first)}`",
+            hint=_command_meant(first, arguments[1:]) or did_you_mean(first, commands) or help_,
         )
     option, possible = getattr(error, "option_name", None), getattr(error, "possibilities", ())
+    if option in ("-V", "-v", "-version"):
+        return wrong_usage("ADM801", f"there is no option `{option}`", hint="`admc --version` shows the version")
     if option is not None and hasattr(error, "possibilities"):
         guess = did_you_mean(option, possible or ())
         return wrong_usage("ADM801", f"there is no option `{visible(option)}`", hint=guess or help_)
     return wrong_usage("ADM801", _message(error), hint=help_)
+
+
+_MEANT: Final = {
+    **dict.fromkeys(
+        ("lint", "validate", "verify", "analyze", "vet"), "`admc check PROGRAM` finds the errors of a program"
+    ),
+    **dict.fromkeys(("build", "generate", "render", "run"), "`admc compile PROGRAM` shows which services need an ADM"),
+    **dict.fromkeys(
+        ("apply", "deploy", "install", "sync", "push"),
+        "`admc compile PROGRAM --emit DIR` writes the configuration, and `admc serve` gives it to running proxies; in "
+        "a cluster, `kubectl apply` the Program object, and `admc inject` puts ADMs into manifests",
+    ),
+    **dict.fromkeys(("format",), "`admc fmt PROGRAM` formats a program"),
+    **dict.fromkeys(("describe", "show", "why", "get"), "`admc explain PROGRAM NAME` says why an ADM is there"),
+    **dict.fromkeys(
+        ("init", "new", "create"), "a program is a text file: docs/language.md shows one, and `admc check` it"
+    ),
+    "version": "`admc --version` shows the version",
+    "help": "`admc --help` lists all commands, and `admc COMMAND --help` its options",
+    "simulate": "`admc try PROGRAM` sends requests through the Envoys of its plan",
+    "visualize": "`admc graph PROGRAM` draws the application with its ADMs",
+}
+"""Names of commands elsewhere, each with the one that is meant."""
+
+
+def _command_meant(first: str, rest: list[str]) -> str | None:
+    if first.endswith(".adm"):
+        return f"`{command('compile', first, *rest)}` compiles it, and `{command('check', first)}` finds its errors"
+    return _MEANT.get(first.lower())
 
 
 def _message(error: TyperException) -> str:

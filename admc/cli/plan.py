@@ -10,7 +10,7 @@ import typer
 
 from admc.cli.cluster_options import KubeconfigOption, unreadable
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.terminal import visible
+from admc.terminal import command, visible
 
 if TYPE_CHECKING:
     from admc.cluster.api.requests import Api
@@ -101,6 +101,9 @@ def _check_names(name: str, namespace: str | None) -> None:
     for what, given in (("Program", name), ("namespace", namespace)):
         if given is not None and not LABEL.fullmatch(given):
             hint = "it has at most 63 small letters, digits and `-`"
+            if what == "Program" and given.endswith((".adm", ".json")):
+                line = command("compile", given)
+                hint = f"`admc plan` shows the plan of a Program in a cluster; `{line}` makes the plan of a file"
             raise wrong_usage("ADM801", f"`{visible(given[:200])}` is no name of a {what}", hint=hint)
 
 

@@ -15,6 +15,7 @@ from admc.compile.pipeline import costs_of, expressible, folder_of
 from admc.exits import CommandError, wrong_usage
 from admc.plan.agreement import disagreement
 from admc.plan.previous import levels_of
+from admc.terminal import command
 from solver.placement import Adm, Decision, Placement
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def same_contents(path: Path, plan: Plan, anew: Plan) -> None:
     that its program and its decisions give `anew`. Raises `CommandError`."""
     differing = disagreement(plan, anew)
     if differing is not None:
-        hint = f"compile again: `admc compile {plan.inputs[0].path} --previous {path.name}`; do not edit a plan"
+        hint = (
+            f"compile again: `{command('compile', plan.inputs[0].path, '--previous', path.name)}`; do not edit a plan"
+        )
         raise unfit(path, f"{differing}: it was edited, or made by a release in which a kind is another one", hint)
 
 

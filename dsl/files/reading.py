@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from dataclasses import dataclass, field
+from typing import Final
 
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.files.folders import MAX_FILE_BYTES, FileTooLargeError, OutsideError, Read, leads_out
@@ -28,6 +30,10 @@ make admc quote other files (`.git/config`, keys, environments)."""
 
 def no_reader(path: str) -> bytes:
     raise OSError(2, "this program was not read from a folder")
+
+
+_ADDRESS: Final = re.compile(r"(?:[a-z][a-z0-9+]*:/|data:)", re.IGNORECASE)
+_CONTENT: Final = re.compile(r"[\n{}();=]|-----BEGIN|\\n|\bfunction\b")
 
 
 @dataclass
@@ -72,7 +78,10 @@ class Reader:
             return None
         except (OSError, ValueError) as problem:
             reason = _reason(problem)
-            error("ADM501", f"cannot read `{path}`: {reason}", span, hint=_looked(span))
+            missing = isinstance(problem, FileNotFoundError)
+            error(
+                "ADM501", f"cannot read `{path}`: {reason}", span, hint=_no_file(path, missing=missing) or _looked(span)
+            )
             return None
         if content is None or len(content) > MAX_FILE_BYTES:
             limit = MAX_FILE_BYTES // 1024 // 1024
@@ -135,6 +144,15 @@ def _reason(problem: OSError | ValueError) -> str:
     if isinstance(problem, IsADirectoryError):
         return "it is a folder"
     return (getattr(problem, "strerror", None) or "it is not a path that can be read").lower()
+
+
+def _no_file(path: str, *, missing: bool) -> str | None:
+    """For what is no path: an address, or the content of a file."""
+    if _ADDRESS.match(path):
+        return "admc fetches nothing: download it into a file beside the program, and give the name of that file"
+    if missing and _CONTENT.search(path):
+        return "this argument is the name of a file: save the content to a file beside the program, and give its name"
+    return None
 
 
 def _looked(span: Span | None) -> str | None:

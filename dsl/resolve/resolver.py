@@ -127,7 +127,9 @@ def _app(source: SourceText, statements: Sequence[tree.Declared], diagnostics: D
             "ADM106",
             "this program does not name its application",
             Span(source, 0, 0),
-            hint="begin it with `app NAME`",
+            hint="begin it with `app NAME`; a file for a `use` of other programs has none: give one of these programs"
+            if statements
+            else "begin it with `app NAME`",
         )
         return None
     return first.name.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl import units
@@ -107,11 +108,65 @@ def unexpected_token(text: str, tokens: Sequence[Token], at: int, expected: Coll
         return _joined(before.text + token.text)
     if token.text == "=" and "==" in expected:
         return "write `==` for a comparison"
+    sign = _sign(tokens, at, expected)
+    if sign is not None:
+        return sign
     if all(operator in expected for operator in _OPERATORS):
-        return other_meshes.operator(token.text)
+        if token.text == "[":
+            return 'a header is written `header("x-name")`'
+        return other_meshes.operator(token.text) or other_meshes.misplaced(token.text)
     if "tcp" not in expected:
+        return other_meshes.misplaced(token.text) if token.type == "NAME" else None
+    if token.type == "NUMBER":
+        return f"a port is written with its protocol: `http {token.text}`, `grpc {token.text}` or `tcp {token.text}`"
+    return other_meshes.misplaced(token.text) or protocol(
+        token.text, next((after.text for after in tokens[at + 1 : at + 3] if after.type == "NUMBER"), "")
+    )
+
+
+def _sign(tokens: Sequence[Token], at: int, expected: Collection[str]) -> str | None:
+    """For a sign that other languages have in this place."""
+    token, before = tokens[at], tokens[at - 1] if at else None
+    if before is None:
         return None
-    return protocol(token.text, next((after.text for after in tokens[at + 1 : at + 3] if after.type == "NUMBER"), ""))
+    if token.text == ":" and before.text in ("http", "grpc", "tcp", "rate", "size", "replicas", "labels", "namespace"):
+        return f"write it without `:`, as in `{_WITHOUT_COLON[before.text]}`"
+    if token.text == "=" and before.text in ("http", "grpc", "tcp"):
+        return f"write it without `=`, as in `{_WITHOUT_COLON[before.text]}`"
+    if token.text == "," and "tcp" in expected:
+        return "items in the braces of a service are separated by blanks, not by commas"
+    if token.text == "=" and ":" in expected:
+        return "write `:` between the name of an argument and its value"
+    if token.text == ":" and "=" in expected:
+        return "write `=` here"
+    if token.text == "(" and ":" in expected and at >= 2 and tokens[at - 2].text == ":":
+        return _no_parameter(tokens, at) or (
+            "an argument is a number, a string, a name or a list; what a request has is asked in its `when`"
+        )
+    if token.text == "@":
+        return "an annotation stands on a line of its own, before the policy"
+    if token.type == "STRING" and not expected:
+        return "write names without quotes"
+    return None
+
+
+def _no_parameter(tokens: Sequence[Token], at: int) -> str | None:
+    """For `policy NAME = KIND(PARAMETER: header(...))`, where the kind cannot have such a parameter."""
+    kind = next((after.text for token, after in pairwise(tokens) if token.text == "="), "")
+    found = other_meshes.parameter(kind, tokens[at - 3].text, ()) if at >= 3 else None
+    return found if found is not None and " " in found else None
+
+
+_WITHOUT_COLON = {
+    "http": "http 8080",
+    "grpc": "grpc 9000",
+    "tcp": "tcp 5432",
+    "rate": "rate 20/s",
+    "size": "size 2KB",
+    "replicas": "replicas 2",
+    "labels": 'labels { tier = "db" }',
+    "namespace": "namespace shop",
+}
 
 
 def following(expected: Collection[str], before: str) -> list[str]:

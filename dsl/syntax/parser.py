@@ -15,6 +15,7 @@ from dsl.syntax import fastpath, hints, tree
 from dsl.syntax.scan import begins, first_token, is_request, is_step, next_line, unescape
 from dsl.syntax.tokens import BESIDE, CONTINUATION, KEYWORDS, LexicalError, LogicalLine, Token
 from dsl.text import SourceText, Span
+from dsl.vocabulary import other_meshes
 from dsl.vocabulary.guide import guides
 
 if TYPE_CHECKING:
@@ -196,7 +197,9 @@ def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostic
         cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in words)
         if len(words) > 1
         else f"each statement of this file starts with `{words[0]}`",
-        hint=_of_a_policy(first.text) or (_REST if rest else diagnostics.did_you_mean(first.text, words)),
+        hint=_of_a_policy(first.text)
+        or other_meshes.statement(first.text)
+        or (_REST if rest else diagnostics.did_you_mean(first.text, words)),
     )
 
 

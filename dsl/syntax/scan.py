@@ -9,6 +9,7 @@ tokens, so parser and formatter agree about comments and strings.
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from dsl.syntax import hints
 from dsl.syntax.tokens import BESIDE, CONTINUATION, KEYWORDS, MAX_WORD, NAME, LexicalError, LogicalLine, Token
@@ -191,6 +192,10 @@ def _too_deep(start: int) -> LexicalError:
     return LexicalError("ADM006", f"brackets are nested deeper than {MAX_DEPTH} levels", start, start + 1)
 
 
+_QUOTES: Final = 'strings stand in straight double quotes: `"..."`'
+_BLANK: Final = "write a plain space instead of this one"
+
+
 def _bad(text: str, word: str, start: int, end: int, meant: str | None) -> LexicalError:
     if len(word) > 1 or word == '"':
         return LexicalError(
@@ -215,7 +220,21 @@ def _bad(text: str, word: str, start: int, end: int, meant: str | None) -> Lexic
             "|": "write `or`",
             "!": "write `not`, or `!=` for a comparison",
             "~": "write `matches` for a regular expression",
+            ".": 'a name has no `.`; hosts, addresses and paths stand in quotes, as in `cidr "10.0.0.0/8"`',
+            "<": "an arrow is written `->`, from the caller to the service that it calls",
+            "$": "a program has no variables: write the value",
+            "`": _QUOTES,
+            "\ufeff": "delete this invisible character: a byte order mark stands at the start of a file only",
+            **dict.fromkeys("\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u00ab\u00bb\u2039\u203a\uff02\u2033", _QUOTES),
+            **dict.fromkeys("\u2192\u21d2\u27f6\u27f9\u2794\u279c\u2190", "an arrow is written `->`, with `-` and `>`"),
+            **dict.fromkeys(
+                "\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "write the plain `-` of the keyboard; an arrow is `->`"
+            ),
+            **dict.fromkeys("\u2260", "write `!=`"),
+            **dict.fromkeys("\uff08\uff09\uff1a\uff0c\uff1b\uff1d\u3001", "write the plain sign of the keyboard"),
+            **dict.fromkeys("\u200b\u200c\u200d\u2060\u00ad", "delete this invisible character"),
         }.get(word)
+        or (_BLANK if word.isspace() else None)
     )
     shown = f"`{word}`" if word.isprintable() and not word.isspace() else f"the character U+{ord(word):04X}"
     return LexicalError("ADM002", f"{shown} is not allowed here", start, end, hint)

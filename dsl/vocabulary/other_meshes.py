@@ -107,6 +107,16 @@ def operator(name: str) -> str | None:
     return None if meant is None else f"did you mean `{meant}`?"
 
 
+def misplaced(name: str) -> str | None:
+    """For a word inside a statement that no statement has there."""
+    return _other_names()["words"].get(squeezed(name))
+
+
+def statement(name: str) -> str | None:
+    """For the first word of a statement."""
+    return _other_names()["statements"].get(squeezed(name))
+
+
 def _named(kind_: str) -> Mapping[str, str]:
     guide = guides().get(kind_)
     return {} if guide is None else {squeezed(name): meant for name, meant in guide.named.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +69,25 @@ SAID = {
     ("explain", "ADM1"): ("`ADM1` is not a program", "a code is `ADM` and three digits"),
     ("explain", "r99"): ("`r99` is not a program", "the rules are `R1` to `R10`"),
     ("completion",): ("missing argument `SHELL`: choose from bash, zsh, fish", "`admc completion --help`"),
+    ("lint", "x.adm"): ("there is no command `lint`", "`admc check PROGRAM` finds the errors"),
+    ("validate", "x.adm"): ("there is no command `validate`", "`admc check PROGRAM` finds the errors"),
+    ("apply", "x.adm"): ("there is no command `apply`", "`admc compile PROGRAM --emit DIR` writes the configuration"),
+    ("version",): ("there is no command `version`", "`admc --version`"),
+    ("-V",): ("there is no option `-V`", "`admc --version`"),
+    ("help",): ("there is no command `help`", "`admc --help` lists all commands"),
+    ("my app/x.adm",): ("there is no command `my app/x.adm`", "`admc compile 'my app/x.adm'` compiles it"),
+    ("plan", "my app/x.adm"): (
+        "`my app/x.adm` is no name of a Program",
+        "`admc compile 'my app/x.adm'` makes the plan",
+    ),
+    ("compile", "x.adm", "-o", "yaml"): ("`yaml` is the name of a format", "`--emit DIR` the configuration as YAML"),
+    ("compile", "x.adm", "-o", "JSON"): ("`JSON` is the name of a format", "`--json` writes the plan"),
+    ("diff", "main"): ("`main` has nothing to be compared with", "`admc diff main policies.adm`"),
+    ("diff", "my app/x.adm"): ("`my app/x.adm` has nothing", "`admc diff main 'my app/x.adm'`"),
+    ("diff", "origin/never-fetched", "pyproject.toml"): (
+        "`origin/never-fetched` is neither a file nor a revision",
+        "`git fetch origin never-fetched:refs/remotes/origin/never-fetched`",
+    ),
     ("explain", "rate_limt"): ("`rate_limt` is not a program", "did you mean `rate_limit`?"),
 }
 
@@ -329,3 +350,26 @@ def test_all_conflicts_are_shown_up_to_a_bound(tmp_path: Path, admc: Admc) -> No
         assert run.err.count("error[ADM606]") == shown
         assert run.err.count("`circuit_breaking` acts after all filters (R6)") == shown
         assert ("there are more conflicts, which are shown once these are gone" in run.err) == (count > shown)
+
+
+def test_commands_that_are_suggested_quote_paths(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("my app", "a;b", "it's $(x)"):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "p.adm"
+        path.write_text("app x\nservice  a { http 80 }\n")
+        for run in (admc("compile", f"{folder}/p.adm"), admc("fmt", "--check", f"{folder}/p.adm")):
+            suggested = re.findall(
+                r"`(admc (?:explain|compile|fmt) .*?)`(?:$| formats)", run.out + run.err, re.MULTILINE
+            )
+            assert suggested
+            for line in suggested:
+                assert f"{folder}/p.adm" in shlex.split(line)
+
+
+def test_a_file_of_other_programs_is_no_program(admc: Admc, tmp_path: Path) -> None:
+    part, empty = tmp_path / "part.adm", tmp_path / "empty.adm"
+    part.write_text("service a { http 80 }\n")
+    empty.write_text("")
+    assert "a file for a `use` of other programs has none: give one of these programs" in admc("compile", part).err
+    assert "for a `use`" not in admc("compile", empty).err

@@ -15,7 +15,7 @@ from admc.compile.pipeline import program_meant
 from admc.diff.sides.git import Repository, no_working_tree
 from admc.diff.sides.tree import CommitTree
 from admc.exits import CommandError, wrong_usage
-from admc.terminal import visible
+from admc.terminal import quoted, visible
 from dsl.diagnostics.diagnostic import did_you_mean
 from dsl.files.folders import leads_out
 
@@ -35,6 +35,10 @@ class Place(NamedTuple):
     """The commit; None for a file on disk."""
     implied: bool
     """The path is the other side's, and was not written for this one."""
+
+
+_REMOTES = ("origin", "upstream")
+"""What clones call the repositories that they are made from."""
 
 
 class _Split(NamedTuple):
@@ -89,7 +93,7 @@ def _split(name: str) -> _Split:
     if at is not None:
         return _Split(name, name[:at], name[at + 1 :])
     if "/" in name or os.path.splitext(name)[1] in (".adm", ".json"):  # noqa: PTH122 - a revision is no path
-        return _Split(name, name, None) if _also_revision(name) else _Split(name, None, name)
+        return _Split(name, name, None) if _also_revision(name) or _looks_remote(name) else _Split(name, None, name)
     return _Split(name, name, None)
 
 
@@ -106,6 +110,12 @@ def _also_revision(name: str) -> bool:
         return Repository(Path()).commit(name) is not None
     except CommandError:
         return False  # without git or a repository there are no revisions
+
+
+def _looks_remote(name: str) -> bool:
+    """`origin/main`, which may not be fetched yet."""
+    remote, _, branch = name.partition("/")
+    return remote in _REMOTES and bool(branch) and not os.path.isdir(remote) and not name.endswith((".adm", ".json"))  # noqa: PTH112
 
 
 def _colon(name: str) -> int | None:
@@ -198,6 +208,9 @@ class _Locator:
         if self.repository.shallow:
             return self._shallow(f"`{visible(revision)}` is not in it")
         guess = did_you_mean(revision, self.repository.references()) or program_meant(Path(name))
+        remote, _, branch = revision.partition("/")
+        if branch and remote in _REMOTES:
+            guess = f"fetch it: `git fetch {quoted(remote)} {quoted(branch)}:refs/remotes/{quoted(revision)}`"
         return _unknown(name, f"`{visible(revision)}` is no file, and git knows no commit of this name", guess)
 
     def _shallow(self, cause: str) -> CommandError:
