@@ -236,7 +236,9 @@ def _bad(text: str, word: str, start: int, end: int, meant: str | None) -> Lexic
         }.get(word)
         or (_BLANK if word.isspace() else None)
     )
-    shown = f"`{word}`" if word.isprintable() and not word.isspace() else f"the character U+{ord(word):04X}"
+    shown = (
+        f"`{word}`" if word.isprintable() and not word.isspace() and word != "`" else f"the character U+{ord(word):04X}"
+    )
     return LexicalError("ADM002", f"{shown} is not allowed here", start, end, hint)
 
 

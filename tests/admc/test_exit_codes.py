@@ -84,10 +84,6 @@ SAID = {
     ("compile", "x.adm", "-o", "JSON"): ("`JSON` is the name of a format", "`--json` writes the plan"),
     ("diff", "main"): ("`main` has nothing to be compared with", "`admc diff main policies.adm`"),
     ("diff", "my app/x.adm"): ("`my app/x.adm` has nothing", "`admc diff main 'my app/x.adm'`"),
-    ("diff", "origin/never-fetched", "pyproject.toml"): (
-        "`origin/never-fetched` is neither a file nor a revision",
-        "`git fetch origin never-fetched:refs/remotes/origin/never-fetched`",
-    ),
     ("explain", "rate_limt"): ("`rate_limt` is not a program", "did you mean `rate_limit`?"),
 }
 
@@ -350,6 +346,13 @@ def test_all_conflicts_are_shown_up_to_a_bound(tmp_path: Path, admc: Admc) -> No
         assert run.err.count("error[ADM606]") == shown
         assert run.err.count("`circuit_breaking` acts after all filters (R6)") == shown
         assert ("there are more conflicts, which are shown once these are gone" in run.err) == (count > shown)
+
+
+def test_a_branch_that_is_not_fetched(admc: Admc) -> None:
+    run = admc("diff", "origin/never-fetched", "examples/emojivoto/policies.adm")
+    assert run.code == 1
+    assert "`origin/never-fetched` is neither a file nor a revision" in run.err
+    assert "`git fetch origin never-fetched:refs/remotes/origin/never-fetched`" in run.err
 
 
 def test_commands_that_are_suggested_quote_paths(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
