@@ -52,6 +52,7 @@ POLICIES = (
     ("k", "counterexamples that were kept"),
     ("s", "one"),
     ("q", "two, in declared order"),
+    ("f", "a retry or an ejection, and a service that fails without an answer"),
     ("w", "two to five, at random"),
 )
 """Cases by the first letter of their names."""
