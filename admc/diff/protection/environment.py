@@ -112,8 +112,8 @@ def _labels_text(service: ServiceRow) -> str:
 
 def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozenset[str] | None:
     """Services that a policy of HEAD knows by address, by the NetworkPolicy that it needs, or by the pods that get its
-    ADM, and its destination; but not its callers. None: it leaves out unknown callers, and so pods that no service
-    selects any more."""
+    ADM, and its destination; but not its callers. None: it leaves out or admits unknown callers, and so pods that no
+    service selects any more."""
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(destination), head.content(name)
     if decision is None or content is None:
@@ -123,9 +123,10 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
     if decision.closes and closed is not None:
         found.update(closed.senders)
     if Side.INGRESS in decision.sides and tells_apart(content):
-        if not head.strangers.isdisjoint(content.excluded):
+        admitted = head.admits(name) or ()
+        if not head.strangers.isdisjoint((*content.excluded, *admitted)):
             return None
-        found.update(head.admits(name) or ())
+        found.update(admitted)
         found.update(content.excluded)
     return frozenset(found)
 
