@@ -118,7 +118,7 @@ def test_different_matches_have_different_texts() -> None:
         'path matches "' + "(" * 5000 + '"',
         'path == "\\ud800"',
         'header("X-Tier") == "gold"',
-        'host == "a"',
+        'hosts == "a"',
         "(" * 100_000,
         "not " * 100_000 + 'path == "/a"',
         "(" * 60 + 'path == "/a"' + ")" * 60,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from admc.overhead.traces.drops import Drops, Reason
 from admc.overhead.traces.names import TraceNames
 from dsl.program import Program
-
-if TYPE_CHECKING:
-    from admc.overhead.traces.spans import Span
 
 OUTSIDE: Final = "internet"
 """The caller of a first call whose caller is not recorded, where there is no program to ask."""
@@ -79,11 +76,6 @@ class Directory:
     def knows(self, name: str) -> bool:
         """Whether a name is that of a service or an external."""
         return name in self._parties if self._program is not None else _allowed(name) and name not in UNRECORDED
-
-    def renamed(self, span: Span) -> Span:
-        """The span with the names of the program."""
-        names = self.names_of
-        return span._replace(service=names.service(span.service), peer=names.peer(span.peer, span.port))
 
     @property
     def names(self) -> tuple[str, ...]:

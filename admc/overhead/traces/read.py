@@ -24,6 +24,7 @@ from admc.overhead.traces.drops import Drops, Note, Reason
 from admc.overhead.traces.failures import TooMuchError, unreadable
 from admc.overhead.traces.forest import Linked
 from admc.overhead.traces.json_input import documents
+from admc.overhead.traces.names import TraceNames
 from admc.overhead.traces.rows import Rows, Table, too_large
 from admc.overhead.traces.spans import Span, Spans, parts
 
@@ -113,8 +114,13 @@ def _read_json(path: Path, formats: dict[str, Spans], directory: Directory, drop
             begun.add(key)
         for span in _READERS[key](document):
             number += 1
-            if not formats[key].add(directory.renamed(span), number):
+            if not formats[key].add(_renamed(span, directory.names_of), number):
                 drops.skip(1, f"span {number} of `{path}`")
+
+
+def _renamed(span: Span, names: TraceNames) -> Span:
+    """The span with the names of the program."""
+    return span._replace(service=names.service(span.service), peer=names.peer(span.peer, span.port))
 
 
 def _of_rows(table: Table, directory: Directory, drops: Drops, work: Callable[[Linked], T]) -> Iterator[T]:
