@@ -216,7 +216,11 @@ def _targets(port: Mapping[str, Any], templates: Sequence[_Template]) -> Iterato
 
 
 def _named_port(template: Mapping[str, Any], name: str) -> int | None:
-    numbers = (port.get("containerPort") for _, port in _container_ports(template) if port.get("name") == name)
+    numbers = (
+        port.get("containerPort")
+        for _, port in _container_ports(template)
+        if port.get("name") == name and port.get("protocol", "TCP") == "TCP"
+    )
     return next((number for number in numbers if isinstance(number, int)), None)
 
 
@@ -264,6 +268,8 @@ def _other_ways(
                 what = f"port {port['port']}"
             elif spec.get("type") in ("NodePort", "LoadBalancer"):
                 what = f"`type: {spec['type']}`"
+            elif spec.get("externalIPs"):
+                what = "`externalIPs`"
             else:
                 continue
             yield found, _another_way(what, at_senders[target], ("spec", *where, "port"))

@@ -13,7 +13,7 @@ from admc.inject.model import NOTHING, Finding
 from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.inject.patch import applied, patch
 from admc.inject.reliance import reliance
-from admc.inject.services import Services
+from admc.inject.services import Services, is_service
 from admc.inject.services import wanted as wanted_of
 from admc.inject.template import injected
 from admc.inject.unknown import refusal, unknown
@@ -83,6 +83,9 @@ def rewritten(
     for each in everything:
         if namespace is not None and each.own_namespace is not None and each.namespace != namespace:
             findings.add(diagnostic(_of_another_namespace(each, namespace), each, in_template=False))
+        elsewhere = services.named_elsewhere(each) if namespace is None and each.own_namespace is None else None
+        if elsewhere is not None:
+            findings.add(diagnostic(_of_no_namespace(each, *elsewhere), each, in_template=False))
     for (_, content), inside in zip(files, found, strict=True):
         edits: list[Edit] = []
         for _, own in groupby(inside, key=lambda each: id(each.document)):
@@ -180,13 +183,14 @@ def _of_another_namespace(found: Object, namespace: str) -> Finding:
 
 
 def _of_no_namespace(found: Object, service: str, namespace: str) -> Finding:
+    would = "it would be the Service" if is_service(found) else "its pods would be those"
     return Finding(
         "ADM949",
         Severity.ERROR,
-        f"it names no namespace, and in `{namespace}` its pods would be those of `{service}`",
+        f"it names no namespace, and in `{namespace}` {would} of `{service}`",
         ("metadata",),
         "`kubectl` puts it into the namespace of its context, which admc does not know",
-        f"give `-n {namespace}`, to `kubectl apply`, too; or `-n {found.namespace}`, if its pods are of no service",
+        f"give `-n {namespace}`, to `kubectl apply`, too; or `-n {found.namespace}`, if it is of no service",
     )
 
 

@@ -48,6 +48,7 @@ class Services:
     def __init__(self, rows: Mapping[str, ServiceRow], manifests: Iterable[Object]) -> None:
         manifests = list(manifests)
         self._names = {(row.namespace, row.object): name for name, row in rows.items()}
+        self._objects = {row.object: (name, row.namespace) for name, row in rows.items()}
         selected = {name: selector_of(each) for each in manifests if (name := self.named(each)) is not None}
         self._by_service = _Index((rows[name].namespace, name, labels) for name, labels in selected.items())
         self._by_labels = _Index(
@@ -85,6 +86,12 @@ class Services:
         """A service that a template with these labels would be of, in that service's namespace, and the namespace."""
         found = self._anywhere.selecting(_ANYWHERE, labels)
         return (found[0], self._rows[found[0]].namespace) if found else None
+
+    def named_elsewhere(self, found: Object) -> tuple[str, str] | None:
+        """The service that an object would be the Kubernetes Service of, in that service's namespace, and the
+        namespace; None if it is one where it is."""
+        is_one = is_service(found) and self.named(found) is None
+        return self._objects.get(found.name) if is_one else None
 
     def selected_by(self, service: Object) -> Sequence[str]:
         """The services of the program that have a template which another Kubernetes Service selects, sorted."""

@@ -41,7 +41,8 @@ def named_plan(content: bytes, name: str) -> Plan:
             hint = "use the admc that wrote it, or a newer one, or compile again with this one, without `--previous`"
             message = f"the plan `{name}` was written by a newer admc"
         else:
-            hint, message = "compile again to write a new one", f"`{name}` is not a plan that admc can read"
+            hint = "compile again to write a new one, without `--previous`"
+            message = f"`{name}` is not a plan that admc can read"
         raise wrong_usage(error.code, message, cause=str(error), hint=hint) from error
 
 

@@ -189,6 +189,10 @@ def test_a_named_target_that_is_the_port_of_the_program_fits(injected: Injected)
     assert "leads to a name that is not a port of Deployment `api`" in run.err
     run = injected(service("api", {"app": "api"}, *ports))
     assert (run.code, codes(run)) == (0, ["warning ADM943"])
+    named = [{"name": "web", "protocol": "UDP", "containerPort": 8081}, {"name": "web", "containerPort": 7777}]
+    containers = [{**CONTAINER, "ports": [port]} for port in named]
+    run = injected(service("api", {"app": "api"}, *ports), deployment("api", containers=containers))
+    assert (run.code, codes(run)) == (1, ["error ADM943"])
 
 
 def test_another_port_without_a_policy_is_a_warning(injected: Injected) -> None:
@@ -240,6 +244,7 @@ def test_a_service_that_selects_nothing(injected: Injected, spec: dict[str, Any]
     [
         service("api", {"app": "api"}, *API_PORTS, {"name": "c", "port": 8888, "targetPort": 8081}),
         service("api", {"app": "api"}, *API_PORTS, type="NodePort"),
+        service("api", {"app": "api"}, *API_PORTS, externalIPs=["192.0.2.1"]),
         service("preview", {"app": "api"}, {"port": 80, "targetPort": 8081}),
     ],
 )
@@ -286,6 +291,19 @@ def test_without_one_it_is_said_where_pods_of_a_service_would_get_nothing(inject
     assert (run.code, run.out, codes(run)) == (1, "", ["error ADM949"])
     assert "give `-n shop`" in run.err
     assert injected(without_namespace("another")).code == 0
+
+
+def test_a_service_without_a_namespace_is_compared_or_refused(injected: Injected) -> None:
+    """It decides which port of the pods a call reaches, wherever the pods are named."""
+    found = service("api", {"app": "api"}, {"port": 80, "targetPort": 9999}, API_PORTS[1])
+    del found["metadata"]["namespace"]
+    run = injected(found, deployment("api"))
+    assert (run.code, run.out, codes(run)) == (1, "", ["error ADM949"])
+    assert "Service `default/api`: it names no namespace, and in `shop` it would be the Service of `api`" in run.err
+    run = injected(found, deployment("api"), options=("-n", "shop"))
+    assert (run.code, codes(run)) == (1, ["error ADM943"])
+    found["metadata"]["name"] = "another"
+    assert injected(found, deployment("api")).code == 0
 
 
 @pytest.mark.parametrize("name", ["Shop", "a b", "a/b", "x" * 64])

@@ -40,10 +40,12 @@ TEXTS: Final = {
     Reason.UNUSABLE: Text(
         "ADM893",
         "the trace has a row or span that cannot be used",
-        "what it called is not known, so the trace is not whole; each needs an id and its times",
+        "what it called is not known, so the trace is not whole; each needs an id, its times and a kind that is known",
     ),
     Reason.NO_ROOT: Text(
-        "ADM883", "the first call of the trace is missing", "a trace begins with the call from outside"
+        "ADM883",
+        "the first call of the trace is missing",
+        "a trace begins with the call from outside; `--partial` takes spans from the first one that is there",
     ),
     Reason.TWO_ROOTS: Text("ADM884", "the trace has two first calls", "each request has a trace of its own"),
     Reason.CYCLE: Text("ADM885", "a call of the trace is its own ancestor", "mend the ids of the spans"),
@@ -54,7 +56,9 @@ TEXTS: Final = {
         "ADM888", "the ids of the trace contradict each other", "the caller of a call is the service that was called"
     ),
     Reason.UNKNOWN_SERVICE: Text(
-        "ADM889", "the trace has a service that the program does not have", "declare the service, or rename it"
+        "ADM889",
+        "the trace has a service that the program does not have",
+        "declare the service; or give `--names FILE`, which maps what traces call it",
     ),
     Reason.UNDECLARED_CALL: Text(
         "ADM890", "the trace has a call that the program does not declare", "declare the call"
