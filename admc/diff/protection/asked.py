@@ -22,8 +22,8 @@ _HARMLESS = frozenset((Verb.READS, Verb.COUNTS, Verb.COPIES))
 """What a policy may do on the way without a change of what is sent or answered."""
 
 
-_Met = tuple[str, str | None, PolicyContent]
-"""A policy on the way, the caller if that makes a difference to it, and what it does."""
+_Met = tuple[str, str | None, int | None, PolicyContent]
+"""A policy on the way, the caller and the number of replicas if these make a difference to it, and what it does."""
 
 
 def asked_otherwise(comparison: Comparison) -> Iterator[Note]:
@@ -97,6 +97,8 @@ def _way(index: PlanIndex, policy: str, call: CallName, target: tuple[str, int |
     decision = index.decisions.get(policy, {}).get(call.destination)
     if port is None or decision is None:
         return []
+    service = index.services.get(name)
+    replicas = None if service is None else service.replicas
     places = {Side.EGRESS: call.source, Side.INGRESS: call.destination}
     found: list[_Met] = []
     for asker in (places[side] for side in decision.sides):
@@ -104,5 +106,6 @@ def _way(index: PlanIndex, policy: str, call: CallName, target: tuple[str, int |
             content = index.content(each)
             if content is not None and (content.effects is None or {e.verb for e in content.effects} - _HARMLESS):
                 judged = any(argument.type in ("caller", "[caller]") for argument in content.arguments)
-                found.append((each, asker if judged else None, meaning(content)))
+                limited = replicas if content.per_replica else None
+                found.append((each, asker if judged else None, limited, meaning(content)))
     return found

@@ -9,6 +9,7 @@ from tests.diff.protection.examples import COUNTS, EXAMPLES, OFFICE, OUTSIDE, ST
 AUTHZ: Final = ("service d {", "service authz { http 8080 }\nservice d {")
 ASKS: Final = "@ingress\npolicy known = external_authorization(service: authz, fail_open: true) on * -> b\n"
 SLOW: Final = "policy slow = fault_delay(delay: 90ms) on * -> authz\n"
+LIMITED: Final = "policy few = circuit_breaking(max_requests: 1) on * -> authz\n"
 STOP: Final = "policy stop = fault_abort(status: 403, percent: 50%) on * -> authz\n"
 
 OF_PARTIES: Final = (
@@ -49,6 +50,11 @@ OF_PARTIES: Final = (
             ASKS.replace("authz", "door"),
             (AUTHZ[0], 'service door { http 8080  labels { app = "authz" } }\n' + AUTHZ[0]),
         ),
+    ),
+    Example(
+        "what is asked: fewer replicas, and each has a limit",
+        shop(ASKS + LIMITED, (AUTHZ[0], "service authz { http 8080  replicas 3 }\n" + AUTHZ[0])),
+        shop(ASKS + LIMITED, AUTHZ),
     ),
     Example(
         "a copy is refused on its way",
