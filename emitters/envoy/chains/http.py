@@ -78,6 +78,7 @@ class _Filters:
     waits_for_body: bool = False
     writes_request: bool = False
     writes_anything: bool = False
+    replies_with_any_header: bool = False
 
     def discover(self, name: str, config: Json, content: Json) -> None:
         """A filter that gets its configuration by ECDS. `content` is the configuration without conditions."""
@@ -113,6 +114,7 @@ class _Filters:
             self.calls.append(built.calls)
         self.writes_request = self.writes_request or built.writes_request
         self.writes_anything = self.writes_anything or built.writes_anything
+        self.replies_with_any_header = self.replies_with_any_header or built.replies_with_any_header
 
 
 def chain(context: Context, hop: Hop) -> HttpChain:
@@ -122,7 +124,8 @@ def chain(context: Context, hop: Hop) -> HttpChain:
     table = routes.table(context, hop, filters.per_route)
     if filters.writes_anything:
         filters.managed.append(_hold_again(hop))
-        filters.managed[:0] = _mark_again(hop) if hop.side is Side.INGRESS else []
+    if hop.side is Side.INGRESS and (filters.writes_anything or filters.replies_with_any_header):
+        filters.managed[:0] = _mark_again(hop)
     for config in table.marks:
         filters.discover(config["name"], config["typed_config"], config["typed_config"])
     if table.marks or (filters.writes_request and (table.matches or _tells_version(hop))):

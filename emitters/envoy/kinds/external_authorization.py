@@ -56,6 +56,8 @@ class ExternalAuthorization(EnvoyKind):
                 **(self._grpc(cluster) if by_grpc else self._http(cluster)),
             ),
             calls=CalledService(cluster, self.service, port, (only_verdicts(),) if by_grpc else ()),
+            # No setting of Envoy's filter chooses among the headers of a refusal by gRPC.
+            replies_with_any_header=by_grpc,
         )
 
     def _port(self, program: Program) -> Port | None:

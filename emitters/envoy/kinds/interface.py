@@ -50,6 +50,8 @@ class HttpFilter(NamedTuple):
     """Changes a part of the request that a route may match on."""
     writes_anything: bool = False
     """Is a program or a filter of the user's own: it may write every header, also those that Envoy obeys."""
+    replies_with_any_header: bool = False
+    """May answer a request itself, with headers that only an ADM may send."""
 
 
 class NetworkFilter(NamedTuple):

@@ -12,6 +12,7 @@ import pytest
 from admc.testbed.client import Request, h2c
 from emitters.addresses.dialing import binds
 from emitters.envoy.chains.http import BODILESS
+from emitters.envoy.failure_marks import FAILED
 from emitters.envoy.messages.typed import message
 from tests.emitters.envoy.support import ENVOY, Running, bootstraps, exchange, load, running
 from tests.emitters.envoy.wasm import module
@@ -40,13 +41,16 @@ service back {{
   http asked 8001
   http own 8002
   http away 8003
+  http again 8004
 }}
 service check {{ grpc 9201 }}
 @ingress
 @egress
 kind turned_away() for http template "away.yaml"
-call front -> back:asked, back:own, back:away, {", ".join(f"back:p{port}" for port in PORTS.values())}
+call front -> back:asked, back:own, back:away, back:again, {", ".join(f"back:p{port}" for port in PORTS.values())}
 policy asked = external_authorization(service: check) on front -> back:asked
+policy again = retry(attempts: 3, on: [connect_failure], backoff: 1ms) on front -> back:again
+policy asked_again = external_authorization(service: check) on front -> back:again
 policy own = lua(script: "reply.lua") on front -> back:own
 policy away = turned_away() on front -> back:away
 """ + "".join(
@@ -160,6 +164,18 @@ def test_a_verdict_by_grpc_is_only_read_for_its_yes_or_no(app: Running, name: st
     reply = app.call("front", "back", Request(headers=(("x-verdict", said.hex()),)), 8001)
     assert (reply.status, reply.header("x-added")) == (status, ())
     assert reply.body == (b"no" if status == 402 else b"") or status == 200
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_refusal_by_grpc_is_no_failure_that_a_retry_repeats(app: Running, status: int) -> None:
+    mark = {"header": {"key": FAILED, "value": "upstream_reset_before_response_started{connection_failure}"}}
+    denied = {"status": {"code": status}, "headers": [mark], "body": "no"}
+    said = message("envoy.service.auth.v3.CheckResponse", {"status": {"code": 7}, "denied_response": denied})
+    counter = "cluster.egress/back_8004.upstream_rq_retry"
+    before = app.envoys.running["front"].stats().get(counter, 0)
+    reply = app.call("front", "back", Request(headers=(("x-verdict", said.SerializeToString().hex()),)), 8004)
+    assert (reply.status, reply.body, reply.header(FAILED)) == (status, b"no", ())
+    assert app.envoys.running["front"].stats().get(counter, 0) == before
 
 
 @pytest.mark.parametrize(
