@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_ALTERNATIVES: Final = 64
 """Most alternatives of one match that are looked at."""
-_PLACEHOLDER: Final = re.compile(r"\*|\{[A-Za-z0-9_.-]+\}|/:[A-Za-z_]\w*(?=/|\Z)")
+_PLACEHOLDER: Final = re.compile(r"\*|\{[^{}/]+\}|<[^<>/]+>|/:[A-Za-z_]\w*(?=/|\Z)")
 _STAR_OF_SLASHES: Final = re.compile(r"[\w/.~-]*/\*")
 _ENDS_WITH_STAR: Final = re.compile(r".*[\w.-]\*", re.DOTALL)
 
@@ -145,6 +145,13 @@ def _reason(comparison: Comparison, protocols: frozenset[Protocol]) -> _Reason |
     if operator is Operator.MATCHES:
         if field.name == "path" and _STAR_OF_SLASHES.fullmatch(value):
             return _star_of_slashes(value)
+    elif field.name == "method" and (several := _several_methods(operator, value)):
+        return _Reason(
+            "ADM427",
+            f"`{value[:60]}` is one method, and not several",
+            "letters such as `|` and `*` may stand in the name of a method, and no client sends one like this",
+            f"write {several}",
+        )
     elif field.name == "method" and value not in METHODS and value.upper() in METHODS:
         return _Reason(
             "ADM419",
@@ -169,6 +176,16 @@ def _reason(comparison: Comparison, protocols: frozenset[Protocol]) -> _Reason |
     if field.header is not None and operator in (Operator.EQUALS, Operator.NOT_EQUALS) and value != value.rstrip(" \t"):
         return _blanks(value.rstrip(" \t"))
     return None
+
+
+def _several_methods(operator: Operator, value: str) -> str | None:
+    """What to write instead of a method that looks like several ones, or all; None if it does not."""
+    if value == "*":
+        return "no `method`, which means all of them"
+    words = value.split("|")
+    if len(words) == 1 or not all(word.upper() in METHODS for word in words):
+        return None
+    return f'`{"not " * (operator is Operator.NOT_EQUALS)}method matches "{value.upper()}"`'
 
 
 def _header_of_host(comparison: Comparison) -> _Reason:
@@ -259,6 +276,8 @@ def _why(comparison: Comparison, protocols: frozenset[Protocol]) -> tuple[str, s
         return "a cookie contains neither `;` nor `,`", "compare with one cookie; combine comparisons with `and`"
     if field.header is not None:
         return "the value of a header has no control characters", "leave out line breaks and control characters"
+    if field.name == "host" and not value.isascii():
+        return "clients send a host in ASCII", "write its name as `xn--...`"
     if field.name == "host":
         return "a host has no scheme, no port, no path and no final dot", _host_hint(value)
     if protocols == {Protocol.GRPC}:
@@ -287,6 +306,8 @@ def _why_no_match(comparison: Comparison, protocols: frozenset[Protocol]) -> tup
 
 def _name_of_host(value: str) -> str:
     name = re.sub(r"\A[a-z][a-z0-9+.-]*://", "", value.lower())
+    if name.count(":") > 1 and "[" not in name:
+        return f"[{name}]"
     return re.sub(r"(:\d*)?(/.*)?\Z", "", name).rstrip(".")
 
 

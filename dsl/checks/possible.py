@@ -44,8 +44,9 @@ _SHAPES: Final[Mapping[Protocol, tuple[_Shape, ...]]] = {
     Protocol.GRPC: (_Shape("POST", f"/{_PATH_LETTER}+/{_PATH_LETTER}+"),),
     Protocol.TCP: (),
 }
-_NAME_LETTER: Final = r"[^\x00-\x20\x7fA-Z:/?#@\[\]*]"
-_NAMES: Final = rf"{_NAME_LETTER}*[^\x00-\x20\x7fA-Z:/?#@\[\]*.]"
+# Envoy refuses an authority with letters beyond ASCII.
+_NOT_IN_NAMES: Final = r"\x00-\x20A-Z:/?#@\[\]*\x7f-\x{10ffff}"
+_NAMES: Final = rf"[^{_NOT_IN_NAMES}]*[^.{_NOT_IN_NAMES}]"
 _HOSTS: Final = rf"\[[0-9a-f:.]+\]|{_NAMES}"
 _VALUES: Final = r"[^\x00-\x08\x0a-\x1f\x7f]*"
 _COOKIES: Final = r"[^\x00-\x08\x0a-\x1f\x7f;,]*"

@@ -122,12 +122,12 @@ CODES: Final[Mapping[str, Code]] = {
         good="policy o = outlier_detection() on a -> b\npolicy l = load_balancing(policy: random) on a -> b",
     ),
     "ADM722": Code(
-        "a regular expression that cannot be compared with the elements of a header",
+        "a regular expression that cannot be compared with an element of a header, or a path without its query",
         "A header's value is a list, and `matches` holds if the whole value or one of its elements matches. Envoy sees "
-        "the whole value only, so the expression is written anew to stay between two commas. That is not done for "
-        "anchors in the middle of an expression, for `\\A`, `\\z` and `\\C`, for letters beyond ASCII (Envoy sees "
-        "bytes), and for classes of Unicode that may hold a comma. An expression has to match entirely in any case, so "
-        "an anchor says nothing.",
+        "the whole value only, so the expression is written anew to stay between two commas, in front of the query of "
+        "a path, or of the port of a host. That is not done for anchors in the middle of an expression, for `\\A`, "
+        "`\\z` and `\\C`, for letters beyond ASCII (Envoy sees bytes), and for classes of Unicode that may hold a "
+        "comma. An expression has to match entirely in any case, so an anchor says nothing.",
         bad='policy p = deny() on a -> b when header("x") matches "(^a|b$)"',
         good='policy p = deny() on a -> b when header("x") matches "a.*|.*b"',
     ),

@@ -9,7 +9,7 @@ from dsl.match import HOST, Comparison, Match, Not, Operator, elements_of
 from dsl.program import Side, Stage, Verb
 from emitters.envoy.matching import header_elements
 from emitters.envoy.matching.callers import covers_all_callers
-from emitters.envoy.matching.predicates import compared, host_expression
+from emitters.envoy.matching.predicates import compared, host_expression, path_expression
 from emitters.envoy.messages import embedded
 
 if TYPE_CHECKING:
@@ -62,6 +62,19 @@ def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
     return (policy.sources, policy.open_sources, id(policy.home)) if told_apart else None, policy.match
 
 
+_PARTS: Final = {
+    "header": "each element of a header",
+    "host": "a host without its port",
+    "path": "a path without its query",
+}
+"""What Envoy cannot compare by itself, by the name of the field."""
+_WHOLE: Final = {
+    "header": "a header can have several values, and Envoy compares all of them at once, with commas between",
+    "host": "Envoy compares the host together with its port",
+    "path": "Envoy compares the path together with its query, as bytes",
+}
+
+
 def _patterns(context: Context, policy: Policy) -> None:
     """Report comparisons that Envoy cannot make: with elements of a header value, or with characters beyond a byte."""
     for comparison in _compared(policy.match):
@@ -69,14 +82,16 @@ def _patterns(context: Context, policy: Policy) -> None:
         try:
             if comparison.field == HOST:
                 expression = host_expression(comparison.operator, pattern)
+            elif comparison.field.name == "path":
+                expression = path_expression(pattern)
             else:
                 expression = pattern if header is None else compared(comparison.operator, pattern, elements_of(header))
         except header_elements.TooIntricateError as error:
             context.refuse(
                 "ADM722",
-                f"`{pattern}` of `{policy.name}` cannot be compared with each element of a header: {error}",
+                f"`{pattern}` of `{policy.name}` cannot be compared with {_PARTS.get(comparison.field.name)}: {error}",
                 policy,
-                cause="a header can have several values, and Envoy compares all of them at once, with commas between",
+                cause=_WHOLE.get(comparison.field.name),
                 hint="write it without, or compare with `==` or `starts_with`",
             )
             continue
@@ -95,11 +110,11 @@ def _patterns(context: Context, policy: Policy) -> None:
 
 
 def _compared(match: Match | None) -> Iterator[Comparison]:
-    """Comparisons that become regular expressions over bytes: of headers and the host all, of the method `matches`."""
+    """Comparisons that become regular expressions over bytes: of headers and the host all, of others `matches`."""
     if match is None:
         return
     if isinstance(match, Comparison):
-        expression = match.field.name == "method" and match.operator is Operator.MATCHES
+        expression = match.operator is Operator.MATCHES
         if match.field.header is not None or match.field == HOST or expression:
             yield match
     else:

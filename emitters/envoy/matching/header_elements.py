@@ -114,11 +114,17 @@ class _Scan:
         self.separators = separators
         self.at = 0
         self.depth = 0
+        self.first = True
+        """Whether nothing that takes a character stands before this in an alternative outside of all groups."""
 
     def without_separators(self) -> str:
         found = []
         while self.at < len(self.text):
+            start = self.at
             found.append(self._part())
+            taken = self.text[start : self.at]
+            begins = taken == "|" and self.depth == 0
+            self.first = begins or (self.first and taken.startswith("(?") and taken.endswith(")"))
         return "".join(found)
 
     def _take(self, count: int = 1) -> str:
@@ -143,23 +149,29 @@ class _Scan:
         self.at += 1
         if letter == ".":
             return f"[^{self.separators}]"
-        return _NOTHING if letter in self.separators else letter
+        self.depth -= letter == ")"
+        # A `?` by itself is a repetition.
+        return _NOTHING if letter in self.separators and letter != "?" else letter
 
     def _group(self) -> str:
         named = _NAMED.match(self.text, self.at)
         if named:
             # A name may stand once in an expression, and the original has it.
             self.at += len(named[0])
+            self.depth += 1
             return "(?:"
         flags = _FLAGS.match(self.text, self.at)
-        return self._take(len(flags[0])) if flags else self._take()
+        taken = self._take(len(flags[0])) if flags else self._take()
+        self.depth += not taken.endswith(")")
+        return taken
 
     def _anchor(self) -> str:
         """Where an expression has to match entirely, an anchor at its end says nothing; elsewhere it is odd."""
         letter = self._take()
         if self.text[self.at : self.at + 1] in tuple("*+?{"):
             raise TooIntricateError(f"it repeats `{letter}`")
-        if (self.at == 1) if letter == "^" else (self.at == len(self.text)):
+        ends = self.depth == 0 and self.text[self.at : self.at + 1] in ("", "|")
+        if self.first if letter == "^" else ends:
             return "(?:)"  # a repetition may follow
         raise TooIntricateError(f"`{letter}` stands inside it")
 

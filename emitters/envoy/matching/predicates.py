@@ -163,7 +163,7 @@ def _regex(pattern: str) -> Json:
 def _path(operator: Operator, value: str) -> Predicate:
     path = ":path"
     if operator is Operator.MATCHES:
-        return _path_regex(value)
+        return header_predicate(path, _regex(path_expression(value)))
     if "?" in value or "#" in value:
         # A path without its query holds neither, so nothing begins with or equals this.
         return header_predicate(path, _regex(_NOTHING))
@@ -172,28 +172,12 @@ def _path(operator: Operator, value: str) -> Predicate:
     return any_of([header_predicate(path, {"exact": value}), header_predicate(path, {"prefix": f"{value}?"})])
 
 
-def _path_regex(regex: str) -> Predicate:
-    """A regular expression over the path without its query, which only CEL can see by itself."""
-    call: Json = {
-        "call_expr": {
-            "target": {
-                "id": 2,
-                "select_expr": {"operand": {"id": 3, "ident_expr": {"name": "request"}}, "field": "url_path"},
-            },
-            "function": "matches",
-            "args": [{"id": 4, "const_expr": {"string_value": rf"\A(?:{regex})\z"}}],
-        }
-    }
-    return {
-        "single_predicate": {
-            "input": extension("attributes", "xds.type.matcher.v3.HttpAttributesCelMatchInput"),
-            "custom_match": extension(
-                "path",
-                "xds.type.matcher.v3.CelMatcher",
-                expr_match={"cel_expr_parsed": {"expr": {"id": 1, **call}}},
-            ),
-        }
-    }
+def path_expression(value: str) -> str:
+    """The regular expression for a path and its query that a comparison of the path by `matches` becomes.
+
+    Raises `elements.TooIntricateError`. What it matches of the path has no `?`, so that it never runs into the query.
+    """
+    return rf"(?:{header_elements.without('?', value)})(?:\?(?s:.*))?"
 
 
 def only_where(predicates: Sequence[Predicate], name: str, config: Json) -> Json:
