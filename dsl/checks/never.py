@@ -7,7 +7,9 @@ each conjunction, then each alternative.
 from __future__ import annotations
 
 import re
+import string
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
 
 from dsl.checks.possible import METHODS, impossible
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
@@ -145,6 +147,13 @@ def _reason(comparison: Comparison, protocols: frozenset[Protocol]) -> _Reason |
     if operator is Operator.MATCHES:
         if field.name == "path" and _STAR_OF_SLASHES.fullmatch(value):
             return _star_of_slashes(value)
+    elif field.name == "path" and not value.isascii():
+        return _Reason(
+            "ADM426",
+            "no client sends a path with letters beyond ASCII",
+            "clients escape their bytes, and HTTP/1 has no other form",
+            f"write `path {operator} {quoted(quote(value, safe=string.punctuation))}`",
+        )
     elif field.name == "method" and (several := _several_methods(operator, value)):
         return _Reason(
             "ADM427",

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import quote
 
 _ESCAPE: Final = re.compile("%([0-9A-Fa-f]{2})")
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _UNRESERVED: Final = re.compile("[A-Za-z0-9._~-]")
 
 
 def normal_path(path: str) -> str:
     """A path without its query as RFC 3986 (6.2.2) normalises it, with repeated slashes merged. `*` stays.
 
-    Escapes of letters that need none are undone, others get capitals; segments `.` and `..` are resolved.
+    Escapes of letters that need none are undone, others get capitals, and letters beyond ASCII get escapes; segments
+    `.` and `..` are resolved.
     """
     if not path.startswith("/"):
         return path
     segments: list[str] = []
-    parts = _ESCAPE.sub(_unescaped, path).split("/")[1:]
+    escaped = _BEYOND_ASCII.sub(lambda it: quote(it[0], errors="surrogateescape"), path)
+    parts = _ESCAPE.sub(_unescaped, escaped).split("/")[1:]
     for index, part in enumerate(parts):
         last = index == len(parts) - 1
         if part == "..":

@@ -43,6 +43,8 @@ NEVER = (
     'method == "GET|POST"',
     'not method == "get|post"',
     'path == "/users/{id:[0-9]+}"',
+    'path == "/caf\u00e9"',
+    'not path starts_with "/caf\u00e9/"',
     'path starts_with "/users/<int:id>/"',
     'path == "/{proxy+}"',
     'header("x") == " a"',
@@ -171,6 +173,7 @@ def test_a_star_behind_letters_of_a_header_is_a_warning_everywhere() -> None:
     [
         ('path == "/admin/*"', 'write `path starts_with "/admin/"`, or `path matches "/admin/.*"`'),
         ('path != "/a.b/*/c"', 'write `not path matches "/a[.]b/[^/]+/c"`'),
+        ('path == "/caf\u00e9/a%20b"', 'write `path == "/caf%C3%A9/a%20b"`'),
         ('path matches "admin"', 'write `matches ".*admin.*"`'),
         ('path matches "a|b"', 'write `matches ".*(a|b).*"`'),
         ('path matches "^admin$"', 'write `matches "/admin$"`'),

@@ -89,9 +89,9 @@ def _patterns(context: Context, policy: Policy) -> None:
         except header_elements.TooIntricateError as error:
             context.refuse(
                 "ADM722",
-                f"`{pattern}` of `{policy.name}` cannot be compared with {_PARTS.get(comparison.field.name)}: {error}",
+                f"`{pattern}` of `{policy.name}` cannot be compared with {_PARTS[comparison.field.name]}: {error}",
                 policy,
-                cause=_WHOLE.get(comparison.field.name),
+                cause=_WHOLE[comparison.field.name],
                 hint="write it without, or compare with `==` or `starts_with`",
             )
             continue

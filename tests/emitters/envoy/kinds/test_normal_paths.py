@@ -14,7 +14,7 @@ from admc.testbed.client import Request, h2c
 from dsl.values.spelling import normal_path
 from emitters.envoy.kinds.normal_paths import UNUSUAL
 from tests.emitters.envoy.both_ends import CALLS, ways
-from tests.emitters.envoy.obliging import Obliging
+from tests.emitters.envoy.obliging import Obliging, ask_http_2
 from tests.emitters.envoy.support import ENVOY, exchange
 from tests.properties import examples
 
@@ -94,6 +94,18 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     text = f"{CALLS}@{request.param}\npolicy p = normal_paths() on front -> back\n"
     with ways(tmp_path_factory.mktemp("paths"), service, text) as found:
         yield Bed(found, service)
+
+
+@pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+def test_bytes_that_a_path_escapes_are_refused(bed: Bed) -> None:
+    """They are another spelling of their escapes. HTTP/2 can carry them; over HTTP/1 Envoy itself refuses them."""
+    fields = ((b":method", b"GET"), (b":scheme", b"http"), (b":authority", b"back"))
+    bed.service.seen.clear()
+    for path, status in ((b"/caf\xc3\xa9", 400), (b"/a/\xff", 400), (b"/\x80?x", 400), (b"/a?\xc3\xa9", 200)):
+        assert ask_http_2(bed.ways.through, *fields, (b":path", path), then=b"").status == status, path
+    assert _status(bed, b"/caf\xc3\xa9") == 400
+    assert len(bed.service.seen) == 0
+    assert normal_path("/caf\xe9") == "/caf%C3%A9"
 
 
 def _status(bed: Bed, target: bytes, method: bytes = b"GET") -> int:
