@@ -47,14 +47,14 @@ def _weakened_by(comparison: Comparison, name: str, calls: Iterable[CallName]) -
     reasons: dict[tuple[str, bool], str | None] = {}
     found: dict[tuple[str, str], list[CallName]] = {}
     for call in calls:
-        met = _met(head, call)
-        alone = not any(_writes(head, each) for each in met if each != name)
-        for other in met:
+        here = met(head, call)
+        alone = writes_alone(head, name, here)
+        for other in here:
             old = comparison.base_name.get(other)
             if other == name or old is None or not (call.source == UNDECLARED or base.applies(old, call)):
                 continue
             if (other, alone) not in reasons:
-                reasons[other, alone] = _why(comparison, name, other, alone=alone)
+                reasons[other, alone] = why_weaker(comparison, name, other, alone=alone)
             why = reasons[other, alone]
             if why is not None:
                 found.setdefault((other, why), []).append(call)
@@ -62,14 +62,15 @@ def _weakened_by(comparison: Comparison, name: str, calls: Iterable[CallName]) -
         yield comparison.note(Word.UNCLEAR, Pair(comparison.base_name[other], other), these, why)
 
 
-def _met(head: PlanIndex, call: CallName) -> list[str]:
+def met(head: PlanIndex, call: CallName) -> list[str]:
+    """The policies that a call meets; for undeclared callers, all that some of them meet."""
     if call.source != UNDECLARED:
         return head.meets(call)
     endpoint = (call.destination, call.port)
     return [*head.open_at.get(endpoint, ()), *head.guarded_at.get(endpoint, ())]
 
 
-def _why(comparison: Comparison, name: str, other: str, *, alone: bool) -> str | None:
+def why_weaker(comparison: Comparison, name: str, other: str, *, alone: bool) -> str | None:
     """Why `name` may weaken `other`. `alone`: no third policy on the call writes what matches compare."""
     head = comparison.head
     one, two = head.content(name), head.content(other)
@@ -103,6 +104,7 @@ def _unknown_may_weaken(one: PolicyContent, two: PolicyContent, *, inner: bool) 
     return reads or effects.overwrites(one, two) or effects.does(two, Verb.REPEATS)
 
 
-def _writes(index: PlanIndex, policy: str) -> bool:
-    content = index.content(policy)
-    return content is not None and effects.writes_request(content)
+def writes_alone(index: PlanIndex, name: str, others: Iterable[str]) -> bool:
+    """Whether none of the other policies on a call writes what matches may compare."""
+    contents = (index.content(each) for each in others if each != name)
+    return not any(content is not None and effects.writes_request(content) for content in contents)

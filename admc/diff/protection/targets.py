@@ -1,4 +1,5 @@
-"""Lost: a port newly leads where another one led, and a policy of that one does not apply to it.
+"""Lost: a port newly leads where another one led, and a policy of that one does not apply to it. Unclear: others of the
+new way act on it.
 
 A port of a service is only a way to a port of a process, and several services may have one pod; a port of an external
 is a way to its hosts. A policy on one way holds for nothing that comes by another one.
@@ -13,6 +14,7 @@ from admc.diff.parties import is_nowhere, share_a_place
 from admc.diff.protection import effects
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, Endpoint
+from admc.diff.protection.interference import met, why_weaker, writes_alone
 from admc.diff.protection.note import Note
 from admc.diff.protection.regions import newly_shared
 from admc.plan.model import PortRow
@@ -34,8 +36,24 @@ def other_ways(comparison: Comparison) -> Iterator[Note]:
                 newly = CallName(call.source, *way)
                 if not _meets(comparison, pair, newly):
                     yield comparison.note(Word.LOST, pair, (newly,), _text(pair, call, newly))
-                elif newly.destination != call.destination and _limits(comparison, pair):
+                    continue
+                if newly.destination != call.destination and _limits(comparison, pair):
                     yield comparison.note(Word.LOOSENED, pair, (newly,), _twice(pair, call, newly))
+                for why in _beside(comparison, pair, call, newly):
+                    yield comparison.note(Word.UNCLEAR, pair, (newly,), why)
+
+
+def _beside(comparison: Comparison, pair: Pair, call: CallName, newly: CallName) -> Iterator[str]:
+    """What other policies of the new way, which the call did not meet in BASE, may do to this one."""
+    here, before = met(comparison.head, newly), met(comparison.base, call)
+    if pair.head is None or pair.head not in here:
+        return
+    for name in here:
+        if name != pair.head and comparison.base_name.get(name) not in before:
+            alone = writes_alone(comparison.head, name, here)
+            why = why_weaker(comparison, name, pair.head, alone=alone)
+            if why is not None:
+                yield why
 
 
 def _limits(comparison: Comparison, pair: Pair) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.diff.protection.examples import COUNTS, EXAMPLES, OFFICE, OUTSIDE, STRIPE, Example, shop
+from tests.diff.protection.examples import BANK, COUNTS, EXAMPLES, ODD, OFFICE, OUTSIDE, STRIPE, Example, shop
 
 AUTHZ: Final = ("service d {", "service authz { http 8080 }\nservice d {")
 ASKS: Final = "@ingress\npolicy known = external_authorization(service: authz, fail_open: true) on * -> b\n"
 SLOW: Final = "policy slow = fault_delay(delay: 90ms) on * -> authz\n"
 LIMITED: Final = "policy few = circuit_breaking(max_requests: 1) on * -> authz\n"
+TIERED: Final = 'policy no = deny() on * -> {} when header("x-tier") == "free"\n'
+TWO: Final = (("service b { http 8080", "service b { http 8080  http two 8081"), ("a, c -> b", "a, c -> b:8080, b:two"))
+ON_TWO: Final = "policy script = odd() on a -> b:two\n" + COUNTS.format("a", "b")
 STOP: Final = "policy stop = fault_abort(status: 403, percent: 50%) on * -> authz\n"
 
 OF_PARTIES: Final = (
@@ -133,6 +136,22 @@ OF_PARTIES: Final = (
             ("external stripe {", 'external pay { tcp 443  host "api.stripe.com" }\nexternal stripe {'),
             ("call a -> stripe", "call a -> pay, stripe"),
         ),
+    ),
+    Example(
+        "a header is written on a new way to a host",
+        shop(TIERED.format("bank"), BANK),
+        shop(
+            'policy gold = set_request_header(name: "x-tier", value: "gold") on * -> pay\n'
+            + TIERED.format("{bank, pay}"),
+            BANK,
+            ("external bank {", 'external pay { http 80  host "bank.example" }\nexternal bank {'),
+            ("call a -> bank", "call a -> pay, bank"),
+        ),
+    ),
+    Example(
+        "a script is on a port that newly leads where another one led",
+        shop(ODD + ON_TWO, *TWO),
+        shop(ODD + ON_TWO, *TWO, ("http two 8081", "http two 8081 -> 8080")),
     ),
     Example(
         "a service gets another name, and keeps its pods by the default label",
