@@ -138,7 +138,7 @@ def _saved(path: str, compares: bool) -> Diff:
         raise wrong_usage(
             "ADM801",
             f"`{visible(path)}` has nothing to be compared with",
-            hint=f"{_two_sides(path)}, or a saved difference in JSON",
+            hint=_two_sides(path),
         )
     if compares:
         raise wrong_usage("ADM801", "a saved difference is shown as it is", hint="name HEAD, too, to compare anew")

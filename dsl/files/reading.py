@@ -33,6 +33,7 @@ def no_reader(path: str) -> bytes:
 
 
 _ADDRESS: Final = re.compile(r"(?:[a-z][a-z0-9+]*:/|data:)", re.IGNORECASE)
+_ADDRESS_START: Final = re.compile(r"\A([a-z][a-z0-9+]+):/(?!/)", re.IGNORECASE)
 _CONTENT: Final = re.compile(r"[\n{}();=]|-----BEGIN|\\n|\bfunction\b")
 
 
@@ -79,9 +80,9 @@ class Reader:
         except (OSError, ValueError) as problem:
             reason = _reason(problem)
             missing = isinstance(problem, FileNotFoundError)
-            error(
-                "ADM501", f"cannot read `{path}`: {reason}", span, hint=_no_file(path, missing=missing) or _looked(span)
-            )
+            written = _ADDRESS_START.sub(r"\1://", path)  # a path has no `//`
+            hint = _no_file(path, missing=missing) or _looked(span)
+            error("ADM501", f"cannot read `{written}`: {reason}", span, hint=hint)
             return None
         if content is None or len(content) > MAX_FILE_BYTES:
             limit = MAX_FILE_BYTES // 1024 // 1024

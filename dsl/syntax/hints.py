@@ -35,6 +35,10 @@ _NUMBER_SIGNS = re.compile(r"[0-9A-Za-z_.'%+]*(?:/[A-Za-z]+)?")
 _NUMBER_BEFORE = re.compile(r"[0-9A-Za-z_.'%+]*\Z")
 _GROUP_BEFORE = re.compile(r"(?<![0-9A-Za-z_.,])[0-9]{1,3}(?:,[0-9]{3})*,\Z")
 _GROUP_AFTER = re.compile(r"(?:,[0-9]{3}){1,10}(?![0-9])[A-Za-z%]*")
+_VALUE_BEFORE = re.compile(r"(?:==|!=|\b(?:starts_with|matches)|[:,(\[])[ \t]*\Z")
+_FIELD_BEFORE = re.compile(r"\bwhen\b.*\b(?:path|method|host|headers?|req|request)\Z")
+_COUNT_BEFORE = re.compile(r"[ \t]*(?:test|gate)\b.*=.*[\w)][ \t]*\Z")
+_PATH = re.compile(r"/(?![/*])[A-Za-z0-9_./-]{0,80}")
 _UNIT = re.compile(r"[ \t]+((?:/[A-Za-z]+)|%)")
 _BEFORE_QUANTITIES = frozenset((":", "=", ",", "(", "[", "rate", "size", "work"))
 _OPERATORS = ("==", "!=")
@@ -85,6 +89,18 @@ def number_around(text: str, start: int) -> str | None:
     if meant is not None:
         return f"write `{meant}`"
     return "a number has one decimal point, such as `1.5`" if MANY_POINTS.fullmatch(run[0]) else None
+
+
+def sign_in_line(text: str, sign: str, start: int) -> str | None:
+    """For the sign at `start`, if what stands before it in its line tells what it is meant to be."""
+    before = text[max(text.rfind("\n", 0, start) + 1, start - MOST) : start]
+    if sign == "/" and _VALUE_BEFORE.search(before) and (found := _PATH.match(text, start)) is not None:
+        return f'write it in quotes: `"{found[0]}"`'
+    if sign == "." and _FIELD_BEFORE.search(before):
+        return 'a condition compares `path`, `method`, `host` or `header("x-name")`, as in `path starts_with "/x"`'
+    if sign == "<" and _COUNT_BEFORE.search(before):
+        return "write `<=`"
+    return None
 
 
 def detached_unit(text: str, token: Token) -> str | None:

@@ -209,6 +209,7 @@ def _bad(text: str, word: str, start: int, end: int, meant: str | None) -> Lexic
     hint = (
         meant
         or around
+        or hints.sign_in_line(text, word, start)
         or {
             "'": 'strings stand in double quotes: `"..."`',
             "#": "comments start with `//`",
