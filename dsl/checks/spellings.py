@@ -6,12 +6,12 @@ A guard that refuses other spellings (`normal_paths`), on the same calls and bef
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.checks.disjoint import disjoint
+from dsl.checks.disjoint import disjoint, writes_to
 from dsl.checks.exclusive import places
 from dsl.checks.possible import answer
-from dsl.match import And, Comparison, Match, Not, Operator, Or
+from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
 from dsl.program import Protocol
 from dsl.selecting import holds
 from dsl.values.spelling import normal_path
@@ -28,20 +28,32 @@ if TYPE_CHECKING:
 MAX_TRIED: Final = 20
 """Most examples, and most directories for each, that are tried."""
 _SHOWN: Final = 80
+_PATH: Final = Comparison(Field("path"), Operator.EQUALS, "/")
+
+
+class _Before(NamedTuple):
+    """A policy that refuses other spellings, and where no later policy has written the path since."""
+
+    policy: Policy
+    places: frozenset[Place]
 
 
 def warn_of_spellings(
     application: Application, policies: Sequence[Policy], scopes: Mapping[str, tree.Scope], diagnostics: Diagnostics
 ) -> None:
     """Warns once for each guard that some spelling of a path passes."""
-    before: list[Policy] = []
+    before: list[_Before] = []
     for policy in policies:
+        if before and writes_to(policy, _PATH):
+            # What it writes may have another spelling: `rewrite_path("/a", "/")` makes `//admin` of `/a/admin`.
+            written = set(places(application, policy))
+            before = [each._replace(places=each.places - written) for each in before]
         if policy.kind.guard and policy.match is not None:
             found = other_spelling(policy.match)
             if found is not None and not _covered(application, policy, before):
                 _warn(policy, scopes[policy.name].span.text, *found, diagnostics)
         if policy.kind.traits.refuses_spellings:
-            before.append(policy)
+            before.append(_Before(policy, frozenset(places(application, policy))))
 
 
 def other_spelling(match: Match) -> tuple[str, str] | None:
@@ -95,12 +107,12 @@ def _comparisons(match: Match) -> Iterator[Comparison]:
             yield from _comparisons(operand)
 
 
-def _covered(application: Application, policy: Policy, before: Sequence[Policy]) -> bool:
+def _covered(application: Application, policy: Policy, before: Sequence[_Before]) -> bool:
     """Whether every request over http that the guard may meet has met a policy that refuses other spellings."""
     at = (place for place in places(application, policy) if _protocol(application, place) is Protocol.HTTP)
     if not before:
         return next(at, None) is None
-    met = {place for each in before if _for_all_of(policy, each) for place in places(application, each)}
+    met = {place for each in before if _for_all_of(policy, each.policy) for place in each.places}
     return all(place in met for place in at)
 
 

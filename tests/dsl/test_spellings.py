@@ -94,3 +94,17 @@ def test_a_guard_for_some_methods_behind_normal_paths_for_the_same() -> None:
     get = 'method == "GET"'
     guard = f'policy closed = deny() on * -> api when path == "/admin" and {get}\n'
     assert _codes(f"policy n = normal_paths() on * -> api when {get}\n{guard}") == []
+
+
+@pytest.mark.parametrize(
+    ("between", "warned"),
+    [
+        ('policy r = rewrite_path(prefix: "/a", to: "/") on web -> api', True),
+        ('policy r = rewrite_path(prefix: "/a", to: "/") on web -> rest', False),
+        ('policy r = set_request_header(name: "x", value: "1") on web -> api', False),
+    ],
+)
+def test_a_path_that_is_written_behind_normal_paths_may_have_another_spelling(between: str, warned: bool) -> None:
+    normal = "policy n = normal_paths() on * -> {api, rest}"
+    guard = 'policy closed = deny() on * -> api when path == "/admin"'
+    assert _codes(f"{normal}\n{between}\n{guard}\n") == ["ADM430"] * warned
