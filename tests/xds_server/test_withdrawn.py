@@ -252,3 +252,20 @@ def test_a_refusal_of_what_was_withdrawn_meanwhile_is_known_for_other_clients(va
     (refusal,) = [event for event in said.stream.take_events() if isinstance(event, Nacked)]
     assert refusal.snapshot is bad
     assert refusal.resources["b"] == bad.of_type(CLUSTER).resources["b"].version
+
+
+@BOTH
+def test_what_is_published_again_waits_for_the_endpoints_that_its_clusters_lack(variant: str) -> None:
+    """The client has the cluster `b` of the first time, and has not requested its endpoints yet."""
+    said = Conversation(variant)
+    before = "world clusters a=1-; listeners l=1>r; routes r=1>a"
+    after = "world clusters a=1- b=1; endpoints b=1; listeners l=1>r; routes r=2>b"
+    names = [word if variant == "sotw" else f"+{word}" for word in ("r", "b")]
+    for line in (before, "> clusters", "> clusters ack 1", "> listeners", "> listeners ack 1", f"> routes {names[0]}"):
+        said.hear(line)
+    said.hear("> routes ack 1")
+    assert said.hear(after) != []
+    assert said.hear(before) == said.hear(after) == []
+    assert said.hear("> clusters ack 2") == []
+    assert said.hear(f"> endpoints {names[1]}") == ["< endpoints 1: b=1"]
+    assert said.hear("> endpoints ack 1") == ["< routes 2: r=2"]

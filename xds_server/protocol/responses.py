@@ -54,6 +54,8 @@ class Responder(ABC):
         """Whether to wait for subscriptions of the client that are to begin or to end."""
         self._warming: dict[str, str] = {}
         """Names of endpoints that sent clusters need, with the nonce of their response; empty before they are sent."""
+        self._set_aside: dict[str, str] = {}
+        """Those of superseded targets: a later target may have the same clusters again, which are not sent again."""
         self._handover: HandoverStep | None = None
         """The step of a handover between clusters; None without a handover."""
         self._routes_before: Mapping[str, ClientResource] = NOTHING
@@ -294,7 +296,8 @@ class Responder(ABC):
     ) -> None:
         """New clusters wait for endpoints and new listeners for routes, even if the client has these already."""
         if state.type_url == ENDPOINTS:
-            self._warming.update((name, nonce) for name in self._warming if name in content)
+            for names in (self._warming, self._set_aside):
+                names.update((name, nonce) for name in names if name in content)
             return
         used_type = {CLUSTER: ENDPOINTS, LISTENER: ROUTES}.get(state.type_url)
         if used_type is None:

@@ -158,11 +158,13 @@ class Stream(Transition, Generic[RequestT]):
         if state.type_url in STAGED and not (state.pending_acks or state.nacked):
             self._note_type_acked(state)
         if state.type_url == ENDPOINTS:
-            self._warming = {name: nonce for name, nonce in self._warming.items() if nonce != request.nonce}
+            for names in (self._warming, self._set_aside):
+                for name in [name for name, nonce in names.items() if nonce == request.nonce]:
+                    del names[name]
         elif state.type_url == CLUSTER and request.error is None:
             self._forget_endpoints(response)
         elif state.type_url == CLUSTER:
-            self._warming = {}
+            self._warming, self._set_aside = {}, {}
         elif state.type_url == LISTENER and request.error is not None and ROUTES in self._states:
             self._states[ROUTES].resend.clear()
 

@@ -191,6 +191,7 @@ class Transition(Responder):
         self._target, self._next, self._phase, self._patient = self._next, None, TransitionPhase.TRY, True
         self._wait_since = self._target
         self._superseded = ()
+        self._set_aside = {}
         self._handover = None if self._empty_is_all else HandoverStep.PENDING
         return True
 
@@ -219,7 +220,7 @@ class Transition(Responder):
     def _supersede(self) -> None:
         """Replace the target in the middle of its transition. What the client has received stays until it is removed
         at the end, as after any transition."""
-        phase, patient, since = self._phase, self._patient, self._wait_since
+        phase, patient, since, set_aside = self._phase, self._patient, self._wait_since, self._set_aside
         superseded = (self._target, *self._superseded)[:MAX_SUPERSEDED]
         self._next_target()
         self._superseded = superseded
@@ -228,7 +229,13 @@ class Transition(Responder):
         if phase is TransitionPhase.MAKE and trial(self._states, self._target) is None:
             self._phase, self._patient = phase, patient
         needed = self._target.of_type(CLUSTER).referenced.get(ENDPOINTS, NO_NAMES)
-        self._warming = {name: nonce for name, nonce in self._warming.items() if name in needed}
+        known = {**set_aside, **self._warming}
+        self._warming = {name: nonce for name, nonce in known.items() if name in needed}
+        self._set_aside = {name: nonce for name, nonce in known.items() if name not in needed}
+        endpoints = self._states.get(ENDPOINTS)
+        if endpoints is not None:
+            again = self._warming.keys() & set_aside.keys()
+            endpoints.resend.update(filter(endpoints.subscription.covers, again))
 
     def _note_acked_except_urgent(self) -> None:
         """Report the snapshot if the client has acknowledged all of it but endpoints and secrets."""
