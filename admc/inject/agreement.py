@@ -43,11 +43,15 @@ def disagreements(document: InjectionDocument, services: Services, manifests: It
         found = _template(each, services)
         if found is not None and found.service is not None:
             of_service.setdefault(found.service, []).append(found)
+    unselected = _unselected(services, manifests)
     by_labels = not document.installation  # a server that follows a cluster selects pods as their Services do
     for each in manifests:
         if is_service(each):
             if (name := services.named(each)) is not None:
-                yield from _service(name, document.services[name], each, of_service.get(name, ()), by_labels=by_labels)
+                row = document.services[name]
+                yield from _service(name, row, each, of_service.get(name, ()), by_labels=by_labels)
+                if name not in of_service and row.captures is not None and name in unselected and selector_of(each):
+                    yield each, _selects_nothing(name, row, unselected[name])
             else:
                 yield from _other(document.services, each, services, of_service)
         elif (found := _template(each, services)) is not None:
@@ -65,6 +69,30 @@ def _template(found: Object, services: Services) -> _Template | None:
     labels = labels if isinstance(labels, dict) else {}
     service = services.of(found.namespace, labels)
     return None if isinstance(service, Finding) else _Template(found, service, labels, template)
+
+
+def _unselected(services: Services, manifests: Iterable[Object]) -> Mapping[str, Object]:
+    """Service of the program -> a template that is of no service, and has the name or the labels of this one."""
+    found: dict[str, Object] = {}
+    for each in manifests:
+        template = _template(each, services)
+        if template is not None and template.service is None:
+            named = services.known_as(each.namespace, each.name)
+            for name in (*((named,) if named else ()), *services.by_labels(each.namespace, template.labels)):
+                found.setdefault(name, each)
+    return found
+
+
+def _selects_nothing(name: str, row: ServiceRow, template: Object) -> Finding:
+    relying = _policies(row)
+    return _finding(
+        "ADM941",
+        False,
+        f"it does not select the pods of {template.kind} `{template.name}`",
+        ("spec", "selector"),
+        f"no pod in these manifests gets the ADM of `{name}`" + (f", for {listed(relying)}" if relying else ""),
+        "correct the selector, or the labels of the pods",
+    )
 
 
 def _service(

@@ -61,7 +61,11 @@ class Services:
 
     def named(self, found: Object) -> str | None:
         """The service of the program whose Kubernetes Service an object is."""
-        return self._names.get((found.namespace, found.name)) if is_service(found) else None
+        return self.known_as(found.namespace, found.name) if is_service(found) else None
+
+    def known_as(self, namespace: str, name: str) -> str | None:
+        """The service of the program whose Kubernetes Service has this name."""
+        return self._names.get((namespace, name))
 
     def of(self, namespace: str, labels: Mapping[str, Any]) -> str | Finding | None:
         """The service of a template with these labels; None if it is of no service."""

@@ -240,6 +240,26 @@ def test_a_service_that_selects_nothing(injected: Injected, spec: dict[str, Any]
 
 
 @pytest.mark.parametrize(
+    ("selector", "labels"),
+    [
+        ({"app": "api"}, {"app": "apii"}),
+        ({"app": "api", "track": "main"}, {"app": "api"}),
+        ({"app": "other"}, {"app": "api"}),
+    ],
+)
+def test_a_service_that_does_not_select_the_pods_of_its_name_is_named(
+    injected: Injected, plan: Path, admc: Admc, selector: dict[str, str], labels: dict[str, str]
+) -> None:
+    (plan.with_name("policies.adm")).write_text(PROGRAM.replace("policy readers", "// policy readers"))
+    assert admc("compile", plan.with_name("policies.adm")).code == 0
+    run = injected(service("api", selector, *API_PORTS), deployment("api", labels))
+    assert run.code == 0
+    assert set(codes(run)) == {"warning ADM941"}
+    assert "it does not select the pods of Deployment `api`" in run.err
+    assert "it does not select" not in injected(service("api", selector, *API_PORTS), deployment("web")).err
+
+
+@pytest.mark.parametrize(
     "other",
     [
         service("api", {"app": "api"}, *API_PORTS, {"name": "c", "port": 8888, "targetPort": 8081}),
