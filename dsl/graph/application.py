@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MAX_NAME = 200
+_ALL = frozenset(("all", "any", "anyone", "anything", "everyone", "everything"))
+"""Words that other languages have for what is written `*` here."""
 
 
 @dataclass(eq=False)
@@ -74,12 +76,13 @@ class Application:
         if word.text in self.services or word.text in self.externals:
             return True
         if word.text not in self.broken and self.complete:
+            declare = f"declare it: `service {word.text} {{ http 8080 }}` or `external {word.text}`"
             diagnostics.error(
                 "ADM101",
                 f"there is no {what} named `{word.text}`",
                 word.span,
                 hint=diagnostics.did_you_mean(word.text, self.sorted_names)
-                or f"declare it: `service {word.text} {{ http 8080 }}` or `external {word.text}`",
+                or (f"all of them are written `*`, as in `on * -> b`; or {declare}" if word.text in _ALL else declare),
             )
         return False
 
