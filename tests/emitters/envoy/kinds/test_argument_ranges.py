@@ -220,8 +220,10 @@ def _leaves(value: Any) -> list[Any]:
 
 
 _DEEP: Final = (
-    '(method == "GET" or (method == "PUT" and ' * 8 + 'path matches "/a.*"' + "))" * 8,
-    'not (method == "GET" or ' * 8 + 'path matches "/a.*"' + ")" * 8,
+    "".join(f'(header("a{level}") == "1" or (header("b{level}") == "1" and ' for level in range(8))
+    + 'path matches "/a.*"'
+    + "))" * 8,
+    "".join(f'not (header("a{level}") == "1" or ' for level in range(8)) + 'path matches "/a.*"' + ")" * 8,
 )
 
 
