@@ -19,7 +19,7 @@ from dsl.selecting import holds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dsl.program import Call, Policy, Program
+    from dsl.program import Call, Policy, Port, Program
 
 MAX_CANDIDATES = 5000
 OTHER = "other"
@@ -40,12 +40,12 @@ def comparisons(match: Match | None) -> Iterator[Comparison]:
             yield from comparisons(each)
 
 
-def candidates(policies: Iterable[Policy], call: Call) -> Iterator[Request]:
+def candidates(policies: Iterable[Policy], destination: str, port: Port) -> Iterator[Request]:
     """Requests that differ in all that the policies compare, the plainest first.
 
     None of them has the text of a placeholder (`/admin/*`): no client sends it, so it would show nothing.
     """
-    protocol = call.port.protocol
+    protocol = port.protocol
     grpc = protocol is Protocol.GRPC
     paths = [GRPC_PATH if grpc else "/"]
     methods = ["POST"] if grpc else ["GET", "POST"]
@@ -55,9 +55,7 @@ def candidates(policies: Iterable[Policy], call: Call) -> Iterator[Request]:
         for comparison in compared:
             name = "host" if comparison.field == HOST else comparison.field.header
             if name is not None:
-                headers.setdefault(
-                    name, [f"{call.destination}:{call.port.number}"] if name == "host" else [None, OTHER]
-                )
+                headers.setdefault(name, [f"{destination}:{port.number}"] if name == "host" else [None, OTHER])
             if comparison.operator is Operator.MATCHES or placeholder(comparison) is not None:
                 continue
             if comparison.field.name == "path":
@@ -93,7 +91,7 @@ def meeting(program: Program, call: Call, wanted: Policy | None) -> Request | No
     """
     policies = policies_on(program, call)
     best: tuple[int, Request] | None = None
-    for request in candidates(policies, call):
+    for request in candidates(policies, call.destination, call.port):
         if wanted is not None and not holds(wanted.match, request):
             continue
         others = sum(_weight(policy) for policy in policies if policy is not wanted and holds(policy.match, request))
@@ -105,7 +103,7 @@ def meeting(program: Program, call: Call, wanted: Policy | None) -> Request | No
 def missing(program: Program, call: Call, avoided: Policy) -> Request | None:
     """A request on a call that `avoided` does not select, and as few others as possible; None where it selects all."""
     policies = policies_on(program, call)
-    fitting = [each for each in candidates(policies, call) if not holds(avoided.match, each)]
+    fitting = [each for each in candidates(policies, call.destination, call.port) if not holds(avoided.match, each)]
     return min(fitting, key=lambda each: sum(_weight(p) for p in policies if holds(p.match, each)), default=None)
 
 

@@ -100,7 +100,7 @@ def uninvited(program: Program) -> Iterator[Asked]:
                 if not all(each.open_sources for each in found):
                     continue
                 ways = possible(program, source, destination, port)
-                asks = [each.spoken(port.protocol) for each in _attempts(found, port)]
+                asks = [each.spoken(port.protocol) for each in _attempts(found, destination, port)]
                 for turn, (ask, _) in enumerate(spread(asks, ways)):
                     for route in ways[turn % STRIDE :: STRIDE]:
                         yield Asked(source, destination, port, ask, route)
@@ -118,13 +118,13 @@ def _strangers(program: Program, destination: str, port: Port, declared: set[tup
         yield from found[:1]
 
 
-def _attempts(policies: tuple[Policy, ...], port: Port) -> Iterator[Ask]:
+def _attempts(policies: tuple[Policy, ...], destination: str, port: Port) -> Iterator[Ask]:
     """A plain request, and one for each policy that meets it."""
     yield Ask(path=GRPC_PATH if port.protocol is Protocol.GRPC else "/")
     for policy in policies:
         if policy.match is None:
             continue
-        fitting = (each for each in candidates(policies, port.protocol) if holds(policy.match, each))
+        fitting = (each for each in candidates(policies, destination, port) if holds(policy.match, each))
         request = next(fitting, None)
         if request is not None:
             yield _ask(request, port)
