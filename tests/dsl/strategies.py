@@ -39,10 +39,12 @@ def graphs(draw: st.DrawFn) -> tuple[list[str], dict[str, str], list[tuple[str, 
     return lines, protocols, pairs
 
 
+HELD = ('path == "/a/b"', 'path starts_with "/b"', 'header("X-Tier") == "gold"', 'not path matches "/x.*"')
+"""Conditions of guards: of each comparison, some request of http and of grpc fits it. Else it is an error."""
 CONDITIONS = st.recursive(
     st.sampled_from(
         [
-            'path == "/a"',
+            'path == "/a/b"',
             'path starts_with "/b"',
             'method != "GET"',
             'header("X-Tier") == "gold"',
@@ -74,7 +76,8 @@ def policies(draw: st.DrawFn, protocols: dict[str, str], pairs: list[tuple[str, 
         spoken = protocols[selected] != "tcp"
         kind = draw(st.sampled_from(REQUEST_KINDS if spoken else ANY_KINDS))
         sources = draw(st.sampled_from(["*", "* except " + selected, "{" + ", ".join(sorted(protocols)) + "}"]))
-        condition = " when " + draw(CONDITIONS) if spoken and draw(st.booleans()) else ""
+        conditions = st.sampled_from(HELD) if kind == "deny()" else CONDITIONS
+        condition = " when " + draw(conditions) if spoken and draw(st.booleans()) else ""
         annotation = draw(st.sampled_from(["", "@ingress ", "@ingress @egress "]))
         lines.append(f"{annotation}policy p{index} = {kind} on {sources} -> {selected}{condition}")
     return lines

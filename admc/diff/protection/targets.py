@@ -124,9 +124,13 @@ def _met(comparison: Comparison, policy: str) -> Iterator[CallName]:
 
 
 def _meets(comparison: Comparison, pair: Pair, call: CallName) -> bool:
-    """Whether a call of HEAD meets the policy, or could not meet it: undeclared callers meet only guards and `*`."""
+    """Whether a request of this caller meets the policy in HEAD, or is refused, or no such caller is left.
+
+    The caller may come by the new way without a declaration, and then meets only guards and policies on `*`.
+    """
     head = comparison.head
     if call.source == UNDECLARED:
         endpoint = (call.destination, call.port)
         return pair.head is not None and endpoint in head.open(pair.head) | head.guarded(pair.head)
-    return not (head.calls and call in head.calls) or head.applies(pair.head, call)
+    gone = call.source not in head.services and call.source not in head.externals
+    return gone or head.refuses(call) or head.applies(pair.head, call)
