@@ -338,9 +338,11 @@ def _tls_options(access: AccessOptions) -> list[str]:
 
 
 def _check_plaintext(access: AccessOptions, where: tuple[str, int]) -> None:
+    from emitters.addresses.index import is_address
+
     if access.plaintext_anywhere or _is_loopback(where[0]):
         return
-    if not _is_address(where[0]):
+    if not is_address(where[0]):
         raise wrong_usage(
             "ADM850",
             f"`--plaintext` needs a loopback address, and `{visible(where[0])}` is a name",
@@ -387,14 +389,6 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False  # a name may resolve to any address
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _settings(access: AccessOptions) -> Settings:

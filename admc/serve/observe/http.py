@@ -24,6 +24,7 @@ from admc.exits import CommandError, wrong_usage
 from admc.serve.observe.metrics import CONTENT_TYPE
 from admc.serve.observe.status import ServerPhase, to_json
 from admc.terminal import visible
+from emitters.addresses.index import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -92,7 +93,8 @@ async def serve(view: View, host: str, port: int, names: Collection[str] = ()) -
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         asked = _host_header(request)
-        if _plain(asked) not in own and not (_is_local(asked) if local else _is_address(asked)):
+        # A page in a browser is from a name: no client reaches an address by a name that resolves to it.
+        if _plain(asked) not in own and not (_is_local(asked) if local else is_address(asked)):
             # DNS rebinding: a page in a browser may let its own host name resolve to this server.
             what = "a loopback address" if local else "an address"
             return _text(421, f"the host must be {what}, `localhost`, or a name given with `--ops-name`\n")
@@ -211,15 +213,6 @@ def _is_local(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def _is_address(host: str) -> bool:
-    """A page in a browser is from a name: no client reaches an address by a name that resolves to it."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _plain(name: str) -> str:
