@@ -29,7 +29,7 @@ from tests.serve.server_process import served
 from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, client, folder, write
 from tests.testbed.callers import caller
 from tests.testbed.ports import free_port
-from xds_server.resources.types import ENDPOINTS, EXTENSION
+from xds_server.resources.types import ENDPOINTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.long
 
 SECRET = bytes(32)
 EVEN = "egress/cart:8081/even"
-TIER = "egress/cart:8081@d0beee01/tier:set_request_header"
+TIER = "tier:set_request_header"
 
 
 def pods(server: Served) -> bytes:
@@ -124,7 +124,7 @@ def test_no_stored_snapshot_is_published_before_the_first_compile(folder: Path) 
         told = b""
         while not told:
             with client(server.xds, "web") as web, contextlib.suppress(grpc.RpcError):
-                told = web.ask(EXTENSION, (TIER,))[0].value
+                told = web.filter_of(TIER)[0].value
         assert b"bronze" in told
         assert server.get("/readyz")[0] == 200
 
@@ -209,4 +209,4 @@ def test_a_plan_that_waits_is_in_force_in_the_end_at_the_latest_addresses(folder
         assert b"10.1.0.9" in told_now
         assert b"10.1.0.2" not in told_now
         with client(server.xds, "web") as web:
-            assert b"silver" in web.ask(EXTENSION, (TIER,))[0].value
+            assert b"silver" in web.filter_of(TIER)[0].value

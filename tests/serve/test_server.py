@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from admc.__main__ import main
 from tests.serve.server_process import SECONDS, served
-from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,6 +83,14 @@ class Client:
         finally:
             stream.cancel()
             over.set()
+
+    def filter_of(self, policy: str) -> list[Any]:
+        """The filter configurations of a policy, as `tier:set_request_header`. Their names contain a digest of the
+        filter chain, so they are taken from the listeners."""
+        wanted = re.compile(rb"egress/[^/\s]+@[0-9a-f]{8}/" + re.escape(policy.encode()))
+        names = {name.decode() for item in self.ask(LISTENER) for name in wanted.findall(item.value)}
+        assert names, policy
+        return self.ask(EXTENSION, tuple(sorted(names)))
 
     def close(self) -> None:
         self._channel.close()

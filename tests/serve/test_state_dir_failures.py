@@ -20,7 +20,6 @@ from tests.serve.server_process import served
 from tests.serve.small_disk import fill_disk, small_disk
 from tests.serve.test_long_compiles import gone
 from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, _children, client, folder, write
-from xds_server.resources.types import EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,14 +30,14 @@ pytestmark = pytest.mark.long
 
 __all__ = ["folder"]
 
-TIER = "egress/cart:8081@d0beee01/tier:set_request_header"
+TIER = "tier:set_request_header"
 OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
 
 
 def tier(server: Served) -> str:
     """The value that the configuration of `web` writes; empty if it writes none."""
     with client(server.xds, "web") as web:
-        content = b"".join(item.value for item in web.ask(EXTENSION, (TIER,)))
+        content = b"".join(item.value for item in web.filter_of(TIER))
     found = content.partition(b"value-")[2]
     return found[:4].decode("ascii", "replace")
 
