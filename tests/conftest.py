@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import signal
 import tempfile
@@ -91,6 +92,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _CLUSTER & set(getattr(item, "fixturenames", ())):
             item.add_marker("cluster")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """All tests stay until the end: a garbage collection need not look at them again, which took 0.2 s each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
