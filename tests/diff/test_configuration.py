@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from emitters.addresses import loopback
 from emitters.envoy import Mode
 from tests.diff.harness import MAIN, Case, cases, write_sides
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
 REPLICAS = "more-replicas"
 """Without redirection there is one process for each address, whatever is declared."""
@@ -23,6 +27,11 @@ def comparable(case: Case) -> bool:
     """Loopback addresses follow from the services, so both sides have the same."""
     broken = case.exit_code or case.name in (REPLICAS, "broken-base", "infeasible-base")
     return not broken and not case.name.startswith("service-")
+
+
+def _parameters() -> Iterator[object]:
+    for index, case in enumerate(filter(comparable, cases())):
+        yield pytest.param(case, id=case.name, marks=() if index % 4 == 0 else pytest.mark.long)
 
 
 def emitted(side: Side) -> dict[str, frozenset[tuple[str, str, str]]]:
@@ -42,7 +51,7 @@ def emitted(side: Side) -> dict[str, frozenset[tuple[str, str, str]]]:
     }
 
 
-@pytest.mark.parametrize("case", [case for case in cases() if comparable(case)], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(_parameters()))
 def test_exactly_the_adms_with_another_configuration_are_named(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 
-from hypothesis import HealthCheck, Phase, assume, event, given, note, settings
+from hypothesis import HealthCheck, Phase, assume, event, given, note
 from hypothesis import strategies as st
 
 from admc.rollout.diff import Diff
@@ -16,9 +15,9 @@ from emitters.errors import EmitError
 from solver.place import place
 from solver.placement import PlacementError
 from tests.dsl.strategies import graphs, policies
+from tests.properties import examples
 from tests.rollout.walks import Judge, Leg, walk
 
-EXAMPLES = int(os.environ.get("ADMC_WALKS", "60"))
 SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
@@ -59,7 +58,7 @@ def plans(draw: st.DrawFn) -> tuple[list[Placed], str]:
     return [each for each in found if each is not None], " ->\n".join(texts)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=SLOW, phases=(Phase.generate, Phase.shrink))
+@examples(60, suppress_health_check=SLOW, phases=(Phase.generate, Phase.shrink))
 @given(drawn=plans(), data=st.data())
 def test_every_request_meets_one_plan(drawn: tuple[list[Placed], str], data: st.DataObject) -> None:
     found, text = drawn

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, Phase, assume, event, given, note, settings
+from hypothesis import HealthCheck, Phase, assume, event, given, note
 from hypothesis import strategies as st
 
 from admc.rollout.model import StepName
 from emitters.errors import EmitError
+from tests.properties import examples
 from tests.rollout.programs import Line, chains, placed
 from tests.rollout.walks import Judge, Leg, walk
 
-EXAMPLES = int(os.environ.get("ADMC_WALKS", "150"))
 SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_too_large]
 TURNS = st.sampled_from((None, None, *StepName))
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=SLOW, phases=(Phase.generate, Phase.shrink))
+@examples(150, suppress_health_check=SLOW, phases=(Phase.generate, Phase.shrink))
 @given(written=chains(), data=st.data())
 def test_every_request_meets_one_plan(written: list[tuple[str, list[Line]]], data: st.DataObject) -> None:
     plans = [placed(*each) for each in written]

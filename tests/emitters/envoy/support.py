@@ -216,7 +216,7 @@ def soon(what: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def exchange(target: Target, raw: bytes, seconds: float = 0.3, ends: bytes = b"") -> bytes:
+def exchange(target: Target, raw: bytes, seconds: float = 0.1, ends: bytes = b"") -> bytes:
     """Send bytes and take all that comes back: an answer of HTTP whole (one that ends as it should, where that is
     said), however late a busy machine is with any byte of it, and what comes in `seconds` after it."""
     with socket.create_connection((target.address, target.port), PATIENCE, (target.source, 0)) as connection:

@@ -110,7 +110,7 @@ def test_bytes_that_a_path_escapes_are_refused(bed: Bed) -> None:
 
 def _status(bed: Bed, target: bytes, method: bytes = b"GET") -> int:
     bed.service.seen.clear()
-    answer = exchange(bed.ways.through, method + b" " + target + b" HTTP/1.1\r\nHost: back\r\nConnection: close\r\n\r\n")
+    answer = exchange(bed.ways.through, method + b" " + target + b" HTTP/1.1\r\nHost: back\r\n\r\n", seconds=0.01)
     return int(answer.split()[1])
 
 
