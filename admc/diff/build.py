@@ -35,7 +35,7 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
     renamed = renames(base, head)
     names = Names(renamed)
     found = findings(base, head, renamed)
-    services = {row.name for row in head.services or ()}
+    services = {row.name for row in head.services}
     return Diff(
         app=head.app,
         base=base_taken,
@@ -53,7 +53,7 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
         gap=placement.gap(base, head),
         cost=cost.cost(base, head, new=False),
         program=program.changes(base, head, names),
-        not_recorded=found.not_recorded,
+        not_recorded=(),
         gates=(),
         notes=tuple(
             f"`{old}` is `{new}` now, since it has the same {'pods' if new in services else 'addresses'}"
@@ -92,8 +92,8 @@ def _without_base(head: Plan, base_taken: Taken, head_taken: Taken) -> Diff:
         renames=(),
         adms=placement.adm_changes(nothing, head, names) if new else (),
         moves=(),
-        # Its services may run already: so nothing is said of them in BASE.
-        rollout=rollout(replace(nothing, services=None), head) if new else NOTHING_TO_DO,
+        # Its services may run already.
+        rollout=rollout(replace(nothing, services=head.services), head) if new else NOTHING_TO_DO,
         levels=placement.levels(None, head),
         gap=placement.gap(None, head),
         cost=cost.cost(None, head, new=new),

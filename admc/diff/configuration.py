@@ -70,8 +70,8 @@ class _Parts:
     def __init__(self, plan: Plan) -> None:
         self._position = {row.name: index for index, row in enumerate(plan.policies)}
         self._policies = {row.name: row for row in plan.policies}
-        self._services = {row.name: row for row in plan.services or ()}
-        self._externals = {row.name: row for row in plan.externals or ()}
+        self._services = {row.name: row for row in plan.services}
+        self._externals = {row.name: row for row in plan.externals}
         self._made: dict[tuple[str, Side], object] = {}
 
     def of(self, service: str, hop: Hop, names: Collection[str]) -> object:
@@ -81,7 +81,7 @@ class _Parts:
 
     def _policy(self, name: str, side: Side, service: str) -> object:
         row = self._policies[name]
-        if side is Side.EGRESS and row.content is not None and row.content.judges_caller_alone:
+        if side is Side.EGRESS and row.content.judges_caller_alone:
             return self._judged(row, row.content, service)
         made = self._made.get((name, side))
         if made is None:
@@ -95,8 +95,6 @@ class _Parts:
 
     def _content(self, row: PolicyRow, side: Side) -> object:
         content = row.content
-        if content is None:
-            return row.name, row.kind
         scope = self._scope(content) if side is Side.INGRESS else ()
         arguments = tuple((each.name, each.value, each.sha256, self._called(each)) for each in content.arguments)
         return row.name, row.kind, arguments, content.when, content.template_sha256, scope
@@ -123,7 +121,7 @@ class _Parts:
 
     def _replicas(self, service: str, hop: Hop, names: Collection[str]) -> object:
         """Of the ADM, if they share a limit; and whether the destination has several, where the sender chooses one."""
-        contents = [content for name in names if (content := self._policies[name].content) is not None]
+        contents = [self._policies[name].content for name in names]
         shared = any(content.state and not content.per_replica for content in contents)
         chosen = any(content.sides == (Side.EGRESS,) for content in contents)
         own, destination = self._services.get(service), self._services.get(hop.destination)

@@ -37,8 +37,8 @@ def partners(base: Plan, head: Plan, renamed: Iterable[Rename]) -> Mapping[str, 
 
 
 def _by_meaning(plan: Plan, rows: Iterable[PolicyRow]) -> dict[Hashable, list[str]]:
-    """Names of policies by what they do to which requests. Without a record of that, a policy has no equal."""
-    chosen = {row.name: row.content for row in rows if row.content is not None}
+    """Names of policies by what they do to which requests."""
+    chosen = {row.name: row.content for row in rows}
     if not chosen:
         return {}
     calls: dict[str, set[tuple[str, str, int]]] = {name: set() for name in chosen}

@@ -54,8 +54,6 @@ def is_nowhere(row: ExternalRow) -> bool:
 def renamed_parties(base: Plan, head: Plan) -> Mapping[str, str]:
     """BASE's name -> HEAD's name. Of several parties of HEAD that are known by the same and are new, it is the first;
     of several of BASE that are gone, none was renamed."""
-    if base.services is None or head.services is None or base.externals is None or head.externals is None:
-        return {}
     old = {*(row.name for row in base.services), *(row.name for row in base.externals)}
     new = {*(row.name for row in head.services), *(row.name for row in head.externals)}
     if old <= new or new <= old:
@@ -117,13 +115,13 @@ def _renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
     # What a service without labels is known by does not change with its name.
     services = tuple(
         row._replace(name=new(row.name), labels=selection(row)[1]) if row.name in names else row
-        for row in plan.services or ()
+        for row in plan.services
     )
     return replace(
         plan,
         services=services,
-        externals=tuple(row._replace(name=new(row.name)) for row in plan.externals or ()),
-        calls=tuple(row._replace(source=new(row.source), destination=new(row.destination)) for row in plan.calls or ()),
+        externals=tuple(row._replace(name=new(row.name)) for row in plan.externals),
+        calls=tuple(row._replace(source=new(row.source), destination=new(row.destination)) for row in plan.calls),
         policies=tuple(_policy(row, names) for row in plan.policies),
         enforcements=tuple(
             row._replace(source=new(row.source), destination=new(row.destination), service=new(row.service))
@@ -138,8 +136,6 @@ def _renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
 
 def _policy(row: PolicyRow, names: Mapping[str, str]) -> PolicyRow:
     content = row.content
-    if content is None:
-        return row
 
     def all_new(found: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(names.get(name, name) for name in found)

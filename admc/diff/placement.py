@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from admc.diff.names import Names
     from admc.plan.model import AdmPlan, Plan
 
-_LEAST_CHANGE: Final = "changes"
-"""A level of plans before version 3 that were compiled with `--previous`: it says nothing of the placement."""
 NO_COUNTS: Final = Counts(0, 0, 0, 0)
 
 
@@ -94,7 +92,7 @@ def levels(base: Plan | None, head: Plan) -> tuple[Level, ...]:
 
 
 def _values(plan: Plan) -> dict[str, int | None]:
-    return {each.metric: each.value for each in plan.solver.objectives if each.metric != _LEAST_CHANGE}
+    return {each.metric: each.value for each in plan.solver.objectives}
 
 
 def gap(base: Plan | None, head: Plan) -> Gap:
@@ -103,7 +101,5 @@ def gap(base: Plan | None, head: Plan) -> Gap:
 
 def _unproven(plan: Plan) -> tuple[Level, ...]:
     return tuple(
-        Level(each.metric, each.value, each.bound)
-        for each in plan.solver.objectives
-        if each.value != each.bound and each.metric != _LEAST_CHANGE
+        Level(each.metric, each.value, each.bound) for each in plan.solver.objectives if each.value != each.bound
     )

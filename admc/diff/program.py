@@ -2,8 +2,7 @@
 
     plan, plan -> [Named]
 
-Lines, paths, digests of programs and the order of what commutes are no difference. What one of the plans does not
-record is left out.
+Lines, paths, digests of programs and the order of what commutes are no difference.
 """
 
 from __future__ import annotations
@@ -54,14 +53,12 @@ def changes(base: Plan, head: Plan, names: Names) -> tuple[Named, ...]:
 
 def _rows(
     kind: str,
-    before: Sequence[_Row] | None,
-    after: Sequence[_Row] | None,
+    before: Sequence[_Row],
+    after: Sequence[_Row],
     name: Callable[[_Row], str],
     facts: Callable[[_Row], _Facts],
     line: Callable[[_Row], SourceLine],
 ) -> Iterator[Named]:
-    if before is None or after is None:
-        return
     old, new = {name(row): row for row in before}, {name(row): row for row in after}
     for each in sorted(old.keys() | new.keys()):
         if each not in old:
@@ -130,8 +127,8 @@ def _list(names: Sequence[str]) -> str | None:
 
 
 def _calls(base: Plan, head: Plan) -> Iterator[Named]:
-    several = {row.name for plan in (base, head) for row in plan.services or () if row.ports[1:]}
-    several.update(row.name for plan in (base, head) for row in plan.externals or () if row.ports[1:])
+    several = {row.name for plan in (base, head) for row in plan.services if row.ports[1:]}
+    several.update(row.name for plan in (base, head) for row in plan.externals if row.ports[1:])
 
     def name(row: CallRow) -> str:
         port = f":{row.port}" if row.destination in several else ""
@@ -147,19 +144,11 @@ def _call(row: CallRow) -> _Facts:
 def _policies(base: Plan, head: Plan, names: Names) -> Iterator[Named]:
     """By its name in HEAD; a rename alone is listed elsewhere."""
     before = [row._replace(name=names.in_head(row.name)) for row in base.policies]
-    recorded = all(row.content is not None for row in (*base.policies, *head.policies))
-    facts = _policy if recorded else _kind
-    return _rows("policy", before, head.policies, lambda row: row.name, facts, lambda row: row.line)
-
-
-def _kind(row: PolicyRow) -> _Facts:
-    return {"kind": row.kind}
+    return _rows("policy", before, head.policies, lambda row: row.name, _policy, lambda row: row.line)
 
 
 def _policy(row: PolicyRow) -> _Facts:
     content = row.content
-    if content is None:
-        return _kind(row)
     return {
         "kind": row.kind,
         **{argument.name: _argument(argument) for argument in content.arguments},
@@ -195,7 +184,6 @@ def _digests(plan: Plan) -> dict[str, str]:
     return {
         str(argument.value): argument.sha256
         for row in plan.policies
-        if row.content is not None
         for argument in row.content.arguments
         if argument.sha256 is not None
     }

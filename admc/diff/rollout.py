@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _Targets = Mapping[tuple[str, int], int]
 """(service, port number) -> target."""
 _Port = tuple[Side, str, int, int]
-"""Direction, destination, number and target of a redirected port; target 0 where it is not recorded."""
+"""Direction, destination, number and target of a redirected port; target 0 where a plan does not have the port."""
 
 NOTHING_TO_DO: Final = Rollout((), (), (), (), None)
 
@@ -30,8 +30,7 @@ def rollout(base: Plan, head: Plan) -> Rollout:
     after = {adm.service: adm for adm in head.adms}
     staying = sorted(before.keys() & after.keys())
     old, new = (configurations(plan, frozenset(staying)) for plan in (base, head))
-    recorded = base.services is not None and head.services is not None
-    old_targets, new_targets = (_targets(plan) if recorded else {} for plan in (base, head))
+    old_targets, new_targets = _targets(base), _targets(head)
     redirection = (
         PortChange(service, direction, destination, number, comes)
         for service in staying
@@ -50,17 +49,12 @@ def rollout(base: Plan, head: Plan) -> Rollout:
 
 def _restarts(base: Plan, head: Plan) -> Iterator[Restart]:
     """Pods of services that BASE and HEAD have: those of other services start or end by themselves."""
-    before = {adm.service: adm.replicas for adm in base.adms}
-    after = {adm.service: adm.replicas for adm in head.adms}
-    old, new = (_replicas(plan) for plan in (base, head))
-    for service in sorted(before.keys() ^ after.keys()):
-        if (old is None or service in old) and (new is None or service in new):
-            pods = after.get(service, before.get(service, 0)) if new is None else new[service]
-            yield Restart(service, pods, service in after)
-
-
-def _replicas(plan: Plan) -> dict[str, int] | None:
-    return None if plan.services is None else {row.name: row.replicas for row in plan.services}
+    before, after = ({adm.service for adm in plan.adms} for plan in (base, head))
+    old = {row.name for row in base.services}
+    new = {row.name: row.replicas for row in head.services}
+    for service in sorted(before ^ after):
+        if service in old and service in new:
+            yield Restart(service, new[service], service in after)
 
 
 def _redirection(before: set[_Port], after: set[_Port]) -> list[tuple[Side, str, int, bool]]:
@@ -75,15 +69,15 @@ def _ports(adm: AdmPlan, targets: _Targets) -> set[_Port]:
 
 
 def _targets(plan: Plan) -> _Targets:
-    found = {(row.name, port.number): port.target for row in plan.services or () for port in row.ports}
-    found.update(((row.name, port.number), port.target) for row in plan.externals or () for port in row.ports)
+    found = {(row.name, port.number): port.target for row in plan.services for port in row.ports}
+    found.update(((row.name, port.number), port.target) for row in plan.externals for port in row.ports)
     return found
 
 
 def _network_policies(base: Plan, head: Plan) -> Iterator[NetworkPolicyChange]:
     before = {item.destination: item for item in base.closed}
     after = {item.destination: item for item in head.closed}
-    old_selections, new_selections = _selections(base, head, before), _selections(head, base, after)
+    old_selections, new_selections = _selections(base, before), _selections(head, after)
     for destination in sorted(before.keys() | after.keys()):
         old, new = before.get(destination), after.get(destination)
         if new is None:
@@ -96,12 +90,10 @@ def _network_policies(base: Plan, head: Plan) -> Iterator[NetworkPolicyChange]:
                 yield NetworkPolicyChange(destination, PolicyAction.CHANGE, tuple(sorted(came)), tuple(sorted(went)))
 
 
-def _selections(plan: Plan, other: Plan, closed: Mapping[str, Closed]) -> dict[str, object]:
-    """By what each NetworkPolicy selects pods and admits senders to ports; nothing unless both plans record it."""
-    if plan.services is None or plan.calls is None or other.services is None:
-        return {}
+def _selections(plan: Plan, closed: Mapping[str, Closed]) -> dict[str, object]:
+    """By what each NetworkPolicy selects pods and admits senders to ports."""
     pods: dict[str, object] = {row.name: (row.namespace, row.labels or row.name) for row in plan.services}
-    pods |= {row.name: row.cidrs for row in plan.externals or ()}
+    pods |= {row.name: row.cidrs for row in plan.externals}
     targets = _targets(plan)
     admitted: dict[str, set[tuple[object, int]]] = {name: set() for name in closed}
     for call in plan.calls:

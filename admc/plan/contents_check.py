@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from admc.plan.model import CallRow, Plan, PolicyContent
+from admc.plan.model import Plan, PolicyContent
 from admc.typed_json import JsonTypeError
 from dsl.resolve.match_parser import MatchTextError, parse_match
 
@@ -26,16 +26,12 @@ def check_contents(plan: Plan) -> None:
 
 
 def _check_program(plan: Plan) -> None:
-    for name, rows in (("services", plan.services), ("externals", plan.externals), ("calls", plan.calls)):
-        if rows is None:
-            raise JsonTypeError(name, "must be a list")
-    services = frozenset(row.name for row in plan.services or ())
-    parties = services.union(row.name for row in plan.externals or ())
-    calls = plan.calls or ()
-    _once("services", (row.name for row in plan.services or ()))
-    _once("externals", (row.name for row in plan.externals or ()), services)
-    _once("calls", (row[:3] for row in calls))
-    _check_calls(calls, plan, parties)
+    services = frozenset(row.name for row in plan.services)
+    parties = services.union(row.name for row in plan.externals)
+    _once("services", (row.name for row in plan.services))
+    _once("externals", (row.name for row in plan.externals), services)
+    _once("calls", (row[:3] for row in plan.calls))
+    _check_calls(plan, parties)
     _known("adms", "service", (row.service for row in plan.adms), services)
     _known("enforcements", "service", (row.service for row in plan.enforcements), services)
     _known("enforcements", "source", (row.source for row in plan.enforcements), parties | {"*"})
@@ -44,18 +40,15 @@ def _check_program(plan: Plan) -> None:
     _known("closed", "destination", (row.destination for row in plan.closed), parties)
     matches: set[str] = set()
     for index, policy in enumerate(plan.policies):
-        where = f"policies[{index}].content"
-        if policy.content is None:
-            raise JsonTypeError(where, "must be an object")
-        _check_policy(where, policy.content, parties, matches)
+        _check_policy(f"policies[{index}].content", policy.content, parties, matches)
 
 
-def _check_calls(calls: Collection[CallRow], plan: Plan, parties: Collection[str]) -> None:
-    _known("calls", "source", (row.source for row in calls), parties)
-    _known("calls", "destination", (row.destination for row in calls), parties)
-    ports = {(service.name, port.number) for service in plan.services or () for port in service.ports}
-    ports.update((external.name, port.number) for external in plan.externals or () for port in external.ports)
-    for index, call in enumerate(calls):
+def _check_calls(plan: Plan, parties: Collection[str]) -> None:
+    _known("calls", "source", (row.source for row in plan.calls), parties)
+    _known("calls", "destination", (row.destination for row in plan.calls), parties)
+    ports = {(service.name, port.number) for service in plan.services for port in service.ports}
+    ports.update((external.name, port.number) for external in plan.externals for port in external.ports)
+    for index, call in enumerate(plan.calls):
         if (call.destination, call.port) not in ports:
             raise JsonTypeError(f"calls[{index}].port", f"is no port of `{_short(call.destination)}`")
 

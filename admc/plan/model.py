@@ -126,7 +126,7 @@ class PolicyRow(NamedTuple):
     name: str
     kind: str
     line: SourceLine
-    content: PolicyContent | None = None
+    content: PolicyContent
 
 
 class PolicyContent(NamedTuple):
@@ -260,10 +260,10 @@ class Plan:
     app: str
     inputs: tuple[InputFile, ...]
     solver: Solver
-    services: tuple[ServiceRow, ...] | None
-    """By name. None: not recorded, in a plan before version 3; so also `externals` and `calls`."""
-    externals: tuple[ExternalRow, ...] | None
-    calls: tuple[CallRow, ...] | None
+    services: tuple[ServiceRow, ...]
+    """By name; so also `externals`."""
+    externals: tuple[ExternalRow, ...]
+    calls: tuple[CallRow, ...]
     """By destination, source and port."""
     policies: tuple[PolicyRow, ...]
     """In declared order, which is the order of rule R6."""

@@ -48,10 +48,7 @@ def summarize(program: Program, plan: Plan) -> Summary:
 
 def summary_of(plan: Plan) -> Summary:
     """Without the program: limits of timeouts are left out."""
-    if plan.services is not None:
-        return _summary(plan, baseline_of(plan.services), ())
-    named = {adm.service for adm in plan.adms} | {item.destination for item in plan.enforcements}
-    return _summary(plan, Baseline(*[len(named)] * 4), ())
+    return _summary(plan, baseline_of(plan.services), ())
 
 
 def _summary(plan: Plan, baseline: Baseline, limits: tuple[str, ...]) -> Summary:

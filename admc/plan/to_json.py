@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 
 from admc.overhead.rows import OverheadRow
-from admc.plan.model import Plan, PolicyRow
+from admc.plan.model import Plan
 from admc.typed_json import plain
 from dsl.collector import no_collection
 
@@ -26,9 +26,9 @@ def to_json(plan: Plan) -> bytes:
         f'"app": {_encode(plan.app)},\n',
         *_rows("inputs", plan.inputs),
         f'"solver": {_encode(plain(plan.solver))},\n',
-        *_recorded("services", plan.services),
-        *_recorded("externals", plan.externals),
-        *_recorded("calls", plan.calls),
+        *_rows("services", plan.services),
+        *_rows("externals", plan.externals),
+        *_rows("calls", plan.calls),
         *_rows("policies", plan.policies),
         *_rows("adms", plan.adms),
         *_rows("enforcements", plan.enforcements),
@@ -61,14 +61,7 @@ def _overhead(found: OverheadRow | None) -> list[str]:
 
 def row_text(row: tuple[object, ...]) -> str:
     """One row as it stands in the file."""
-    if isinstance(row, PolicyRow) and row.content is None:
-        return _encode({name: plain(value) for name, value in row._asdict().items() if name != "content"})
     return _encode(plain(row))
-
-
-def _recorded(name: str, rows: Iterable[tuple[object, ...]] | None) -> list[str]:
-    """Rows of which an older plan has not even the name."""
-    return [] if rows is None else _rows(name, rows)
 
 
 def _rows(name: str, rows: Iterable[tuple[object, ...]]) -> list[str]:

@@ -25,11 +25,9 @@ _KINDS: Final = (
 )
 
 
-def comparison(mesh: Mesh) -> Section | None:
-    """None where neither costs nor services are recorded, so that there is no full mesh to compare with."""
-    if mesh.plan.overhead is not None:
-        return _priced(mesh.plan.overhead.totals)
-    return _counted(mesh) if mesh.plan.services is not None else None
+def comparison(mesh: Mesh) -> Section:
+    """The plan beside no mesh and a full mesh: by cost with a profile, by sidecars without one."""
+    return _counted(mesh) if mesh.plan.overhead is None else _priced(mesh.plan.overhead.totals)
 
 
 def breakdown(mesh: Mesh, nodes: Mapping[str, int]) -> list[Section]:

@@ -28,19 +28,18 @@ LEGEND: Final = (
 
 
 class Mesh:
-    """Look-ups over one plan. A plan before version 3 records no services and no calls: they are those that its
-    enforcements name."""
+    """Look-ups over one plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
     @cached_property
     def services(self) -> Mapping[str, ServiceRow]:
-        return {service.name: service for service in self.plan.services or ()}
+        return {service.name: service for service in self.plan.services}
 
     @cached_property
     def externals(self) -> Mapping[str, ExternalRow]:
-        return {external.name: external for external in self.plan.externals or ()}
+        return {external.name: external for external in self.plan.externals}
 
     @cached_property
     def adms(self) -> Mapping[str, AdmPlan]:
@@ -71,17 +70,15 @@ class Mesh:
     @cached_property
     def calls(self) -> Mapping[tuple[str, str], list[CallRow]]:
         """By source and destination, each by port."""
-        found: dict[tuple[str, str], list[CallRow]] = {pair: [] for pair in self.enforced if pair[0] != ANY}
-        for call in self.plan.calls or ():
+        found: dict[tuple[str, str], list[CallRow]] = {}
+        for call in self.plan.calls:
             found.setdefault((call.source, call.destination), []).append(call)
         return dict(sorted(found.items()))
 
     @cached_property
     def parties(self) -> tuple[str, ...]:
         """Externals, then services."""
-        known = {name for pair in self.calls for name in pair} | self.adms.keys() | self.closed.keys()
-        services = (known | self.services.keys()) - self.externals.keys()
-        return (*sorted(self.externals), *sorted(services))
+        return (*sorted(self.externals), *sorted(self.services))
 
     @cached_property
     def callers(self) -> Mapping[str, list[str]]:
@@ -109,9 +106,7 @@ class Mesh:
         return service is None or service.can_host
 
     def replicas(self, name: str) -> int:
-        if name in self.services:
-            return self.services[name].replicas
-        return self.adms[name].replicas if name in self.adms else 1
+        return self.services[name].replicas if name in self.services else 1
 
     def look(self, pair: tuple[str, str]) -> str:
         sides = {each.side for each in self.enforced.get(pair, ())}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from admc.plan.baseline import Baseline, baseline_of
+from admc.plan.baseline import baseline_of
 from admc.plan.model import FREE, Plan
 from admc.report.costs import breakdown, comparison
 from admc.report.graph import SMALLEST_SIGN, Drawn, Line, graph, most_important, sign_size
@@ -29,7 +29,6 @@ def plan_page(plan: Plan, note: str = "") -> Page:
     nodes = {name: index for index, name in enumerate(name for name in mesh.parties if name in shown)}
     panels = Panels(mesh, nodes)
     drawn = graph(_drawn(mesh, nodes, panels), _lines(mesh, nodes, panels))
-    compared = comparison(mesh)
     return Page(
         f"{visible(plan.app)}: the plan",
         _facts(mesh, note),
@@ -39,7 +38,7 @@ def plan_page(plan: Plan, note: str = "") -> Page:
         tuple(visible(policy.name) for policy in plan.policies),
         LEGEND,
         (
-            *([] if compared is None else [compared]),
+            comparison(mesh),
             *breakdown(mesh, nodes),
             _adms(mesh, nodes),
             _policies(mesh, nodes),
@@ -92,9 +91,6 @@ def _lines(mesh: Mesh, nodes: Mapping[str, int], panels: Panels) -> list[Line]:
 
 def _facts(mesh: Mesh, note: str) -> tuple[str, ...]:
     plan = mesh.plan
-    services = len(mesh.parties) - len(mesh.externals)
-    # A plan before version 3 does not record which services can host one.
-    baseline = baseline_of(plan.services) if plan.services is not None else Baseline(*[services] * 4)
     sidecars = sum(adm.replicas for adm in plan.adms)
     proven = (
         "proven optimal: no correct placement needs less"
@@ -102,7 +98,7 @@ def _facts(mesh: Mesh, note: str) -> tuple[str, ...]:
         else "correct, but not proven optimal"
     )
     facts = [
-        baseline.sentence(len(plan.adms), "hosts", "host"),
+        baseline_of(plan.services).sentence(len(plan.adms), "hosts", "host"),
         counted(sidecars, "sidecar"),
         counted(len(plan.policies), "policy", "policies"),
         proven,
@@ -112,16 +108,10 @@ def _facts(mesh: Mesh, note: str) -> tuple[str, ...]:
 
 
 def _doubts(mesh: Mesh, drawn: int) -> tuple[str, ...]:
-    found = []
     hidden = len(mesh.parties) - drawn
-    if hidden:
-        found.append(f"The graph leaves out {counted(hidden, 'party', 'parties')}: ADMs and their neighbours go first.")
-    if mesh.plan.services is None:
-        found.append(
-            f"The plan has schema version {mesh.plan.schema_version} and records neither services nor calls: only "
-            "those that a policy is enforced on are shown."
-        )
-    return tuple(found)
+    if not hidden:
+        return ()
+    return (f"The graph leaves out {counted(hidden, 'party', 'parties')}: ADMs and their neighbours go first.",)
 
 
 def _graph_note(mesh: Mesh) -> str:

@@ -27,10 +27,8 @@ def row(*texts: str) -> tuple[Cell, ...]:
 
 
 def does(policy: PolicyRow) -> str:
-    """`rate_limit(requests: 90, per: 60s) when path == "/a"`; the kind alone where a plan records no more."""
+    """`rate_limit(requests: 90, per: 60s) when path == "/a"`."""
     content = policy.content
-    if content is None:
-        return visible(policy.kind)
     given = [(each.name, argument_text(each)) for each in content.arguments]
     written = ", ".join(f"{name}: {text}" for name, text in given if text is not None)
     when = "" if content.when is None else f" when {content.when}"

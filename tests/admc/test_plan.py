@@ -278,6 +278,7 @@ def test_a_wrong_field_is_named(shop: Plan) -> None:
 HOSTILE: dict[str, tuple[Callable[[Any], object], str]] = {
     "services": (lambda plan: plan.pop("services"), "lacks `services`"),
     "null services": (lambda plan: plan.update(services=None), "`services` must be a list"),
+    "null externals": (lambda plan: plan.update(externals=None), "`externals` must be a list"),
     "null calls": (lambda plan: plan.update(calls=None), "`calls` must be a list"),
     "null content": (lambda plan: plan["policies"][0].update(content=None), "`policies[0].content` must be an object"),
     "no content": (lambda plan: plan["policies"][0].pop("content"), "`policies[0]` lacks `content`"),
@@ -345,6 +346,14 @@ def test_a_plan_whose_rows_do_not_fit_together_is_refused(shop: Plan, name: str)
     error = rejected(json.dumps(document).encode())
     assert said in str(error)
     assert error.code == "ADM804"
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name.startswith("null ")])
+def test_the_schema_refuses_null_where_rows_stand(shop: Plan, name: str) -> None:
+    document = json.loads(to_json(shop))
+    assert VALIDATOR.is_valid(document)
+    HOSTILE[name][0](document)
+    assert not VALIDATOR.is_valid(document)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 5000])

@@ -104,7 +104,7 @@ def _way(index: PlanIndex, policy: str, call: CallName, target: tuple[str, int |
     for asker in (places[side] for side in decision.sides):
         for each in index.meets(CallName(asker, name, port.number)):
             content = index.content(each)
-            if content is not None and (content.effects is None or {e.verb for e in content.effects} - _HARMLESS):
+            if content.effects is None or {e.verb for e in content.effects} - _HARMLESS:
                 judged = any(argument.type in ("caller", "[caller]") for argument in content.arguments)
                 limited = replicas if content.per_replica else None
                 found.append((each, asker if judged else None, limited, meaning(content)))

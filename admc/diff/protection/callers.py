@@ -101,7 +101,7 @@ def _losses(sides: _Sides, moved: Moved) -> Iterator[_Loss]:
             if admitted is not None and admits is not None and moved.before not in admitted and moved.after in admits:
                 guards = True
                 yield _Loss(call, name, partner, admitted=True)
-        if not guards and one.calls is not None and old not in one.calls and old.destination in one.closed:
+        if not guards and old not in one.calls and old.destination in one.closed:
             yield _Loss(call, None, None, admitted=True)
 
 
@@ -149,9 +149,9 @@ def _differs(sides: _Sides, name: str, partner: str | None, moved: Moved) -> boo
 
 def _names(index: PlanIndex, policy: str, source: str) -> bool:
     """Whether the scope of a policy still has a party."""
-    content = index.content(policy)
-    if content is None or not index.is_party(source):
+    if not index.is_party(source):
         return False
+    content = index.content(policy)
     return source not in content.excluded if content.open else source in content.sources
 
 
@@ -161,9 +161,9 @@ def _unclear(comparison: Comparison, moved: Moved, why: str) -> Iterator[Note]:
     for call in _calls(sides, moved):
         known = {comparison.head_name.get(name) for name in _before(sides, call._replace(source=moved.before), call)}
         for name in comparison.head.meets(call) if known else ():
-            content = comparison.head.content(name)
-            if name in known or content is None:
+            if name in known:
                 continue
+            content = comparison.head.content(name)
             if content.effects is None or any(effects.does(content, verb) for verb in _ON_OTHERS):
                 text = f"these requests newly meet `{name}`: {why}"
                 yield comparison.note(Word.UNCLEAR, Pair(comparison.base_name.get(name), name), (call,), text)

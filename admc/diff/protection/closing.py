@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from admc.diff.model import CallName, Word
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.guards import admitted
-from admc.diff.protection.index import UNDECLARED, PlanIndex
+from admc.diff.protection.index import UNDECLARED
 from admc.diff.protection.note import Note
 
 _NO_POLICY = Pair(None, None)
@@ -47,19 +47,16 @@ def newly_declared(comparison: Comparison) -> Iterator[Note]:
     explained = {call for note in admitted(comparison) if note.word is Word.LOOSENED for call in note.calls}
     calls = [
         call
-        for call in sorted(head.calls or ())
-        if call.destination in base.closed and _is_new(base, call) and call not in explained and not head.refuses(call)
+        for call in sorted(head.calls)
+        if call.destination in base.closed
+        and call not in base.calls
+        and call not in explained
+        and not head.refuses(call)
     ]
     if calls:
         text = "newly admitted: in BASE a NetworkPolicy refuses undeclared callers"
-        line = next(row.line for row in head.plan.calls or () if row[:3] == calls[0])
+        line = next(row.line for row in head.plan.calls if row[:3] == calls[0])
         yield comparison.note(Word.LOOSENED, _NO_POLICY, calls, text)._replace(lines=(None, line))
-
-
-def _is_new(base: PlanIndex, call: CallName) -> bool:
-    if base.calls is not None:
-        return call not in base.calls
-    return call.source not in base.closed[call.destination].senders
 
 
 def _undeclared(comparison: Comparison, destination: str) -> Iterator[CallName]:
@@ -69,21 +66,14 @@ def _undeclared(comparison: Comparison, destination: str) -> Iterator[CallName]:
         unknown = CallName(UNDECLARED, destination, port)
         yield unknown
         for name in head.meets(unknown):
-            content = head.content(name)
-            if content is None or not head.refuses(unknown):
+            if not head.refuses(unknown):
                 continue
-            for caller in sorted({*(head.admits(name) or ()), *content.excluded}):
+            for caller in sorted({*(head.admits(name) or ()), *head.content(name).excluded}):
                 call = CallName(caller, destination, port)
-                if base.calls is not None and call not in base.calls and not (head.calls and call in head.calls):
+                if call not in base.calls and call not in head.calls:
                     yield call
 
 
 def _ports(comparison: Comparison, destination: str) -> list[int]:
-    """Ports of a destination in HEAD; where they are not recorded, those that decisions are about."""
-    rows = comparison.head.ports_of(destination)
-    if comparison.head.plan.services is not None:
-        return sorted(row.number for row in rows)
-    plans = (comparison.base.plan, comparison.head.plan)
-    return sorted(
-        {port for plan in plans for row in plan.decisions if row.destination == destination for port in row.ports}
-    )
+    """Ports of a destination in HEAD."""
+    return sorted(row.number for row in comparison.head.ports_of(destination))

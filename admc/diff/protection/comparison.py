@@ -27,7 +27,7 @@ class Pair:
 
 
 class Contents:
-    """What a policy that is in both plans does, on both sides, where both plans record it."""
+    """What a policy that is in both plans does, on both sides."""
 
     def __init__(self, pair: Pair, base: PolicyContent, head: PolicyContent) -> None:
         self.pair = pair
@@ -54,15 +54,12 @@ class Comparison:
 
     @cached_property
     def contents(self) -> tuple[Contents, ...]:
-        """Policies of both plans of which both record the content."""
-        return tuple(self._contents())
-
-    def _contents(self) -> Iterator[Contents]:
-        for pair in self.pairs:
-            if pair.base is not None and pair.head is not None:
-                base, head = self.base.content(pair.base), self.head.content(pair.head)
-                if base is not None and head is not None:
-                    yield Contents(pair, base, head)
+        """Policies of both plans."""
+        return tuple(
+            Contents(pair, self.base.content(pair.base), self.head.content(pair.head))
+            for pair in self.pairs
+            if pair.base is not None and pair.head is not None
+        )
 
     def shared(self, pair: Pair) -> tuple[CallName, ...]:
         """Calls that meet a policy in both plans; `*` where undeclared callers do."""

@@ -28,7 +28,6 @@ from admc.diff.protection import (
     targets,
 )
 from admc.diff.protection.comparison import Comparison
-from admc.diff.protection.index import PlanIndex
 from admc.diff.protection.interference import interference
 from admc.diff.protection.note import Note, grouped
 from admc.plan.model import Plan
@@ -66,8 +65,6 @@ class Findings(NamedTuple):
     """By word, as in `WEAKER`, then policy and calls; `stricter` in the same way."""
     stricter: tuple[Finding, ...]
     gone: tuple[Finding, ...]
-    not_recorded: tuple[str, ...]
-    """What is not compared, since the plan of a side is too old to have it."""
 
 
 def findings(base: Plan, head: Plan, renames: Sequence[Rename] = ()) -> Findings:
@@ -80,11 +77,4 @@ def findings(base: Plan, head: Plan, renames: Sequence[Rename] = ()) -> Findings
         tuple(each for each in found if each.word in WEAKER),
         tuple(each for each in found if each.word in STRICTER),
         tuple(each for each in found if each.word is Word.GONE_WITH_ITS_CALL),
-        tuple(_not_recorded(comparison.base, "BASE")) + tuple(_not_recorded(comparison.head, "HEAD")),
     )
-
-
-def _not_recorded(index: PlanIndex, side: str) -> Iterator[str]:
-    if not index.recorded:
-        version = index.plan.schema_version
-        yield f"services, calls, and what policies do: the plan of {side} has schema version {version}"

@@ -116,7 +116,7 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
     service selects any more."""
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(destination), head.content(name)
-    if decision is None or content is None:
+    if decision is None:
         return frozenset()
     found = {destination}
     closed = head.closed.get(destination)
@@ -136,7 +136,7 @@ def _callers(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[st
     their own ADM."""
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(call.destination), head.content(name)
-    if decision is None or content is None:
+    if decision is None:
         return frozenset()
     if Side.INGRESS not in decision.sides:
         return frozenset((call.source,))
@@ -148,8 +148,6 @@ def _callers(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[st
 def destinations(comparison: Comparison) -> Iterator[Note]:
     """Policies on an external that has more or fewer host names or addresses."""
     base, head = comparison.base, comparison.head
-    if base.plan.externals is None or head.plan.externals is None:
-        return
     moved = list(moved_addresses(base, head))
     changed = {name for name in base.externals if _other_hosts(base, head, name)}
     changed.update(name for each in moved for name in each)

@@ -37,18 +37,16 @@ def refused(comparison: Comparison) -> Iterator[Note]:
     base, head = comparison.base, comparison.head
     for pair in comparison.pairs:
         after = None if pair.head is None else head.admits(pair.head)
-        content = None if pair.head is None else head.content(pair.head)
-        if pair.head is None or after is None or content is None:
+        if pair.head is None or after is None:
             continue
-        if pair.base is not None and base.content(pair.base) is None:
-            continue  # which calls BASE's guard refuses is not recorded
         before = None if pair.base is None else base.admits(pair.base)
         newly = [
             call
             for call in head.met[pair.head]
             if call.source not in after and not _refused_before(comparison, pair, before, call)
         ]
-        where = "" if content.when is None else f" when {content.when}"
+        when = head.content(pair.head).when
+        where = "" if when is None else f" when {when}"
         for removed in (True, False):
             calls = [call for call in newly if (before is not None and call.source in before) is removed]
             change = _change(before, after) if removed and before is not None else None
@@ -59,14 +57,16 @@ def refused(comparison: Comparison) -> Iterator[Note]:
 def _refused_before(comparison: Comparison, pair: Pair, before: frozenset[str] | None, call: CallName) -> bool:
     """Whether BASE's guards refuse all requests of a call that HEAD's guard refuses."""
     base = comparison.base
-    if base.calls is not None and call not in base.calls:
+    if call not in base.calls:
         return False  # a new call that is refused from its beginning is worth a line, whatever BASE says of it
     if base.refusing(call) is not None:
         return True
-    if before is None or call.source in before or not base.applies(pair.base, call):
+    if pair.base is None or pair.head is None or before is None:
         return False
-    old, new = base.content(pair.base or ""), comparison.head.content(pair.head or "")
-    return old is not None and new is not None and direction(old.when, new.when) in (None, Word.NARROWED)
+    if call.source in before or not base.applies(pair.base, call):
+        return False
+    old, new = base.content(pair.base), comparison.head.content(pair.head)
+    return direction(old.when, new.when) in (None, Word.NARROWED)
 
 
 def _judging(comparison: Comparison) -> Iterator[tuple[Pair, frozenset[str], frozenset[str]]]:
@@ -88,7 +88,7 @@ def _calls_of(caller: str, pair: Pair, comparison: Comparison) -> list[CallName]
 
 
 def _declared(head: PlanIndex, call: CallName) -> bool:
-    return call.source != UNDECLARED and head.calls is not None and call in head.calls
+    return call.source != UNDECLARED and call in head.calls
 
 
 def _change(before: frozenset[str], after: frozenset[str]) -> Change:

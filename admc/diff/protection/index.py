@@ -1,7 +1,6 @@
 """One plan, indexed by what a comparison asks: which policies does a request meet, and which requests does a policy.
 
-Calls are those that the program declares; `*` stands for all callers that it does not declare. A plan before version 3
-lacks calls and the content of policies: then only enforcements and decisions are known.
+Calls are those that the program declares; `*` stands for all callers that it does not declare.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ class PlanIndex:
         self.plan = plan
         self.rows: Mapping[str, PolicyRow] = {row.name: row for row in plan.policies}
         self.position: Mapping[str, int] = {row.name: index for index, row in enumerate(plan.policies)}
-        self.services: Mapping[str, ServiceRow] = {row.name: row for row in plan.services or ()}
-        self.externals = {row.name: row for row in plan.externals or ()}
+        self.services: Mapping[str, ServiceRow] = {row.name: row for row in plan.services}
+        self.externals = {row.name: row for row in plan.externals}
         self.closed = {row.destination: row for row in plan.closed}
-        self.calls = None if plan.calls is None else frozenset(CallName(*row[:3]) for row in plan.calls)
+        self.calls = frozenset(CallName(*row[:3]) for row in plan.calls)
         self.met: dict[str, set[CallName]] = {row.name: set() for row in plan.policies}
         """Declared calls that meet a policy."""
         self.at_egress: dict[tuple[str, str], list[CallName]] = {}
@@ -51,20 +50,14 @@ class PlanIndex:
         self._guarded: dict[str, frozenset[Endpoint]] = {}
         self._undeclared: dict[int, dict[str, list[CallName]]] = {}
 
-    def content(self, policy: str) -> PolicyContent | None:
-        row = self.rows.get(policy)
-        return None if row is None else row.content
-
-    @cached_property
-    def recorded(self) -> bool:
-        """Whether the plan has services, calls and the content of policies (version 3)."""
-        return self.calls is not None and all(row.content is not None for row in self.plan.policies)
+    def content(self, policy: str) -> PolicyContent:
+        return self.rows[policy].content
 
     @cached_property
     def calls_from(self) -> Mapping[str, list[CallName]]:
         """Declared calls by their sender."""
         found: dict[str, list[CallName]] = {}
-        for call in sorted(self.calls or ()):
+        for call in sorted(self.calls):
             found.setdefault(call.source, []).append(call)
         return found
 
@@ -103,7 +96,7 @@ class PlanIndex:
             found = self._open[policy] = frozenset(
                 (decision.destination, port)
                 for decision in self.decisions.get(policy, {}).values()
-                if decision.open and (content is None or content.open) and decision.destination not in self.externals
+                if decision.open and content.open and decision.destination not in self.externals
                 for port in decision.ports
             )
         return found
@@ -111,7 +104,7 @@ class PlanIndex:
     def guarded(self, policy: str) -> frozenset[Endpoint]:
         """Where a guard that names its sources meets them, declared or not; empty for all other policies."""
         content = self.content(policy)
-        if content is None or content.open or not content.guard:
+        if content.open or not content.guard:
             return frozenset()
         found = self._guarded.get(policy)
         if found is None:
@@ -138,22 +131,21 @@ class PlanIndex:
         )
 
     def has_port(self, destination: str, port: int) -> bool:
-        """Whether the program still has this port; True where the plan does not record it."""
-        return self.plan.services is None or any(row.number == port for row in self.ports_of(destination))
+        """Whether the program still has this port."""
+        return any(row.number == port for row in self.ports_of(destination))
 
     def is_party(self, name: str) -> bool:
         return name in self.services or name in self.externals
 
     def declares(self, call: CallName) -> bool:
-        """Whether a call is declared; True where the plan does not record it."""
-        return self.calls is None or call in self.calls
+        return call in self.calls
 
     def met_undeclared(self, other: PlanIndex) -> Mapping[str, list[CallName]]:
         """Calls that only another plan declares, by the policies that they meet here as undeclared ones."""
         found = self._undeclared.get(id(other))
         if found is None:
             found = self._undeclared[id(other)] = {}
-            for call in () if self.calls is None or other.calls is None else other.calls - self.calls:
+            for call in other.calls - self.calls:
                 for policy in self.meets(call):
                     found.setdefault(policy, []).append(call)
         return found
@@ -167,8 +159,8 @@ class PlanIndex:
     def selects(self, policy: str, source: str) -> bool:
         """Whether a policy applies to a caller without a declared call."""
         content = self.content(policy)
-        if content is None or content.open:
-            return content is None or source not in content.excluded
+        if content.open:
+            return source not in content.excluded
         return content.guard and source in content.sources
 
     def applies(self, policy: str | None, call: CallName) -> bool:
@@ -177,18 +169,17 @@ class PlanIndex:
             return False
         if call in self.met[policy]:
             return True
-        if self.calls is not None and call in self.calls:
+        if call in self.calls:
             return False
         content = self.content(policy)
         endpoint = (call.destination, call.port)
-        if content is None or content.open:
-            return endpoint in self.open(policy) and (content is None or call.source not in content.excluded)
+        if content.open:
+            return endpoint in self.open(policy) and call.source not in content.excluded
         return content.guard and call.source in content.sources and endpoint in self.guarded(policy)
 
     def meets(self, call: CallName) -> list[str]:
         """The policies that a request of this caller meets, in declared order, declared or not."""
-        declared = self.policies_at if self.calls is None else self.calls
-        if call in declared:
+        if call in self.calls:
             return self.policies_at.get(call, [])
         return self.undeclared(call)
 
@@ -197,7 +188,7 @@ class PlanIndex:
     def admits(self, policy: str) -> frozenset[str] | None:
         """The callers that a guard admits, if it judges the caller alone; None for every other policy."""
         content = self.content(policy)
-        if content is None or not content.judges_caller_alone:
+        if not content.judges_caller_alone:
             return None
         found: set[str] = set()
         for argument in content.arguments:
@@ -211,8 +202,6 @@ class PlanIndex:
         found: dict[str, list[str]] = {}
         for row in self.plan.policies:
             content = row.content
-            if content is None:
-                continue
             named = content.excluded if content.open else content.sources if content.guard else ()
             for name in {*named, *(self.admits(row.name) or ())}:
                 found.setdefault(name, []).append(row.name)
@@ -221,7 +210,7 @@ class PlanIndex:
     @cached_property
     def strangers(self) -> frozenset[str]:
         """The names of callers with an unknown address: externals without addresses that may call, else `*`."""
-        calling = {row.source for row in self.plan.calls or ()}
+        calling = {row.source for row in self.plan.calls}
         found = (name for name, row in self.externals.items() if not row.cidrs and (name in calling or not row.ports))
         return frozenset(found) or frozenset((UNDECLARED,))
 
@@ -236,7 +225,7 @@ class PlanIndex:
         known_as = self.unknown | {UNDECLARED} if call.source == UNDECLARED else {call.source}
         for name in self.meets(call):
             admitted, content = self.admits(name), self.content(name)
-            if admitted is None or content is None or content.when is not None:
+            if admitted is None or content.when is not None:
                 continue
             if known_as.isdisjoint(admitted) and known_as.isdisjoint(content.excluded):
                 return name
@@ -244,5 +233,4 @@ class PlanIndex:
 
     def refuses(self, call: CallName) -> bool:
         """Whether a guard refuses every request of this call, or a closed destination an undeclared one."""
-        undeclared = self.calls is not None and call not in self.calls
-        return (undeclared and call.destination in self.closed) or self.refusing(call) is not None
+        return (call not in self.calls and call.destination in self.closed) or self.refusing(call) is not None

@@ -28,8 +28,9 @@ def interference(comparison: Comparison, notes: Iterable[Note]) -> Iterator[Note
     head = comparison.head
     calls: dict[str, set[CallName]] = {}
     for note in notes:
-        content = head.content(note.policy)
-        if note.word in _GAINS and content is not None and _acts_on_others(content, note.word):
+        if note.word not in _GAINS or note.policy not in head.rows:
+            continue
+        if _acts_on_others(head.content(note.policy), note.word):
             calls.setdefault(note.policy, set()).update(note.calls)
     for name, these in calls.items():
         yield from _weakened_by(comparison, name, these)
@@ -74,8 +75,6 @@ def why_weaker(comparison: Comparison, name: str, other: str, *, alone: bool) ->
     """Why `name` may weaken `other`. `alone`: no third policy on the call writes what matches compare."""
     head = comparison.head
     one, two = head.content(name), head.content(other)
-    if one is None or two is None:
-        return None
     if alone and exclude_each_other(one.when, two.when):
         return None
     inner = head.position[name] > head.position[other]
@@ -106,5 +105,4 @@ def _unknown_may_weaken(one: PolicyContent, two: PolicyContent, *, inner: bool) 
 
 def writes_alone(index: PlanIndex, name: str, others: Iterable[str]) -> bool:
     """Whether none of the other policies on a call writes what matches may compare."""
-    contents = (index.content(each) for each in others if each != name)
-    return not any(content is not None and effects.writes_request(content) for content in contents)
+    return not any(effects.writes_request(index.content(other)) for other in others if other != name)

@@ -80,8 +80,6 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
         if not other.applies(partner, call):
             yield Missing(call, _left(one, policy, other, partner, call))
     there = frozenset() if partner is None else other.open(partner)
-    if partner is not None and one.content(policy) is None:
-        there |= other.guarded(partner)  # whether the policy means every caller is not recorded
     for destination, port in one.open(policy) - there:
         yield Missing(CallName(UNDECLARED, destination, port), not other.has_port(destination, port))
     yield from _undeclared_names(one, policy, other, partner)
@@ -107,9 +105,9 @@ def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | No
     A guard that names its sources, or a policy for `*`, does not need the declaration that went.
     """
     content = one.content(policy)
-    others = None if partner is None else other.content(partner)
-    if content is None or others is None or not (content.open or content.guard):
+    if partner is None or not (content.open or content.guard):
         return False
+    others = other.content(partner)
     return (
         _selects(content, call.source)
         and not _selects(others, call.source)
@@ -121,15 +119,13 @@ def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | No
 def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None) -> Iterator[Missing]:
     """Undeclared callers that a policy knows by name: a guard's sources, and those that an open scope leaves out."""
     content = one.content(policy)
-    if content is None:
-        return
     here = one.guarded(policy)
     there = frozenset() if partner is None else other.open(partner) | other.guarded(partner)
     for destination, port in here - there:
         yield Missing(CallName(UNDECLARED, destination, port), not other.has_port(destination, port))
-    others = None if partner is None else other.content(partner)
-    if others is None:
+    if partner is None:
         return
+    others = other.content(partner)
     known = content.sources if here else others.excluded
     names = [name for name in known if _selects(content, name) and not _selects(others, name)]
     if not names:
@@ -158,9 +154,9 @@ def _selects(content: PolicyContent, name: str) -> bool:
     return name not in content.excluded if content.open else name in content.sources
 
 
-def purpose(content: PolicyContent | None) -> str:
+def purpose(content: PolicyContent) -> str:
     """What a policy does to a request, as a participle."""
-    if content is None or content.effects is None:
+    if content.effects is None:
         return "met"
     if content.guard:
         return "guarded"
@@ -176,17 +172,16 @@ def _lost_text(comparison: Comparison, pair: Pair, call: CallName) -> str:
     if pair.head is None:
         return f"{start}: `{pair.base}` is gone"
     content, before = head.content(pair.head), base.content(pair.base or "")
-    if content is not None and before is not None:
-        if before.open and not content.open:
-            return f"{start}: `{pair.head}` names its callers instead of `*`"
-        if content.open and call.source in content.excluded:
-            return f"{start}: `{pair.head}` leaves this caller out"
-        for name in (call.destination, call.source):
-            selected = content.destinations if name == call.destination else content.sources
-            if name not in selected and _labels_differ(comparison, name):
-                return f"{start}: labels changed, and `{pair.head}` does not select the service any more"
-        if _selects(content, call.source) and goes_on(base, pair.base or "", head, pair.head, call):
-            return f"{start}: {reason(base, call)}"
+    if before.open and not content.open:
+        return f"{start}: `{pair.head}` names its callers instead of `*`"
+    if content.open and call.source in content.excluded:
+        return f"{start}: `{pair.head}` leaves this caller out"
+    for name in (call.destination, call.source):
+        selected = content.destinations if name == call.destination else content.sources
+        if name not in selected and _labels_differ(comparison, name):
+            return f"{start}: labels changed, and `{pair.head}` does not select the service any more"
+    if _selects(content, call.source) and goes_on(base, pair.base or "", head, pair.head, call):
+        return f"{start}: {reason(base, call)}"
     return f"{start}: the scope of `{pair.head}` leaves it out"
 
 

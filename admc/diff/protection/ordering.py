@@ -77,8 +77,6 @@ def _inverted(comparison: Comparison, met: tuple[str, ...]) -> Iterator[Inversio
 
 def _matters(comparison: Comparison, first: str, second: str) -> bool:
     one, other = comparison.base.content(first), comparison.base.content(second)
-    if one is None or other is None:
-        return False  # what they do is not recorded
     return not effects.commute(one, other) and not never_meet(one, other)
 
 

@@ -16,8 +16,6 @@ def goes_on(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, 
     """Whether a policy of `one` meant the requests of a call for which `other` lacks the declaration, and they go on
     there without its partner."""
     content = one.content(policy)
-    if content is None or other.plan.externals is None:
-        return False
     if call.source in one.externals:
         if not other.has_port(call.destination, call.port) or other.refuses(call):
             return False

@@ -29,8 +29,6 @@ class Moved(NamedTuple):
 
 def moved_callers(base: PlanIndex, head: PlanIndex) -> tuple[Moved, ...]:
     """Callers with another name, of the parties that HEAD still knows in some way."""
-    if base.plan.services is None or head.plan.services is None:
-        return ()
     return tuple(sorted({*_moved_pods(base, head), *moved_addresses(base, head)}))
 
 

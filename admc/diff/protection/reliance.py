@@ -64,7 +64,7 @@ def rests_on_more(comparison: Comparison) -> Iterator[Note]:
             if known is None:
                 known = _all(base)
             for assumption in sorted(after - (before or frozenset())):
-                if not _is_recorded(base, pair.base, assumption) or _implied(before, assumption):
+                if _implied(before, assumption):
                     continue
                 calls = _calls(head, decision, assumption)
                 if before is None or assumption.reason in (Reason.SENDER, Reason.BYPASS):
@@ -85,7 +85,7 @@ def rests_on_less(comparison: Comparison) -> Iterator[Note]:
                 continue
             for assumption in sorted(rests_on(base, decision) - after):
                 calls = [call for call in _calls(base, decision, assumption) if _still(head, pair.head, call)]
-                if calls and _is_recorded(head, pair.head, assumption) and not _implied(after, assumption):
+                if calls and not _implied(after, assumption):
                     yield _note(comparison, Word.RESTS_ON_LESS, pair, calls, assumption)
 
 
@@ -94,8 +94,6 @@ def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
     if decision.closes:
         found.add(Assumption(Reason.CLOSED, decision.destination))
     content = index.content(decision.policy)
-    if content is None:
-        return frozenset(found)
     if Side.EGRESS in decision.sides:
         if decision.open and decision.destination in index.externals:
             found.add(Assumption(Reason.OUTSIDE, decision.destination))
@@ -129,13 +127,6 @@ def _of(index: PlanIndex, policy: str | None, destination: str) -> frozenset[Ass
 def _all(index: PlanIndex) -> frozenset[Assumption]:
     decisions = (each for found in index.decisions.values() for each in found.values())
     return frozenset(assumption for decision in decisions for assumption in rests_on(index, decision))
-
-
-def _is_recorded(index: PlanIndex, policy: str | None, assumption: Assumption) -> bool:
-    """Whether the other plan would have this assumption on record. That a destination is closed, every plan has."""
-    if assumption.reason is Reason.CLOSED:
-        return True
-    return index.recorded and (policy is None or index.content(policy) is not None)
 
 
 def _implied(before: frozenset[Assumption] | None, assumption: Assumption) -> bool:

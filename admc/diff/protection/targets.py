@@ -58,8 +58,10 @@ def _beside(comparison: Comparison, pair: Pair, call: CallName, newly: CallName)
 
 def _limits(comparison: Comparison, pair: Pair) -> bool:
     """Whether a policy admits a number of requests for each destination."""
-    content = comparison.head.content(pair.head or "")
-    return content is not None and effects.does(content, Verb.COUNTS) and effects.does(content, Verb.REJECTS)
+    if pair.head is None:
+        return False
+    content = comparison.head.content(pair.head)
+    return effects.does(content, Verb.COUNTS) and effects.does(content, Verb.REJECTS)
 
 
 def _twice(pair: Pair, call: CallName, newly: CallName) -> str:

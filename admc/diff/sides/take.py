@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,7 +27,6 @@ from admc.diff.sides.predecessors import Known, predecessors
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.beside import default_plan_path
 from admc.plan.build import build
-from admc.plan.contents import call_rows, external_rows, policy_rows, service_rows
 from admc.plan.previous import previous_of
 from admc.terminal import visible
 from dsl.collector import no_collection
@@ -118,7 +116,7 @@ def _base(base: Place, head: Place, known: Callable[[], Known], options: Options
 
 
 def _known(plan: Plan) -> Known:
-    return Known(plan.app, frozenset(row.name for row in plan.services or ()))
+    return Known(plan.app, frozenset(row.name for row in plan.services))
 
 
 def _implied(base: Place, head: Place) -> bool:
@@ -207,7 +205,7 @@ class _Taker:
         same_contents(path, plan, anew)
         if _costs(plan) != _costs(anew):
             raise wrong_usage("ADM838", "this admc estimates other costs than the plan beside it has")
-        return _completed(plan, program), placement
+        return plan, placement
 
     def compiled(
         self, program: Program, previous: Plan | None, why: str | None, renamed: Iterable[Rename] = ()
@@ -240,19 +238,6 @@ def _renamed(previous: Previous, renamed: Iterable[Rename]) -> Previous:
     new = {rename.base: rename.head for rename in renamed}
     return previous._replace(
         sides={(new.get(policy, policy), destination): sides for (policy, destination), sides in previous.sides.items()}
-    )
-
-
-def _completed(plan: Plan, program: Program) -> Plan:
-    """A plan before version 3 lacks what its program has."""
-    if plan.services is not None:
-        return plan
-    return replace(
-        plan,
-        services=service_rows(program),
-        externals=external_rows(program),
-        calls=call_rows(program),
-        policies=policy_rows(program),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 import dsl
 from admc.diff import identity
 from admc.diff.identity import renames
-from admc.diff.model import CallName, Rename, Word
+from admc.diff.model import Rename, Word
 from admc.diff.protection import Findings, detection, findings
 from admc.plan.build import build
 from solver.place import place
@@ -34,7 +34,7 @@ policy quota = rate_limit(requests: 9, per: 60s) on {a, c} -> b when path == "/a
 @ingress
 policy readers = allow(callers: [a, c]) on * -> b
 """
-NOTHING: Final = Findings((), (), (), ())
+NOTHING: Final = Findings((), (), ())
 
 
 def compared(base: Plan, head: Plan) -> Findings:
@@ -191,31 +191,3 @@ def test_it_would_be_one_without_a_look_at_pods_and_addresses(monkeypatch: pytes
     for module in (detection, identity):
         monkeypatch.setattr(module, "in_names_of", lambda base, _head: base)
     assert any(compared(base, head).weaker for base, head in _renamed_parties())
-
-
-# ---- older plans ----
-
-
-def _aged(plan: Plan) -> Plan:
-    """The plan as version 2 has it."""
-    policies = tuple(row._replace(content=None) for row in plan.policies)
-    return replace(plan, services=None, externals=None, calls=None, policies=policies, schema_version=2)
-
-
-def test_what_an_older_plan_lacks_is_no_change() -> None:
-    plan = plan_of(SERVICES + POLICIES)
-    missing = "services, calls, and what policies do: the plan of {} has schema version 2"
-    assert findings(_aged(plan), plan) == NOTHING._replace(not_recorded=(missing.format("BASE"),))
-    assert findings(plan, _aged(plan)) == NOTHING._replace(not_recorded=(missing.format("HEAD"),))
-    both = (missing.format("BASE"), missing.format("HEAD"))
-    assert findings(_aged(plan), _aged(plan)) == NOTHING._replace(not_recorded=both)
-
-
-def test_an_older_plan_shows_what_is_lost_and_what_is_closed() -> None:
-    base = _aged(plan_of(SERVICES + POLICIES))
-    head = plan_of(SERVICES + POLICIES.replace("{a, c} -> b when", "a -> b when").replace("@ingress", "@egress"))
-    assert [(each.word, each.policy, each.calls) for each in findings(base, head).weaker] == [
-        (Word.LOST, "quota", (CallName("c", "b", 8080),)),
-        (Word.RESTS_ON_MORE, "readers", (CallName("*", "b", 8080),)),
-        (Word.RESTS_ON_MORE, "seen", (CallName("*", "b", 8080),)),
-    ]
