@@ -60,7 +60,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "ADM839": (
         "the file is not a difference",
         "`admc diff --format json` writes differences. The cause says which field does not fit. One of a newer admc "
-        "is read by that admc.",
+        "is read by that admc, and one of an older admc has to be written again.",
         "",
         "admc diff main policies.adm --format json -o DIFF.json",
     ),

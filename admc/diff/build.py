@@ -53,7 +53,6 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
         gap=placement.gap(base, head),
         cost=cost.cost(base, head, new=False),
         program=program.changes(base, head, names),
-        not_recorded=(),
         gates=(),
         notes=tuple(
             f"`{old}` is `{new}` now, since it has the same {'pods' if new in services else 'addresses'}"
@@ -98,7 +97,6 @@ def _without_base(head: Plan, base_taken: Taken, head_taken: Taken) -> Diff:
         gap=placement.gap(None, head),
         cost=cost.cost(None, head, new=new),
         program=program.changes(nothing, head, names) if new else (),
-        not_recorded=(),
         gates=(),
         notes=(NEW,) if new else (f"{NOT_COMPARED}: {base_taken.why}",),
     )

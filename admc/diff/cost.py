@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 NO_PROFILE: Final = "no profile"
 TWO_PROFILES: Final = "two profiles"
-NOT_RECORDED: Final = "not recorded"
+NO_BASE: Final = "no plan of BASE"
 _METRICS: Final = ("cpu", "memory", "latency_per_second")
 _NOTHING: Final = AmountRow(0, None, False)
 
 
 def cost(base: Plan | None, head: Plan, *, new: bool) -> Cost:
     """`base` is None where there is no plan of BASE; `new`: because there is no program, which costs nothing."""
-    if head.profile is None:
+    if head.profile is None or head.overhead is None:
         return Cost(NO_PROFILE, None, ())
-    if base is None and not new:
-        return Cost(NOT_RECORDED, None, ())
-    if base is not None and base.profile is None:
-        return Cost(NO_PROFILE, None, ())
-    if base is not None and base.profile is not None and base.profile.sha256 != head.profile.sha256:
-        return Cost(TWO_PROFILES, None, ())
-    if head.overhead is None or (base is not None and base.overhead is None):
-        return Cost(NOT_RECORDED, None, ())
-    before = None if base is None or base.overhead is None else base.overhead.totals.plan
+    before = None
+    if base is not None:
+        if base.profile is None or base.overhead is None:
+            return Cost(NO_PROFILE, None, ())
+        if base.profile.sha256 != head.profile.sha256:
+            return Cost(TWO_PROFILES, None, ())
+        before = base.overhead.totals.plan
+    elif not new:
+        return Cost(NO_BASE, None, ())
     after = head.overhead.totals.plan
     return Cost(None, head.profile, tuple(_line(metric, before, after) for metric in _METRICS))
 

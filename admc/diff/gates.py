@@ -117,9 +117,7 @@ def _measured(measure: str, diff: Diff) -> _Found | str:
 def _findings(measure: str, diff: Diff) -> _Found:
     words = _WORDS[measure]
     number = sum(1 for finding in (*diff.weaker, *diff.stricter, *diff.gone) if finding.word in words)
-    missing = ", ".join(diff.not_recorded)
-    doubt = f"not recorded in a plan of an older admc: {missing}" if missing else None
-    return _Found(Fraction(0), Fraction(number), f"{number} found", doubt)
+    return _Found(Fraction(0), Fraction(number), f"{number} found")
 
 
 def _cost(measure: Measure, diff: Diff) -> _Found | str:

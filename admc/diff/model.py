@@ -18,7 +18,8 @@ from admc.plan.model import SourceLine
 from admc.typed_json import Signed
 from dsl.program import Side
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""The form that admc writes, and the only one that it reads."""
 
 
 class Word(StrEnum):
@@ -239,7 +240,7 @@ class Cost(NamedTuple):
     """Both sides by one profile; `reason` says why there are no figures, and the rest is then empty."""
 
     reason: str | None
-    """`no profile`, `two profiles`, or `not recorded`."""
+    """`no profile`, `two profiles`, or `no plan of BASE`."""
     profile: ProfileRow | None
     lines: tuple[CostLine, ...]
 
@@ -309,8 +310,6 @@ class Diff:
     gap: Gap
     cost: Cost
     program: tuple[Named, ...]
-    not_recorded: tuple[str, ...]
-    """What cannot be compared, since the plan of a side is too old to have it."""
     gates: tuple[GateResult, ...]
     notes: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION

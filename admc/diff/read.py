@@ -30,7 +30,7 @@ def read_diff(path: Path) -> Diff:
             "ADM839",
             f"`{visible(str(path))}` is not a difference that admc can read",
             cause=str(error),
-            hint="write a new one: `admc diff BASE HEAD --format json -o DIFF.json`",
+            hint="write it again: `admc diff BASE HEAD --format json -o DIFF.json`",
         ) from error
 
 
@@ -38,7 +38,9 @@ def read_diff(path: Path) -> Diff:
 def from_json(content: bytes) -> Diff:
     """Raises `DiffFormatError`."""
     try:
-        document, _version = versioned(content, SCHEMA_VERSION)
+        document, version = versioned(content, SCHEMA_VERSION)
+        if version < SCHEMA_VERSION:
+            raise DiffFormatError(f"it has schema version {version}, and this admc reads {SCHEMA_VERSION}")
         diff = parse(Diff, document)
         _check_words("weaker", diff.weaker, WEAKER)
         _check_words("stricter", diff.stricter, STRICTER)

@@ -1,6 +1,6 @@
-"""The first line about a difference, what was not compared, and the cost in a few
+"""The first line about a difference, what was not compared, and the cost in a few words.
 
-Nothing here says that nothing gets weaker where BASE was not judged, or where a plan is too old to have a field.
+Nothing here says that nothing gets weaker where BASE was not judged.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from admc.diff.build import NEW, NOT_COMPARED
+from admc.diff.cost import NO_BASE, TWO_PROFILES
 from admc.diff.model import AdmChange, Cost, CostLine, Diff, GateResult, How, Verdict, Word
 from admc.render.diff_words import TEXT, Style, change_text, is_unpriced, listed
 from admc.terminal import counted, visible
 
-_FIELDS: Final = 12
-"""Fields that plans lack, by name; more are counted."""
-_REASONS: Final = {"not recorded": "cost not recorded", "two profiles": "cost not compared (two profiles)"}
+_REASONS: Final = {reason: f"cost not compared ({reason})" for reason in (TWO_PROFILES, NO_BASE)}
 _ADMS: Final = 6
 """ADMs that come and go by name in the first line; more are counted."""
 
@@ -45,7 +44,6 @@ def is_equal(diff: Diff) -> bool:
     """Nothing at all changes: not the program either, no figure, and no gate has anything to say."""
     return (
         is_quiet(diff)
-        and not diff.not_recorded
         and not diff.program
         and diff.base.inputs_sha256 == diff.head.inputs_sha256 is not None
         and all(level.base == level.head for level in diff.levels)
@@ -64,18 +62,6 @@ def doubts(diff: Diff, style: Style) -> list[str]:
         said.append(f"BASE is broken, so nothing is compared{why}")
     if diff.base.how is How.NOTHING:
         said.append("BASE has no such program, so nothing is compared: all is new")
-    if diff.not_recorded:
-        old = [
-            f"{name} has schema version {side.schema_version}"
-            for name, side in (("BASE", diff.base), ("HEAD", diff.head))
-            if side.schema_version is not None and side.schema_version < 3
-        ]
-        why = f" ({', '.join(old)})" if old else ""
-        lacking = ", ".join(style.sentence(each) for each in diff.not_recorded[:_FIELDS])
-        more = len(diff.not_recorded) - _FIELDS
-        said.append(
-            f"not compared, since a plan is too old to have it{why}: {lacking}{f' and {more} more' if more > 0 else ''}"
-        )
     return said
 
 
@@ -90,7 +76,7 @@ def nothing_found(diff: Diff) -> str:
         return "not judged, since BASE is broken"
     if diff.base.how is How.NOTHING:
         return "nothing to compare with"
-    return "nothing found, but not all is compared" if diff.not_recorded else "nothing"
+    return "nothing"
 
 
 # ---- the first line ----
@@ -115,8 +101,6 @@ def headline(diff: Diff, style: Style) -> Headline:
 
 
 def _quiet_verdict(diff: Diff) -> str:
-    if diff.not_recorded:
-        return "no difference found, but not all is compared"
     same_program = diff.base.inputs_sha256 == diff.head.inputs_sha256 is not None and not diff.program
     if same_program:
         return "the program, the placement and protection do not change"
@@ -133,9 +117,8 @@ def _verdict(diff: Diff) -> str:
         said = f"{counted(number, 'thing')} {'gets' if number == 1 else 'get'} weaker"
         unclear = sum(finding.word is Word.UNCLEAR for finding in diff.weaker)
         said += f" ({unclear} unclear)" if unclear else ""
-        said += ", and not all is compared" if diff.not_recorded else ""
     else:
-        said = "nothing is found to get weaker, but not all is compared" if diff.not_recorded else "nothing gets weaker"
+        said = "nothing gets weaker"
     refused = refused_calls(diff)
     return f"{said}; {counted(refused, 'declared call')} will be refused" if refused else said
 

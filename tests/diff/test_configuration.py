@@ -25,7 +25,7 @@ REPLICAS = "more-replicas"
 
 def comparable(case: Case) -> bool:
     """Loopback addresses follow from the services, so both sides have the same."""
-    broken = case.exit_code or case.name in (REPLICAS, "broken-base", "infeasible-base")
+    broken = case.exit_code or case.name in (REPLICAS, "broken-base", "infeasible-base", "priced-broken-base")
     return not broken and not case.name.startswith("service-")
 
 

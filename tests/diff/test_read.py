@@ -122,11 +122,12 @@ def paths(value: object, before: tuple[str | int, ...] = ()) -> Iterator[tuple[s
         (b"[]", "not a JSON object"),
         (b"{}", "no `schema_version`"),
         (b'{"schema_version": true}', "no `schema_version`"),
-        (b'{"schema_version": 99}', "reads up to 1"),
-        (b'{"schema_version": 1, "app": NaN}', "a number"),
+        (b'{"schema_version": 1}', "it has schema version 1, and this admc reads 2"),
+        (b'{"schema_version": 99}', "reads up to 2"),
+        (b'{"schema_version": 2, "app": NaN}', "a number"),
         (b"\xff\xfe", "not UTF-8"),
         (b'{"schema_version": ' + b"[" * 100_000, "nested too deeply"),
-        (b'{"schema_version": 1, "app": "\\ud800"}', "half of a character"),
+        (b'{"schema_version": 2, "app": "\\ud800"}', "half of a character"),
     ],
 )
 def test_what_is_no_difference_is_refused(text: bytes, said: str) -> None:
@@ -149,6 +150,7 @@ def test_a_file_is_named_in_the_error(tmp_path: Path) -> None:
         read_diff(path)
     (found,) = refused.value.diagnostics
     assert (refused.value.exit_code, found.code) == (1, "ADM839")
+    assert (found.hint or "").startswith("write it again: `admc diff ")
     with pytest.raises(CommandError) as refused:
         read_diff(tmp_path / "nowhere.json")
     assert refused.value.diagnostics[0].code == "ADM802"

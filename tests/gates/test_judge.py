@@ -65,12 +65,10 @@ SAME = Diff(
     gap=Gap((), ()),
     cost=Cost("no profile", None, ()),
     program=(),
-    not_recorded=(),
     gates=(),
 )
 LOST = replace(SAME, weaker=(finding(Word.LOST), finding(Word.NARROWED)), stricter=(finding(Word.REFUSED),))
 GONE = replace(SAME, gone=(finding(Word.GONE_WITH_ITS_CALL),))
-OLD = replace(SAME, not_recorded=("arguments of policies",))
 
 
 def counted(adms: int, sidecars: int = 12) -> Diff:
@@ -108,10 +106,6 @@ def verdict(condition: str, diff: Diff, accepted: dict[str, str] | None = None) 
         ("gone > 1", GONE, PASSED),
         ("weaker", GONE, PASSED),
         ("stricter", GONE, PASSED),
-        ("gone", OLD, NOT_JUDGED),
-        # An old plan does not record everything: what is found counts, what is not found is not judged.
-        ("weaker", OLD, NOT_JUDGED),
-        ("weaker", replace(LOST, not_recorded=("arguments",)), BREACHED),
         # A plain number is of what HEAD has, and only if the change adds to it.
         ("adms > 4", counted(4), PASSED),
         ("adms > 4", counted(5), BREACHED),

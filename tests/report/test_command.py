@@ -84,7 +84,9 @@ def test_a_program_without_a_plan_writes_nothing(admc: Admc, tmp_path: Path, tex
     assert not target.exists()
 
 
-@pytest.mark.parametrize(("content", "code"), [("{", "ADM839"), ('{"schema_version": 99}', "ADM839")])
+@pytest.mark.parametrize(
+    ("content", "code"), [("{", "ADM839"), ('{"schema_version": 1}', "ADM839"), ('{"schema_version": 99}', "ADM839")]
+)
 def test_a_broken_difference_is_refused(admc: Admc, tmp_path: Path, content: str, code: str) -> None:
     saved, target = tmp_path / "DIFF.json", tmp_path / "diff.html"
     saved.write_text(content, encoding="utf-8")

@@ -101,7 +101,6 @@ PLAIN = Diff(
     gap=Gap((), ()),
     cost=NO_PROFILE,
     program=(),
-    not_recorded=(),
     gates=(),
 )
 
@@ -307,7 +306,6 @@ HOSTILE = replace(
     adms=(AdmChange(BAD, 0, 1, (), (BAD,)), AdmChange("end", 1, 0, ("1. list",), ())),
     program=(Named("call", f"a -> {BAD}", "came", BAD, SourceLine(BAD, 1)),),
     renames=(Rename(BAD, "x"),),
-    not_recorded=(BAD,),
     gates=(GATES[3]._replace(name=BAD, reason=BAD, condition=BAD, text=BAD, line=SourceLine(BAD, 2)),),
     notes=(BAD,),
 )
@@ -333,16 +331,6 @@ CASES: dict[str, Diff] = {
         adms=(AdmChange("rate", 0, 1, (), ("rate_readers",)),),
         rollout=Rollout((Restart("rate", 1, comes=True),), (), (), (), None),
         stricter=(finding(Word.GAINED, "rate_readers", "* rate", "newly guarded by `rate_readers`", head=52),),
-    ),
-    "old_plan": replace(
-        PLAIN,
-        base=taken("main", OLD, How.PLAN)._replace(schema_version=2, path="old/policies.plan.json"),
-        not_recorded=("services", "calls", "arguments of policies"),
-        adms=EXAMPLE.adms,
-        cost=Cost("not recorded", None, ()),
-    ),
-    "old_plan_quiet": replace(
-        PLAIN, base=taken("main", OLD, How.PLAN)._replace(schema_version=1), not_recorded=("arguments of policies",)
     ),
     "many": replace(PLAIN, weaker=MANY, head_counts=Counts(5, 9, 70, 1), gates=GATES),
     "no_causes": MTLS,

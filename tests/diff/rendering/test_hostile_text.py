@@ -32,7 +32,6 @@ RICH: Final = replace(
     gap=UNPROVEN.gap,
     program=EXAMPLE.program,
     gates=GATES,
-    not_recorded=("calls",),
     notes=("a note",),
 )
 """Something in every list."""
