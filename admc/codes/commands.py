@@ -196,8 +196,8 @@ CODES = {
         "`--state` names a folder in which a server stores the active state, and the snapshots that its proxies have "
         "acknowledged, for its next start. A state that does not fit its digests, or that a newer admc wrote, is not "
         "used: the server begins with the state that it compiles, and proxies keep their configuration until then. A "
-        "server does not start with a folder that it cannot write to, that another server uses, or that has a "
-        "rollout which it cannot read.",
+        "server does not start with a folder that it cannot write to, that another server uses, that has a rollout "
+        "which it cannot read, or that a much earlier admc wrote: proxies keep what they have.",
     ),
     "ADM855": Code(
         "no steps lead safely to this plan",

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.rollout.rollout_state import begun
 from admc.serve.build.source import digest, restored
 from admc.serve.build.worker import RestoreState, Worker, WorkerError
 from admc.serve.rollout.addresses import elsewhere, is_elsewhere
 from admc.serve.rollout.plans import Planned
-from admc.serve.storage.manifest import SECRET_BYTES, plans_of
+from admc.serve.storage.manifest import plans_of
 from admc.serve.storage.position import Position
 
 if TYPE_CHECKING:
@@ -77,13 +75,10 @@ class StoredPlans:
     ) -> Restored | None:
         """The plans of a stored state; None if it has none. `source`: what is to be served now; `addresses`: the
         present ones. Raises `CommandError`."""
-        if found.position is None and found.first is None:
+        if found.position is None:
             return None
         try:
             async with self._turn:
-                if found.position is None:
-                    assert found.first is not None  # noqa: S101 - as above
-                    return await self._first_release(RestoreState(source, found.first))
                 return await self._build(found.position, source, addresses, reduced=found.is_reduced)
         except WorkerError as error:
             raise wrong_usage(
@@ -92,11 +87,6 @@ class StoredPlans:
                 cause=str(error),
                 hint="start the server again; if that does not help, it is a bug in admc",
             ) from error
-
-    async def _first_release(self, request: RestoreState) -> Restored:
-        newest = await self._newest("", request)
-        rollout = begun(newest.digest, secrets.token_bytes(SECRET_BYTES))
-        return Restored(Position(rollout, {newest.digest: request.recipe}, {}), {newest.digest: newest})
 
     async def _build(
         self, position: Position, source: Source | None, addresses: AddressSource | None, *, reduced: bool

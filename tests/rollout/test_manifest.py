@@ -14,6 +14,7 @@ from admc.rollout.rollout_state import Chain, Holding, Label, RolloutState, begu
 from admc.serve.storage.manifest import (
     Manifest,
     ManifestError,
+    OldManifestError,
     RecipeDigests,
     SavedSnapshot,
     from_json,
@@ -96,16 +97,18 @@ def _fields(state: RolloutState) -> dict[str, Any]:
     return {name: getattr(state, name) for name in RolloutState.__dataclass_fields__}
 
 
-def test_kept_state_of_the_first_release_is_read() -> None:
-    document = {
-        "schema_version": 1,
-        "state": {"main": "p.adm", "mode": "explicit", "inputs": {"p.adm": A}, "plan": B, "endpoints": C},
-        "groups": {"web": {"object": C, "elsewhere": ["own"]}},
-    }
-    found = from_json(json.dumps(document).encode())
-    assert found.rollout is None
-    assert list(found.plans.values()) == [RecipeDigests("p.adm", Mode.EXPLICIT, {"p.adm": A}, B, C)]
-    assert found.groups == {"web": SavedSnapshot(C, ("own",))}
+def test_the_first_schema_version_is_refused() -> None:
+    document = {"schema_version": 1, "state": None, "groups": {}}
+    with pytest.raises(OldManifestError, match="it has schema version 1, and this admc reads 2 and 3"):
+        from_json(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize("text", ["", "../lock", "A" * 64, "a" * 63])
+@pytest.mark.parametrize("field", ["plan", "endpoints", "inputs"])
+def test_a_reference_that_is_not_a_digest_is_refused(field: str, text: str) -> None:
+    value = {"policies.adm": text} if field == "inputs" else text
+    with pytest.raises(ManifestError, match="digest"):
+        from_json(edited(lambda document: document["plans"]["old"].update({field: value})))
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> bytes:

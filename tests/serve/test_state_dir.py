@@ -18,7 +18,7 @@ import pytest
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 
-from admc.exits import CommandError
+from admc.exits import CommandError, Exit
 from admc.rollout.reducer import Command, CommandName, Observation, reduce
 from admc.rollout.rollout_state import begun
 from admc.serve.files.state_dir import StateDir, open_state_dir
@@ -325,12 +325,34 @@ def moved(old: str, new: str) -> frozenset[str]:
     return frozenset(("a",)) if old != new else frozenset()
 
 
-def test_a_rollout_of_an_earlier_release_is_rejected_with_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "transition.json").write_text('{"schema_version": 5}')
+OLD = '{"schema_version": 1, "state": null, "groups": {}}\n'
+"""A manifest of a version that is no longer read."""
+
+
+def test_a_folder_of_an_old_version_is_rejected_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(OLD)
     with closing(open_state_dir(tmp_path)) as kept:
-        with pytest.raises(CommandError, match="is of an earlier release, which was in the middle of a rollout"):
+        with pytest.raises(CommandError) as caught:
             kept.load()
+        (finding,) = caught.value.diagnostics
+        assert (finding.code, finding.cause) == ("ADM854", "it has schema version 1, and this admc reads 2 and 3")
+        assert "let an earlier release store it again, or remove the folder once" in (finding.hint or "")
         assert not kept.may_begin_anew
+
+
+def test_a_server_does_not_start_with_a_folder_of_an_old_version(tmp_path: Path) -> None:
+    (tmp_path / "policies.adm").write_text("app shop\nservice web { http 80 }\n")
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "state.json").write_text(OLD)
+    options = ("policies.adm", "--plaintext", "--xds", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--state", "state")
+    command = (sys.executable, "-m", "admc", "serve", *options)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == Exit.INPUT
+    assert "ADM854" in ended.stderr
+    assert "let an earlier release store it again" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (tmp_path / "state" / "state.json").read_text() == OLD
+    assert not (tmp_path / "state" / "rollout").exists()
 
 
 def test_nothing_is_stored_in_the_folder_of_another_server(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
 from admc.serve.storage.contents import MAX_MANIFEST, MAX_OBJECT, Contents
-from admc.serve.storage.manifest import Manifest, ManifestError, from_json, to_json
+from admc.serve.storage.manifest import Manifest, ManifestError, OldManifestError, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import Snapshot
 
 UNDER_WAY: Final = "rollout"
-FIRST_RELEASE: Final = "transition.json"
 
 
 @dataclass(slots=True)
@@ -53,6 +52,8 @@ class StateDir:
     """No object is there without a reference: neither this process nor one before it was stopped while it wrote."""
     _left: tuple[FileStat | None, ...] | None = None
     """What the folder looked like when this process had read it, or written to it."""
+    _is_old: bool = False
+    """The manifest has a version that this admc no longer reads."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -72,9 +73,6 @@ class StateDir:
         """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used, with
         `may_begin_anew` saying what follows."""
         self._left = self._stats()
-        old = self.folder / FIRST_RELEASE
-        if old.exists():
-            raise _too_old(old)
         path = self.folder / "state.json"
         if not path.exists():
             return None
@@ -85,12 +83,14 @@ class StateDir:
         try:
             return self._loaded(from_json(content))
         except ManifestError as error:
+            self._is_old = isinstance(error, OldManifestError)
             raise self._unusable(str(error)) from error
 
     @property
     def may_begin_anew(self) -> bool:
-        """Whether a manifest that cannot be used may be replaced: proxies have one plan, as far as is known."""
-        return not (self.folder / UNDER_WAY).exists() and not (self.folder / FIRST_RELEASE).exists()
+        """Whether a manifest that cannot be used may be replaced: proxies have one plan, as far as is known. What an
+        old one says is not known."""
+        return not self._is_old and not (self.folder / UNDER_WAY).exists()
 
     def _loaded(self, manifest: Manifest) -> StoredState:
         found = self._contents.load(manifest)
@@ -229,7 +229,9 @@ class StateDir:
 
     def _unusable(self, cause: str) -> CommandError:
         hint = "the server goes on without it, and keeps a new one once proxies have acknowledged what it compiles"
-        if not self.may_begin_anew:
+        if self._is_old:
+            hint = "let an earlier release store it again, or remove the folder once each proxy has what one plan gives"
+        elif not self.may_begin_anew:
             hint = "proxies may have more than one plan: remove the folder once each has the configuration of one"
         return wrong_usage(
             "ADM854", f"the stored state `{self.folder / 'state.json'}` cannot be used", cause=cause, hint=hint
@@ -279,15 +281,6 @@ def _clear(folder: Path) -> None:
     marker = folder.glob(f".{UNDER_WAY}.*.tmp")
     for left in (*folder.glob(".*.json.*.tmp"), *marker, *(folder / "objects").glob("*.tmp")):
         left.unlink(missing_ok=True)
-
-
-def _too_old(path: Path) -> CommandError:
-    return wrong_usage(
-        "ADM854",
-        f"`{path}` is of an earlier release, which was in the middle of a rollout",
-        cause="its steps are not those of this release",
-        hint="let the earlier release finish, or remove the folder once every proxy has the configuration of one plan",
-    )
 
 
 def _not_writable(folder: Path, cause: str | None) -> CommandError:

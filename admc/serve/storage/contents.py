@@ -58,9 +58,8 @@ class Contents:
         problems: list[str] = []
         groups = self._snapshots(manifest.groups, known or {}, problems)
         frozen = self._snapshots(manifest.frozen, known or {}, problems)
-        if manifest.rollout is None:
-            return StoredState(None, next(iter(plans.values()), None), groups, tuple(problems))
-        return StoredState(Position(manifest.rollout, plans, frozen), None, groups, tuple(problems))
+        position = None if manifest.rollout is None else Position(manifest.rollout, plans, frozen)
+        return StoredState(position, groups, tuple(problems))
 
     def store(self, old: Manifest, position: Position | None, groups: Mapping[str, Snapshot]) -> Manifest:
         """Store the objects of a state, and return its manifest; without a position, that of `old` stays. Raises

@@ -2,8 +2,8 @@
 
     Manifest --to_json--> state.json --from_json--> Manifest
 
-    schema version 1    the first release: one plan, and the snapshots that proxies acknowledged last
-    schema version 3    the state of the rollout, all plans that proxies may have, and frozen chains besides
+It has the state of the rollout, all plans that proxies may have, the snapshots that they acknowledged last, and frozen
+chains. The version before the present one is read, since an upgrade starts from it, and none that is older.
 
 The content may have been touched by a power cut or a hand, so every field is checked. It has the secret of the markers:
 the file is for its owner alone.
@@ -30,6 +30,10 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 class ManifestError(Exception):
     """The content is not what this admc writes. The message says what is wrong."""
+
+
+class OldManifestError(ManifestError):
+    """The content has a version that this admc no longer reads."""
 
 
 class RecipeDigests(NamedTuple):
@@ -60,9 +64,9 @@ class Manifest(NamedTuple):
     """What `state.json` says."""
 
     rollout: RolloutState | None
-    """None in a folder of the first release, and before there is a plan."""
+    """None before there is a plan."""
     plans: Mapping[str, RecipeDigests]
-    """Every plan that the rollout names. Of a folder of the first release: the one plan, named by its digest."""
+    """Every plan that the rollout names."""
     groups: Mapping[str, SavedSnapshot]
     """Service -> the snapshot that its proxies acknowledged last."""
     frozen: Mapping[str, SavedSnapshot] = MappingProxyType({})
@@ -88,12 +92,6 @@ class _Document(NamedTuple):
     frozen: Mapping[str, SavedSnapshot]
 
 
-class _FirstRelease(NamedTuple):
-    schema_version: int
-    state: RecipeDigests | None
-    groups: Mapping[str, SavedSnapshot]
-
-
 def to_json(manifest: Manifest) -> bytes:
     """The content of `state.json`."""
     return (json.dumps(plain(_Document(SCHEMA_VERSION, *manifest)), sort_keys=True) + "\n").encode()
@@ -103,11 +101,7 @@ def from_json(content: bytes) -> Manifest:
     """The manifest that a file has. Raises `ManifestError`."""
     document = _document(content)
     try:
-        if document["schema_version"] == 1:
-            first = parse(_FirstRelease, document)
-            manifest = Manifest(None, {} if first.state is None else {first.state.plan: first.state}, first.groups)
-        else:
-            manifest = Manifest(*parse(_Document, document)[1:])
+        manifest = Manifest(*parse(_Document, document)[1:])
     except JsonTypeError as error:
         raise ManifestError(f"`{error.where or 'the document'}` {error.what}") from error
     _check(manifest)
@@ -124,6 +118,10 @@ def _document(content: bytes) -> dict[str, Any]:
         raise ManifestError("it has no `schema_version`")
     if version > SCHEMA_VERSION:
         raise ManifestError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
+    if version < OF_SECOND_VERSION:
+        raise OldManifestError(
+            f"it has schema version {version}, and this admc reads {OF_SECOND_VERSION} and {SCHEMA_VERSION}"
+        )
     return document if version != OF_SECOND_VERSION else _from_second_version(document)
 
 

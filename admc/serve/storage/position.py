@@ -42,8 +42,6 @@ class StoredState(NamedTuple):
     """What was kept. `problems` are snapshots that cannot be used, and why."""
 
     position: Position | None
-    first: Recipe | None
-    """In a state of the first release: the one plan."""
     groups: Mapping[str, Snapshot]
     problems: tuple[str, ...]
     is_reduced: bool = False
