@@ -30,11 +30,11 @@ EVERYTHING = """
 app everything
 external internet
 service web { http 18080 }
-service api, copy, canary, locked { http 18080 }
+service api, copy, canary, locked, strict { http 18080 }
 service grpc-api, authz { grpc 19000 }
 service db { tcp 15432 }
 call internet -> web
-call web -> api, copy, canary, locked, grpc-api, db
+call web -> api, copy, canary, locked, strict, grpc-api, db
 policy q1 = rate_limit(requests: 5, per: 60s) on internet -> web
 policy l1 = access_log() on internet -> web
 policy c1 = compression() on internet -> web
@@ -54,6 +54,7 @@ policy s1 = split(to: canary, percent: 50%) on web -> api when header("x-canary"
 policy d1 = fault_delay(delay: 300ms) on web -> grpc-api when header("x-late") == "yes"
 policy f1 = fault_abort(status: 503) on web -> grpc-api when header("x-fail") == "yes"
 policy n1 = deny() on web -> locked
+policy n2 = normal_paths() on web -> strict
 policy a1 = allow(callers: [web]) on * -> grpc-api
 policy u1 = request_count() on web -> grpc-api
 policy e1 = external_authorization(service: authz) on web -> api when header("x-auth") == "yes"
