@@ -1,32 +1,34 @@
-"""Exact fractions as decimals for output. They are rounded here, once, and half to even."""
+"""Numbers as decimals for output. They are rounded here, once, and half to even.
+
+A float stands for its shortest decimal."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 
-def fixed(value: Fraction, places: int) -> str:
+def fixed(value: float | Fraction, places: int) -> str:
     """A decimal with at most `places` digits after the point, and no zeros at its end.
 
-    >>> fixed(Fraction(1, 3), 3), fixed(Fraction(5, 2), 0), fixed(Fraction(-1, 8), 2), fixed(Fraction(0), 2)
+    >>> fixed(1 / 3, 3), fixed(Fraction(5, 2), 0), fixed(-0.125, 2), fixed(0, 2)
     ('0.333', '2', '-0.12', '0')
     """
-    scaled = round(value * 10**places)
+    scaled = round(_exact(value) * 10**places)
     digits = f"{abs(scaled):0{places + 1}d}"
     whole, part = (digits[:-places], digits[-places:].rstrip("0")) if places else (digits, "")
     return ("-" if scaled < 0 else "") + f"{int(whole):d}" + (f".{part}" if part else "")
 
 
-def significant(value: Fraction, digits: int = 5) -> str:
+def significant(value: float | Fraction, digits: int = 5) -> str:
     """A decimal with `digits` digits that count, and none of a whole number left out.
 
-    >>> significant(Fraction(123456)), significant(Fraction(1, 3)), significant(Fraction(1, 30000))
+    >>> significant(123456), significant(1 / 3), significant(Fraction(1, 30000))
     ('123456', '0.33333', '0.000033333')
     """
     if not value:
         return "0"
     places = digits - 1
-    size = abs(value)
+    size = abs(_exact(value))
     while size >= 10 and places > 0:
         size /= 10
         places -= 1
@@ -44,5 +46,9 @@ def percent(difference: int, before: int) -> str:
     """
     if not before or not difference:
         return ""
-    tenths = round(Fraction(1000 * difference, before))
+    tenths = round(1000 * difference / before)
     return f"{'-' if tenths < 0 else '+'}{abs(tenths) // 10}.{abs(tenths) % 10}%"
+
+
+def _exact(value: float | Fraction) -> Fraction:
+    return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)

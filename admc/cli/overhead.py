@@ -15,8 +15,6 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.terminal import is_terminal, width
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from admc.cli.output import Progress
     from admc.overhead.money.price_list import PriceList
     from admc.overhead.what_if.run import Estimates
@@ -141,7 +139,7 @@ class Reading(NamedTuple):
     """Which traces are read, and how."""
 
     files: list[Path]
-    sampled: Fraction
+    sampled: float
     names: Path | None
     partial_traces: bool
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -41,13 +40,13 @@ PartialOption = Annotated[
 ]
 
 
-def share(text: str | None) -> Fraction:
+def share(text: str | None) -> float:
     """The sampled share of requests. Raises `CommandError`."""
     from dsl import units
 
     if text is None:
-        return Fraction(1)
+        return 1.0
     found = units.chance(text)
     if isinstance(found, units.BadNumber):
         raise wrong_usage("ADM801", f"`--sampled {visible(text[:40])}` is no share", hint="write `--sampled 1%`")
-    return found
+    return float(found)

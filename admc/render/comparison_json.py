@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from fractions import Fraction
 
 from admc.decimals import fixed
 from admc.overhead.money.bill import Bill
@@ -92,5 +91,5 @@ def _difference(pair: Pair) -> dict[str, object] | None:
     if pair.difference is None or pair.before is None:
         return None
     before = pair.before.value
-    percent = Decimal(fixed(Fraction(100 * pair.difference, before), 3)) if before else None
+    percent = Decimal(fixed(100 * pair.difference / before, 3)) if before else None
     return {"value": pair.difference, "percent": percent}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Final
 
 from admc.decimals import percent, significant
@@ -151,7 +150,7 @@ def _without_interval(amount: Whole) -> Whole:
 
 def _change(difference: int, before: int, unit: int) -> tuple[str, str]:
     sign = "+" if difference > 0 else ""
-    return f"{sign}{significant(Fraction(difference, unit), 4)}", percent(difference, before)
+    return f"{sign}{significant(difference / unit, 4)}", percent(difference, before)
 
 
 def _row(name: str, before: str, after: str, difference: str = "", percent: str = "") -> Row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Final
 
 from admc.decimals import significant
@@ -21,7 +20,7 @@ def cost_of_choice(alternatives: Alternatives, decision: Decision, side: Side) -
     if found is None or found.more <= 0:
         return None
     if found.metric in (Metric.CPU, Metric.OVERHEAD):
-        return f"it would cost {significant(Fraction(found.more, _NANO), _DIGITS)} cores more"
+        return f"it would cost {significant(found.more / _NANO, _DIGITS)} cores more"
     if found.metric == Metric.LATENCY:
-        return f"it would add {significant(Fraction(found.more, _MILLI), _DIGITS)} ms of latency in each second"
+        return f"it would add {significant(found.more / _MILLI, _DIGITS)} ms of latency in each second"
     return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 from admc.decimals import significant
@@ -179,7 +178,7 @@ def signed(value: int, size: int) -> str:
     >>> signed(400_000_000, 10**9), signed(-5, 1), signed(0, 1)
     ('+0.4', '-5', '+0')
     """
-    return ("" if value < 0 else "+") + significant(Fraction(value, size), 3)
+    return ("" if value < 0 else "+") + significant(value / size, 3)
 
 
 NO_CAUSES: Final = "No cause is known: that takes both programs, and a search."
@@ -231,7 +230,7 @@ def level_row(level: Level) -> tuple[str, str, str, str]:
 
 
 def _level(figure: int | None, size: int) -> str:
-    return "unknown" if figure is None else significant(Fraction(figure, size), 4)
+    return "unknown" if figure is None else significant(figure / size, 4)
 
 
 def named_place(diff: Diff, named: Named) -> Place | None:

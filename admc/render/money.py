@@ -42,7 +42,7 @@ def figure(micros: int) -> str:
     if not micros:
         return "0"
     if abs(micros) < MICRO // 10:
-        return significant(Fraction(micros, MICRO), 2)
+        return significant(micros / MICRO, 2)
     cents = (abs(micros) + MICRO // 200) // (MICRO // 100)
     return f"{'-' if micros < 0 else ''}{cents // 100}.{cents % 100:02d}"
 

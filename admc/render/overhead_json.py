@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from fractions import Fraction
 
 from admc.decimals import fixed
 from admc.overhead.document import adm_row, amount, hop_row, overhead_row, profile_row, request_row
@@ -84,7 +83,7 @@ def _request(request: RequestOverhead) -> dict[str, object]:
     return {"request": row.pop("request"), "rate": rate, **row}
 
 
-def _rate(program: Program, rate: Fraction, hops: Iterable[HopOverhead]) -> Decimal | None:
+def _rate(program: Program, rate: float, hops: Iterable[HopOverhead]) -> Decimal | None:
     """The sum of known rates; None if no call has one."""
     if not rate and any(program.calls[each.call].rate is None for hop in hops for each in hop.calls):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Final
 
 from admc.decimals import fixed, significant
@@ -38,10 +37,10 @@ def _part(what: str, unit: str, size: int, own: AmountRow, mesh: AmountRow) -> s
         return f"{text} (a full mesh: {amount_text(mesh, size)})"
     if not mesh.value:
         return text
-    return f"{text}, {fixed(Fraction(100 * own.value, mesh.value), 0)}% of a full mesh"
+    return f"{text}, {fixed(100 * own.value / mesh.value, 0)}% of a full mesh"
 
 
 def amount_text(amount: AmountRow, size: int) -> str:
     """In units of `size`."""
-    shown = significant(Fraction(amount.value, size), _DIGITS)
+    shown = significant(amount.value / size, _DIGITS)
     return f"at least {shown}" if amount.at_least else shown

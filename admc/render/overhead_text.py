@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import Final
 
 from admc.decimals import fixed, significant
@@ -116,7 +115,7 @@ def _requests(requests: tuple[RequestOverhead, ...], width: int | None) -> list[
     return lines
 
 
-def _rate(program: Program, rate: Fraction, hops: Iterable[HopOverhead]) -> str:
+def _rate(program: Program, rate: float, hops: Iterable[HopOverhead]) -> str:
     """The sum of known rates: a lower bound if a call has none, and no figure if no call has one."""
     unrated = any(program.calls[each.call].rate is None for hop in hops for each in hop.calls)
     if unrated:
@@ -139,10 +138,10 @@ def shown(amount: Whole | None, unit: int) -> str:
     """An amount in a unit, with its interval, or as a lower bound. A lower bound of zero is no figure."""
     if amount is None or (amount.at_least and not amount.value):
         return "-"
-    text = significant(Fraction(amount.value, unit), 4)
+    text = significant(amount.value / unit, 4)
     if amount.at_least:
         return f">= {text}"
     if amount.low is None or amount.high is None or amount.low == amount.high:
         return text
     places = max(0, len(text.partition(".")[2]))
-    return f"{text} [{fixed(Fraction(amount.low, unit), places)}, {fixed(Fraction(amount.high, unit), places)}]"
+    return f"{text} [{fixed(amount.low / unit, places)}, {fixed(amount.high / unit, places)}]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
@@ -99,7 +98,7 @@ def _hop(hop: HopCost) -> list[str]:
     return [*table(rows, right=(1, 2, 3, 4), indent="  "), *_bytes([*found, (WHOLE, together or {})])]
 
 
-def _costs(functions: dict[str, Function], rate: Fraction | None) -> tuple[Amount | None, Amount | None]:
+def _costs(functions: dict[str, Function], rate: float | None) -> tuple[Amount | None, Amount | None]:
     return _cost(functions.get(LATENCY), rate), _cost(functions.get(CPU), rate)
 
 
@@ -145,12 +144,12 @@ def _functions(cost: object, sizes: Sizes | None) -> dict[str, Function]:
     return found
 
 
-def _rates(functions: Iterable[dict[str, Function]]) -> list[Fraction | None]:
+def _rates(functions: Iterable[dict[str, Function]]) -> list[float | None]:
     stated = sorted({rate for each in functions for one in each.values() for rate in one.base.rates or ()})
     return [*stated] or [None]
 
 
-def _cost(each: Function | None, rate: Fraction | None) -> Amount | None:
+def _cost(each: Function | None, rate: float | None) -> Amount | None:
     return None if each is None else each.estimate(rate, None).amount
 
 
@@ -159,8 +158,8 @@ def _sum(amounts: Sequence[Amount | None]) -> Amount | None:
     return total(known) if len(known) == len(amounts) else None
 
 
-def _figures(rate: Fraction | None, latency: Amount | None, cpu: Amount | None) -> tuple[str, str, str, str]:
-    seconds = None if cpu is None else cpu.scaled(Fraction(MICRO))
+def _figures(rate: float | None, latency: Amount | None, cpu: Amount | None) -> tuple[str, str, str, str]:
+    seconds = None if cpu is None else cpu.scaled(MICRO)
     cores = None if cpu is None or rate is None else cpu.scaled(rate)
     return ("?" if rate is None else significant(rate), _known(latency), _known(seconds), _known(cores))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
@@ -85,15 +84,15 @@ def _counted(number: int, one: str, many: str = "") -> str:
 
 
 def _figures(found: Distribution) -> tuple[str, ...]:
-    figures: tuple[int | Fraction, ...] = (*found.percentiles, found.highest, found.mean)
+    figures: tuple[float, ...] = (*found.percentiles, found.highest, found.mean)
     return tuple(_shown(each, found.at_least) for each in figures)
 
 
-def _shown(nanoseconds: int | Fraction, at_least: bool) -> str:
+def _shown(nanoseconds: float, at_least: bool) -> str:
     """A lower bound of zero is no figure."""
     if at_least and not nanoseconds:
         return "-"
-    return (">= " if at_least else "") + significant(Fraction(nanoseconds) / MICRO, 4)
+    return (">= " if at_least else "") + significant(nanoseconds / MICRO, 4)
 
 
 def _cores(added: Added) -> str:

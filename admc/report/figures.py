@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 from admc.decimals import significant
@@ -82,4 +81,4 @@ def _fraction(value: int, longest: int) -> float:
 
 
 def _number(value: int, unit: Unit) -> str:
-    return significant(Fraction(value, unit.size), DIGITS)
+    return significant(value / unit.size, DIGITS)

@@ -320,7 +320,7 @@ def _measured_once(draw: random.Random, cost: float, noise: float) -> Whole:
     found = estimated([int(draw.gauss(cost, noise) * UNIT) for _ in range(TURNS)])
     if found is None or found.low is None or found.high is None:
         raise AssertionError("no interval")
-    return whole(Amount.of(found.value, found.low, found.high), NANO)
+    return whole(Amount(float(found.value), float(found.low), float(found.high)), NANO)
 
 
 def main() -> None:

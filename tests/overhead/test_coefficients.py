@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from admc.overhead.model.coefficients import coefficients
 from admc.overhead.model.estimate import estimate
@@ -18,6 +20,7 @@ from solver.rules.options import decision_points
 from tests.generate import generate
 from tests.overhead.documents import Document, profile
 from tests.overhead.test_estimate import ONE
+from tests.properties import examples
 
 NODE = profile()
 
@@ -54,6 +57,27 @@ def test_the_solver_errs_on_the_safe_side(seed: int, costs: Profile) -> None:
     found = coefficients(program, decision_points(program), costs)
     for adm in estimate(program, of_placement(program, placement), costs).adms:
         assert by_coefficients(program, found, adm) >= adm.cpu.value
+
+
+@examples(200)
+@given(st.floats(0.01, 3000), st.floats(0.01, 3000), st.sampled_from([1, 100, 1099, 1100, 4096]))
+def test_rounding_never_makes_a_coefficient_less_than_the_model(one: float, other: float, size: int) -> None:
+    """Two hops of one sidecar, with messages below and above the reference size."""
+
+    def change(document: Document) -> None:
+        document["hops"][0]["sizes"] = {"low": 100, "high": 65536, "reference": 1100}
+
+    costs = profile(change)
+    program = load_text(
+        "app shop\n"
+        "service web, a, b { http 8080 }\n"
+        f"call web -> a {{ rate {one:.9f}/s  size {size}B }}\n"
+        f"call web -> b {{ rate {other:.9f}/s  size {size}B }}\n"
+        "@egress policy count = request_count() on web -> *\n"
+    )
+    found = coefficients(program, decision_points(program), costs)
+    (adm,) = estimate(program, of_placement(program, place(program)), costs).adms
+    assert by_coefficients(program, found, adm) >= adm.cpu.value
 
 
 def test_coefficients_do_not_depend_on_the_placement() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from math import ceil, floor
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.layout import of_placement
-from admc.overhead.profiles.amounts import Whole
+from admc.overhead.profiles.amounts import Whole, nearest, rounded_down, rounded_up
 from admc.overhead.profiles.law import Amount
 from admc.overhead.profiles.profile import Profile
 from admc.overhead.profiles.source import built_in
@@ -126,11 +125,11 @@ def test_every_outcome(tree: Step, drawn: dict[str, tuple[int, int, int]]) -> No
     expected = list(plain(tree, latencies))
     assert sum(chance for chance, _ in expected) == 1
     for at in (1, 2, 3):
-        assert found.mean_added(at) == sum(chance * (times[at] - times[0]) for chance, times in expected)
+        assert found.mean_added(at) == float(sum(chance * (times[at] - times[0]) for chance, times in expected))
         assert found.worst_added(at) == max(times[at] - times[0] for _, times in expected)
     cost = request_cost(Request("r", NOWHERE, None, tree), _costs(latencies))
-    exact = [sum(chance * (times[at] - times[0]) for chance, times in expected) for at in (1, 2, 3)]
-    assert cost.mean == Whole(floor(exact[0] + Fraction(1, 2)), floor(exact[1]), ceil(exact[2]))
+    means = [float(sum(chance * (times[at] - times[0]) for chance, times in expected)) for at in (1, 2, 3)]
+    assert cost.mean == Whole(nearest(means[0]), rounded_down(means[1]), rounded_up(means[2]))
 
 
 def _written_out(tree: Step) -> int:
@@ -144,7 +143,7 @@ def _written_out(tree: Step) -> int:
 
 def _costs(latencies: Mapping[str, tuple[int, int, int]]) -> Mapping[tuple[str, str, int], CallCost]:
     return {
-        ("s", name, 80): CallCost(Whole(*each), Amount.of(Fraction(1, 1000), 0, 1), cpu_at_least=False)
+        ("s", name, 80): CallCost(Whole(*each), Amount(0.001, 0.0, 1.0), cpu_at_least=False)
         for name, each in latencies.items()
     }
 

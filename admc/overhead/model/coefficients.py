@@ -2,24 +2,28 @@
 
 A coefficient takes its hop at the hop's own rate, since the other hops of the sidecar are not decided yet. CPU of a
 request never rises with the rate (`ADM867`), so a sum of coefficients is never below the full model: `capacity` (R9)
-errs on the safe side. Each coefficient is rounded once from exact decimals, as the model rounds each of its figures.
+errs on the safe side. Each coefficient is rounded once, as the model rounds each of its figures, after a margin that is
+larger than all errors of floats: it changes a rounded figure only where the two would round to other sides.
 What the profile lacks costs nothing here; a plan says what that is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
+from typing import Final
 
 from admc.overhead.model.layout import LoadedHop, of_every_decision
 from admc.overhead.model.prices import Prices, Traffic
-from admc.overhead.model.traffic import traffic
-from admc.overhead.profiles.amounts import NANO, whole
+from admc.overhead.model.traffic import Traffics
+from admc.overhead.profiles.amounts import NANO, nearest, whole
 from admc.overhead.profiles.law import Function, amount
 from admc.overhead.profiles.profile import CPU, LATENCY, Profile
 from dsl.program import Program, Side
 from solver.placement import Cost, Costs, Hop
 from solver.rules.options import DecisionPoint
+
+_MARGIN: Final = 2.0**-40
+"""A part of each cost: more than `ROUNDING` at each of the most rates of a law (`MAX_RATES`) adds up to."""
 
 
 def coefficients(program: Program, points: Sequence[DecisionPoint], profile: Profile) -> Costs:
@@ -27,7 +31,7 @@ def coefficients(program: Program, points: Sequence[DecisionPoint], profile: Pro
 
     CPU is in nano-cores of all replicas; latency in nanoseconds that are added in each second to all requests.
     """
-    prices = Prices(profile)
+    prices, traffics = Prices(profile), Traffics(program)
     idle = profile.sidecar.idle_cpu
     adm: dict[str, Cost] = {}
     hops: dict[Hop, Cost] = {}
@@ -36,32 +40,39 @@ def coefficients(program: Program, points: Sequence[DecisionPoint], profile: Pro
         replicas = program.services[name].replicas
         adm[name] = Cost(0 if idle is None else whole(amount(idle), replicas * NANO).value)
         for hop in found:
-            row = traffic(program, hop.calls)
+            row = traffics.of(hop.calls)
             cpu, latency = (prices.whole_hops.get((hop.port.protocol, quantity)) for quantity in (CPU, LATENCY))
             key = Hop(name, hop.side, hop.destination, hop.port.number)
             hops[key] = _cost(cpu, latency, row, row.rate / replicas)
-            for policy, cost in _policies(program, prices, hop, row.rate / replicas):
+            for policy, cost in _policies(prices, traffics, hop, row.rate / replicas):
                 share = name, hop.side, policy, hop.destination
                 before = enforcements.get(share, Cost())
                 enforcements[share] = Cost(before.cpu + cost.cpu, before.latency + cost.latency)
     return Costs(adm, enforcements, known=True, hop=hops)
 
 
-def _policies(program: Program, prices: Prices, hop: LoadedHop, rate: Fraction) -> list[tuple[str, Cost]]:
+def _policies(prices: Prices, traffics: Traffics, hop: LoadedHop, rate: float) -> list[tuple[str, Cost]]:
     """The sidecar works at the rate of the hop at least, whatever part of it a policy is for."""
     found = []
     for enforced in hop.enforced:
         cost = prices.component(enforced.policy, hop.port.protocol, hop.side)
         if cost is not None:
             functions = prices.functions(cost).functions
-            row = traffic(program, enforced.calls)
+            row = traffics.of(enforced.calls)
             found.append((enforced.policy.name, _cost(functions[CPU], functions[LATENCY], row, rate)))
     return found
 
 
-def _cost(cpu: Function | None, latency: Function | None, row: Traffic, rate: Fraction) -> Cost:
+def _cost(cpu: Function | None, latency: Function | None, row: Traffic, rate: float) -> Cost:
     """Of some traffic in a sidecar that works at `rate` (of one replica)."""
     return Cost(
-        0 if cpu is None else whole(cpu.of_traffic(rate or None, row.by_size, row.rate).amount, NANO).value,
-        0 if latency is None else whole(latency.of_traffic(rate or None, row.by_size, row.rate).amount, 1000).value,
+        0 if cpu is None else _with_margin(cpu, row, rate or None, NANO),
+        0 if latency is None else _with_margin(latency, row, rate or None, 1000),
     )
+
+
+def _with_margin(function: Function, row: Traffic, rate: float | None, factor: int) -> int:
+    """The margin is a part of the base, too: below the reference size a cost is a difference, with the base's error."""
+    cost = function.of_traffic(rate, row.by_size, row.rate).amount.value
+    base = function.base.at(rate)[0].value * row.rate
+    return nearest((cost + _MARGIN * max(cost, base)) * factor)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
-
 from admc.overhead.model.hop_figures import Base, HopFigures, split, subject_of
 from admc.overhead.model.layout import Enforced, LoadedHop
 from admc.overhead.model.overhead import Lack
 from admc.overhead.model.prices import Traffic, cpu_of
-from admc.overhead.model.traffic import traffic
 from admc.overhead.profiles.amounts import NANO, Whole, whole
-from admc.overhead.profiles.law import Estimate, total
+from admc.overhead.profiles.law import Estimate
 from admc.overhead.profiles.profile import CPU
 
 
 class HopCpu(HopFigures):
-    def of_hop(self, hop: LoadedHop, passing: Traffic, rate: Fraction | None) -> tuple[Base, tuple[Whole | None, ...]]:
+    def of_hop(self, hop: LoadedHop, passing: Traffic, rate: float | None) -> tuple[Base, tuple[Whole | None, ...]]:
         """The base with its parts, and the policies of a hop, in nano-cores."""
         components = tuple(self._component(hop, enforced, rate) for enforced in hop.enforced)
         self._rates_known(hop, passing)
@@ -25,32 +21,31 @@ class HopCpu(HopFigures):
             self.notes.lacks(Lack.HOP, f"{hop.port.protocol} hop", hop.service)
             return Base(None, ()), components
         subject = f"{hop.port.protocol} hop"
-        costs = [cpu_of(part, rate, passing) for part in parts]
-        at_least = self.parts_complete(hop, parts, costs, CPU) or bool(passing.unrated)
-        slopes = self.prices.slope_known(hop.port.protocol, CPU)
-        at_least = self._bytes(hop, subject, passing, [cost for cost in costs if cost is not None], slopes) or at_least
-        base = whole(total(cost.amount for cost in costs if cost is not None), NANO, at_least=at_least)
+        costs = cpu_of(parts, rate, passing)
+        together = self.prices.sum_of(costs, hop.port.protocol, CPU)
+        at_least = self.parts_lack(hop, CPU) or bool(passing.unrated)
+        at_least = self._bytes(hop, subject, passing, together) or at_least
+        base = whole(together.amount, NANO, at_least=at_least)
         own = self.prices.hops[hop.port.protocol]
-        each = costs if own is parts else [cpu_of(part, rate, passing) for part in own]
+        each = costs if own is parts else cpu_of(own, rate, passing)
         return Base(base, split(base, each, NANO)), components
 
-    def _component(self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None) -> Whole | None:
+    def _component(self, hop: LoadedHop, enforced: Enforced, rate: float | None) -> Whole | None:
         policy = enforced.policy
         cost = self.prices.component(policy, hop.port.protocol, hop.side)
         subject = subject_of(policy.kind.component, policy.kind.name, hop.port.protocol)
         if cost is None:
             self.notes.lacks(Lack.COMPONENT, subject, hop.service)
             return None
-        passing = traffic(self.program, enforced.calls)
-        part = self.prices.functions(cost)
-        found = cpu_of(part, rate, passing)
+        passing = self.traffics.of(enforced.calls)
+        (found,) = cpu_of([self.prices.functions(cost)], rate, passing)
         at_least = self.complete(hop, Lack.COMPONENT, subject, found, CPU) or bool(passing.unrated)
         if cost.floor:
             self.notes.lacks(Lack.FLOOR, subject, hop.service)
             at_least = True
         if found is None:
             return None
-        at_least = self._bytes(hop, subject, passing, [found], not found.no_slope) or at_least
+        at_least = self._bytes(hop, subject, passing, found) or at_least
         return whole(found.amount, NANO, at_least=at_least)
 
     def _rates_known(self, hop: LoadedHop, passing: Traffic) -> None:
@@ -59,20 +54,12 @@ class HopCpu(HopFigures):
             if call.rate is None:
                 self.notes.lacks(Lack.RATE, f"{call.source} -> {call.destination}", hop.service)
 
-    def _bytes(self, hop: LoadedHop, subject: str, passing: Traffic, costs: Sequence[Estimate], slopes: bool) -> bool:
+    def _bytes(self, hop: LoadedHop, subject: str, passing: Traffic, cost: Estimate) -> bool:
         """Whether the cost of bytes is missing; notes that, and what is extrapolated."""
-        at_least = False
-        if any(cost.no_slope for cost in costs) and not slopes:
-            self.notes.lacks(Lack.BYTES, subject, hop.service)
-            at_least = True
+        self.note(hop, subject, cost)
         if passing.unsized:
             for index in hop.calls:
                 call = self.program.calls[index]
                 if call.size is None:
                     self.notes.lacks(Lack.SIZE, f"{call.source} -> {call.destination}", hop.service)
-            at_least = True
-        if any(cost.rate_outside for cost in costs):
-            self.notes.extrapolates("rate", subject, hop.service)
-        if any(cost.size_outside for cost in costs):
-            self.notes.extrapolates("size", subject, hop.service)
-        return at_least
+        return cost.no_slope or passing.unsized

@@ -1,4 +1,4 @@
-"""The full model: what the ADMs of a layout cost by a profile. A pure function, in exact arithmetic.
+"""The full model: what the ADMs of a layout cost by a profile. A pure function.
 
     Program, Layout, Profile -> [Overhead]
 
@@ -9,11 +9,11 @@ time of an authorization service are no overhead of a sidecar.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from math import fsum
 
 from admc.overhead.model.cpu import HopCpu
 from admc.overhead.model.hop_figures import Base
-from admc.overhead.model.latency import HopLatency
+from admc.overhead.model.latency import HopLatency, Latencies
 from admc.overhead.model.layout import Enforced, Layout, LoadedHop
 from admc.overhead.model.notes import Notes
 from admc.overhead.model.overhead import (
@@ -27,8 +27,8 @@ from admc.overhead.model.overhead import (
     Totals,
 )
 from admc.overhead.model.prices import Prices, Traffic
-from admc.overhead.model.traffic import connections, exact_rate, traffic, weights_of
-from admc.overhead.profiles.amounts import NANO, Whole, added, mean, mean_whole, whole
+from admc.overhead.model.traffic import Traffics, connections, weights_of
+from admc.overhead.profiles.amounts import NANO, Whole, added, mean, mean_whole, nearest, whole
 from admc.overhead.profiles.law import Amount, amount
 from admc.overhead.profiles.profile import Figure, Profile
 from dsl.program import Program, Service
@@ -44,8 +44,9 @@ class _Model:
         self.profile = profile
         self.prices = Prices(profile)
         self.notes = Notes()
-        self.cpu = HopCpu(program, self.prices, self.notes)
-        self.latency = HopLatency(program, self.prices, self.notes)
+        self.traffics = Traffics(program)
+        self.cpu = HopCpu(program, self.traffics, self.prices, self.notes)
+        self.latency = HopLatency(program, self.traffics, self.prices, self.notes)
 
     def overhead(self, layout: Layout) -> Overhead:
         adms = tuple(self._adm(self.program.services[name], hops) for name, hops in layout.items())
@@ -62,32 +63,33 @@ class _Model:
 
     def _weighted(self, adms: Sequence[AdmOverhead]) -> Whole:
         """The sum over calls of rate and added latency, rounded once."""
-        value, low, high = Fraction(0), Fraction(0), Fraction(0)
-        known = True
+        values: list[float] = []
+        lows: list[float] = []
+        highs: list[float] = []
         at_least = False
         for each in (each for adm in adms for hop in adm.hops for each in hop.calls):
             rate = self.program.calls[each.call].rate
             if rate is None or each.latency is None:
                 at_least = True
                 continue
-            weight = exact_rate(rate)
-            value += weight * each.latency.value
             at_least = at_least or each.latency.at_least
-            if each.latency.low is None or each.latency.high is None:
-                known = False
-            else:
-                low += weight * each.latency.low
-                high += weight * each.latency.high
-        return whole(Amount.of(value, low if known else None, high if known else None), at_least=at_least)
+            values.append(rate * each.latency.value)
+            if each.latency.low is not None and each.latency.high is not None:
+                lows.append(rate * each.latency.low)
+                highs.append(rate * each.latency.high)
+        known = len(lows) == len(values)
+        ends = (fsum(lows), fsum(highs)) if known else (None, None)
+        return whole(Amount(fsum(values), *ends), at_least=at_least)
 
     # ---- one ADM ----
 
     def _adm(self, service: Service, hops: Sequence[LoadedHop]) -> AdmOverhead:
-        passing = [traffic(self.program, hop.calls) for hop in hops]
-        rate = sum((each.rate for each in passing), Fraction(0)) / service.replicas
-        whole_rate = None if any(each.unrated for each in passing) else rate or None
+        passing = [self.traffics.of(hop.calls) for hop in hops]
+        rate = fsum(each.rate for each in passing) / service.replicas
+        taken_at = self.prices.equivalent(rate or None)
+        whole_rate = None if any(each.unrated for each in passing) else taken_at
         idle = self._figure(self.profile.sidecar.idle_cpu, Lack.IDLE, service, service.replicas * NANO)
-        costed = [self.cpu.of_hop(hop, each, rate or None) for hop, each in zip(hops, passing, strict=True)]
+        costed = [self.cpu.of_hop(hop, each, taken_at) for hop, each in zip(hops, passing, strict=True)]
         at_hops = [self.cpu.together(hop, base.whole, found) for hop, (base, found) in zip(hops, costed, strict=True)]
         cpu = added((idle, *at_hops))
         saturated = self._saturated(service, cpu)
@@ -102,7 +104,7 @@ class _Model:
     def _saturated(self, service: Service, cpu: Whole) -> bool:
         """Whether one replica takes more cores than those up to which the profile holds."""
         limit = self.profile.saturation
-        found = limit is not None and cpu.value > Fraction(limit) * service.replicas * NANO
+        found = limit is not None and cpu.value > limit * service.replicas * NANO
         if found:
             self.notes.lacks(Lack.SATURATED, "latency", service.name)
         return found
@@ -117,7 +119,7 @@ class _Model:
         self,
         hop: LoadedHop,
         passing: Traffic,
-        rate: Fraction | None,
+        rate: float | None,
         base: Base,
         components: Sequence[Whole | None],
         *,
@@ -128,10 +130,14 @@ class _Model:
         added_by = None if saturated else self.latency.of_hop(hop, rate)
         calls = tuple(CallLatency(index, self.latency.of_call(hop, index, added_by)) for index in hop.calls)
         weights = weights_of(self.program, hop.calls)
-        bases = [] if added_by is None else [added_by.base[self.program.calls[index].size] for index in hop.calls]
         shared = tuple(
-            PartShare(part.name, cpu, _mean_part([each.parts[at] for each in bases], weights))
-            for at, (part, cpu) in enumerate(zip(parts, base.parts or (None,) * len(parts), strict=True))
+            PartShare(part.name, cpu, latency)
+            for part, cpu, latency in zip(
+                parts,
+                base.parts or (None,) * len(parts),
+                self._parts(hop, added_by, weights) or (None,) * len(parts),
+                strict=True,
+            )
         )
         shares = tuple(
             self._share(hop, enforced, cpu, added_by and _of_scope(self.program, enforced, added_by.policies[at]))
@@ -151,6 +157,15 @@ class _Model:
             shares,
             calls,
         )
+
+    def _parts(self, hop: LoadedHop, latencies: Latencies | None, weights: Sequence[float]) -> Sequence[int | None]:
+        """The latency of each part of the base, on average over the calls."""
+        if latencies is None or not latencies.base:
+            return ()
+        if len(latencies.base) == 1:
+            return next(iter(latencies.base.values())).parts
+        bases = [latencies.base[self.program.calls[index].size].parts for index in hop.calls]
+        return [_mean_part(part, weights) for part in zip(*bases, strict=True)]
 
     def _share(self, hop: LoadedHop, enforced: Enforced, cpu: Whole | None, latency: Whole | None) -> ComponentShare:
         kind = enforced.policy.kind
@@ -176,9 +191,9 @@ class _Model:
         return self._figure(own or self.profile.sidecar.memory_policy, Lack.MEMORY, service, service.replicas)
 
 
-def _mean_part(values: Sequence[int | None], weights: Sequence[int]) -> int | None:
+def _mean_part(values: Sequence[int | None], weights: Sequence[float]) -> int | None:
     known = [value for value in values if value is not None]
-    return mean(known, weights) if known and len(known) == len(values) else None
+    return nearest(mean(known, weights)) if known and len(known) == len(values) else None
 
 
 def _of_scope(program: Program, enforced: Enforced, by_size: Mapping[int | None, Whole | None]) -> Whole | None:

@@ -1,19 +1,19 @@
 """What a full mesh would cost: totals alone, since a large application has ten times the hops of its plan.
 
-The same model as in `estimate`. All requests of one protocol at one sidecar are taken together, which is exact, because
-the law is linear in the size; so sums are rounded once for a sidecar and not once for a hop.
+The same model as in `estimate`. All requests of one protocol at one sidecar are taken together, since the law is
+linear in the size; so sums are rounded once for a sidecar and not once for a hop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
+from math import fsum
 from typing import NamedTuple
 
 from admc.overhead.model.layout import LoadedHop, of_full_mesh
 from admc.overhead.model.overhead import Totals
 from admc.overhead.model.prices import PartFunctions, Prices, Traffic
-from admc.overhead.model.traffic import connections, traffic
+from admc.overhead.model.traffic import Traffics, connections
 from admc.overhead.profiles.amounts import NANO, Whole, added, whole
 from admc.overhead.profiles.law import Amount, Function, amount, independent, total
 from admc.overhead.profiles.profile import CPU, LATENCY, Figure, Profile
@@ -54,17 +54,18 @@ class _Sidecars:
         self.program = program
         self.profile = profile
         self.prices = Prices(profile)
+        self.traffics = Traffics(program)
 
     def totals(self, service: Service, hops: Sequence[LoadedHop]) -> Totals:
-        passing: dict[Protocol, list[Traffic]] = {}
+        passing: dict[Protocol, list[int]] = {}
         for hop in hops:
-            passing.setdefault(hop.port.protocol, []).append(traffic(self.program, hop.calls))
-        together = {protocol: _together(rows) for protocol, rows in passing.items()}
-        rate = sum((each.rate for each in together.values()), Fraction(0)) / service.replicas or None
+            passing.setdefault(hop.port.protocol, []).extend(hop.calls)
+        together = {protocol: self.traffics.of(tuple(calls)) for protocol, calls in passing.items()}
+        rate = fsum(each.rate for each in together.values()) / service.replicas or None
         idle = self._figure(self.profile.sidecar.idle_cpu, service.replicas * NANO)
         cpu = added((idle, self._requests(CPU, hops, together, rate, NANO)))
         limit = self.profile.saturation
-        saturated = limit is not None and cpu.value > Fraction(limit) * service.replicas * NANO
+        saturated = limit is not None and cpu.value > limit * service.replicas * NANO
         # Latency falls as the rate rises, so the rates that are known give no bound.
         known = None if any(each.unrated for each in together.values()) else rate
         latency = None if saturated else self._requests(LATENCY, hops, together, known, 1000)
@@ -76,7 +77,7 @@ class _Sidecars:
         quantity: str,
         hops: Sequence[LoadedHop],
         together: Mapping[Protocol, Traffic],
-        rate: Fraction | None,
+        rate: float | None,
         factor: int,
     ) -> Whole:
         """The cost of all requests in a second, at hops and by policies: nano-cores, or nanoseconds.
@@ -97,14 +98,14 @@ class _Sidecars:
                 part = None if cost is None else self.prices.functions(cost)
                 unknown = part is None or _unknown(quantity, rate, [part])
                 function = None if part is None or unknown else part.functions[quantity]
-                row = traffic(self.program, enforced.calls)
+                row = self.traffics.of(enforced.calls)
                 at_least = at_least or cost is None or cost.floor
                 at_least = self._add(amounts.setdefault(id(cost), []), function, row, rate) or at_least
         # Policies with one figure share its error; the errors of different figures are independent.
         return whole(independent(total(each) for each in amounts.values()), factor, at_least=at_least)
 
     @staticmethod
-    def _add(amounts: list[Amount], function: Function | None, row: Traffic, rate: Fraction | None) -> bool:
+    def _add(amounts: list[Amount], function: Function | None, row: Traffic, rate: float | None) -> bool:
         """Adds the cost of some traffic; whether something is missing in it."""
         if function is None:
             return True
@@ -124,7 +125,8 @@ class _Sidecars:
             (
                 self._figure(costs.memory, service.replicas),
                 self._figure(costs.memory_hop, len(hops) * service.replicas),
-                self._figure(costs.memory_connection, sum(connections(self.program, hop) for hop in hops)),
+                costs.memory_connection
+                and self._figure(costs.memory_connection, sum(connections(self.program, hop) for hop in hops)),
                 *policies,
             )
         )
@@ -134,20 +136,5 @@ class _Sidecars:
         return None if figure is None else whole(amount(figure), factor)
 
 
-def _unknown(quantity: str, rate: Fraction | None, parts: Iterable[PartFunctions]) -> bool:
+def _unknown(quantity: str, rate: float | None, parts: Iterable[PartFunctions]) -> bool:
     return quantity == LATENCY and rate is None and any(part.depends_on_rate(quantity) for part in parts)
-
-
-def _together(rows: Sequence[Traffic]) -> Traffic:
-    if len(rows) == 1:
-        return rows[0]
-    by_size: dict[int | None, Fraction] = {}
-    for row in rows:
-        for size, rate in row.by_size.items():
-            by_size[size] = by_size[size] + rate if size in by_size else rate
-    return Traffic(
-        sum((row.rate for row in rows), Fraction(0)),
-        by_size,
-        sum(row.calls for row in rows),
-        sum(row.unrated for row in rows),
-    )

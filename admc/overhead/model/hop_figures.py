@@ -9,7 +9,8 @@ from typing import NamedTuple
 from admc.overhead.model.layout import LoadedHop
 from admc.overhead.model.notes import Notes
 from admc.overhead.model.overhead import Lack
-from admc.overhead.model.prices import PartFunctions, Prices
+from admc.overhead.model.prices import Prices
+from admc.overhead.model.traffic import Traffics
 from admc.overhead.profiles.amounts import Whole, added, independently_added, shares
 from admc.overhead.profiles.law import Estimate
 from dsl.program import Program, Protocol
@@ -24,15 +25,16 @@ class Base(NamedTuple):
 
 def split(base: Whole, found: Sequence[Estimate | None], factor: int) -> tuple[int | None, ...]:
     """The figures of the parts in whole numbers that add up to the base; None where a part has none."""
-    rounded = iter(shares(base.value, [each.amount for each in found if each is not None], factor))
+    rounded = iter(shares(base.value, [each.amount.value * factor for each in found if each is not None]))
     return tuple(None if each is None else next(rounded) for each in found)
 
 
 class HopFigures:
     """One quantity at the hops of a program."""
 
-    def __init__(self, program: Program, prices: Prices, notes: Notes) -> None:
+    def __init__(self, program: Program, traffics: Traffics, prices: Prices, notes: Notes) -> None:
         self.program = program
+        self.traffics = traffics
         self.prices = prices
         self.notes = notes
 
@@ -44,13 +46,19 @@ class HopFigures:
             by_figure[key] = added((by_figure[key], found)) if key in by_figure else found
         return independently_added((base, *by_figure.values()))
 
-    def parts_complete(
-        self, hop: LoadedHop, parts: Sequence[PartFunctions], costs: Sequence[object | None], quantity: str
-    ) -> bool:
+    def parts_lack(self, hop: LoadedHop, quantity: str) -> bool:
         """Whether a part of the base lacks a figure; notes all such parts at once."""
-        names = [part.name for part, cost in zip(parts, costs, strict=True) if cost is None]
-        of = "" if len(names) == len(parts) else f"{', '.join(names)} of "
-        return self.complete(hop, Lack.HOP, f"{of}{hop.port.protocol} hop", None if names else parts, quantity)
+        lacking = self.prices.lacking.get((hop.port.protocol, quantity))
+        return lacking is not None and self.complete(hop, Lack.HOP, lacking, None, quantity)
+
+    def note(self, hop: LoadedHop, subject: str, cost: Estimate) -> None:
+        """Notes what the profile lacks for a cost, and what is extrapolated in it."""
+        if cost.no_slope:
+            self.notes.lacks(Lack.BYTES, subject, hop.service)
+        if cost.rate_outside:
+            self.notes.extrapolates("rate", subject, hop.service)
+        if cost.size_outside:
+            self.notes.extrapolates("size", subject, hop.service)
 
     def complete(self, hop: LoadedHop, lack: Lack, subject: str, cost: object | None, quantity: str) -> bool:
         """Whether a figure is missing; notes that."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 from admc.overhead.model.hop_figures import Base, HopFigures, split, subject_of
 from admc.overhead.model.layout import Enforced, LoadedHop
+from admc.overhead.model.notes import Notes
 from admc.overhead.model.overhead import Lack
-from admc.overhead.model.prices import latency_of
+from admc.overhead.model.prices import Prices, latency_of
+from admc.overhead.model.traffic import Traffics
 from admc.overhead.profiles.amounts import ZERO, Whole, whole
-from admc.overhead.profiles.law import Estimate, total
+from admc.overhead.profiles.law import Estimate
 from admc.overhead.profiles.profile import LATENCY
+from dsl.program import Program, Protocol
 
 _NANO_OF_MICRO: Final = 1000
 
@@ -27,7 +29,11 @@ class Latencies(NamedTuple):
 
 
 class HopLatency(HopFigures):
-    def of_hop(self, hop: LoadedHop, rate: Fraction | None) -> Latencies:
+    def __init__(self, program: Program, traffics: Traffics, prices: Prices, notes: Notes) -> None:
+        super().__init__(program, traffics, prices, notes)
+        self._bases: dict[tuple[Protocol, float | None, int | None], tuple[Base, Estimate]] = {}
+
+    def of_hop(self, hop: LoadedHop, rate: float | None) -> Latencies:
         sizes = dict.fromkeys(self.program.calls[index].size for index in hop.calls)
         return Latencies(
             {size: self._base(hop, rate, size) for size in sizes},
@@ -45,23 +51,32 @@ class HopLatency(HopFigures):
         )
         return self.together(hop, found.base[size].whole, met)
 
-    def _base(self, hop: LoadedHop, rate: Fraction | None, size: int | None) -> Base:
-        own = self.prices.hops.get(hop.port.protocol, ())
-        parts = self.prices.bases.get((hop.port.protocol, LATENCY), ())
+    def _base(self, hop: LoadedHop, rate: float | None, size: int | None) -> Base:
+        protocol = hop.port.protocol
+        own = self.prices.hops.get(protocol, ())
+        parts = self.prices.bases.get((protocol, LATENCY), ())
         # Latency falls as the rate of the sidecar rises, so the rates that are known give no bound.
         if not parts or (rate is None and any(part.depends_on_rate(LATENCY) for part in parts)):
             return Base(None, (None,) * len(own))
-        subject = f"{hop.port.protocol} hop"
-        found = [latency_of(part, rate, size) for part in parts]
-        at_least = self.parts_complete(hop, parts, found, LATENCY)
-        known = [each for each in found if each is not None]
-        slopes = self.prices.slope_known(hop.port.protocol, LATENCY)
-        at_least = self._outside(hop, subject, known, slopes, size) or at_least
-        base = whole(total(each.amount for each in known), _NANO_OF_MICRO, at_least=at_least)
-        shared = found if own is parts else [latency_of(part, rate, size) for part in own]
-        return Base(base, split(base, shared, _NANO_OF_MICRO))
+        key = protocol, rate, size
+        if key not in self._bases:
+            self._bases[key] = self._base_of(*key)
+        base, costs = self._bases[key]
+        self.parts_lack(hop, LATENCY)
+        self.note(hop, f"{protocol} hop", costs)
+        return base
 
-    def _component(self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None, size: int | None) -> Whole | None:
+    def _base_of(self, protocol: Protocol, rate: float | None, size: int | None) -> tuple[Base, Estimate]:
+        """The base of a request, and what it lacks: hops have the same sizes and rates many times."""
+        own, parts = self.prices.hops[protocol], self.prices.bases[protocol, LATENCY]
+        costs = [latency_of(part, rate, size) for part in parts]
+        together = self.prices.sum_of(costs, protocol, LATENCY)
+        at_least = (protocol, LATENCY) in self.prices.lacking or together.no_slope or size is None
+        base = whole(together.amount, _NANO_OF_MICRO, at_least=at_least)
+        shared = costs if own is parts else [latency_of(part, rate, size) for part in own]
+        return Base(base, split(base, shared, _NANO_OF_MICRO)), together
+
+    def _component(self, hop: LoadedHop, enforced: Enforced, rate: float | None, size: int | None) -> Whole | None:
         policy = enforced.policy
         cost = self.prices.component(policy, hop.port.protocol, hop.side)
         if cost is None:
@@ -73,16 +88,5 @@ class HopLatency(HopFigures):
         found = latency_of(part, rate, size)
         if self.complete(hop, Lack.COMPONENT, subject, found, LATENCY) or found is None:
             return None
-        at_least = self._outside(hop, subject, [found], not found.no_slope, size) or cost.floor
-        return whole(found.amount, _NANO_OF_MICRO, at_least=at_least)
-
-    def _outside(self, hop: LoadedHop, subject: str, found: Sequence[Estimate], slopes: bool, size: int | None) -> bool:
-        """Whether the latency of bytes is missing; notes that, and what is extrapolated."""
-        if any(each.rate_outside for each in found):
-            self.notes.extrapolates("rate", subject, hop.service)
-        if any(each.size_outside for each in found):
-            self.notes.extrapolates("size", subject, hop.service)
-        if any(each.no_slope for each in found) and not slopes:
-            self.notes.lacks(Lack.BYTES, subject, hop.service)
-            return True
-        return size is None
+        self.note(hop, subject, found)
+        return whole(found.amount, _NANO_OF_MICRO, at_least=found.no_slope or size is None or cost.floor)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from admc.overhead.model.overhead import Extrapolated, Lack, Missing
 
 
 class Notes:
     def __init__(self) -> None:
-        self._missing: dict[tuple[Lack, str], set[str]] = {}
-        self._extrapolated: dict[tuple[str, str], set[str]] = {}
+        self._missing: defaultdict[tuple[Lack, str], set[str]] = defaultdict(set)
+        self._extrapolated: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 
     def lacks(self, lack: Lack, subject: str, service: str) -> None:
-        self._missing.setdefault((lack, subject), set()).add(service)
+        self._missing[lack, subject].add(service)
 
     def extrapolates(self, what: str, subject: str, service: str) -> None:
-        self._extrapolated.setdefault((what, subject), set()).add(service)
+        self._extrapolated[what, subject].add(service)
 
     def missing(self) -> tuple[Missing, ...]:
         """In the order of `Lack`, then by subject."""

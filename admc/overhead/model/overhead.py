@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from typing import NamedTuple
 
 from admc.overhead.profiles.amounts import Whole
@@ -88,7 +87,7 @@ class HopOverhead:
     destination: str
     port: int
     protocol: Protocol
-    rate: Fraction
+    rate: float
     base: Whole | None
     """CPU of the hop, whatever policies sit there; None if the profile has no hop of the protocol."""
     cpu: Whole
@@ -105,7 +104,7 @@ class HopOverhead:
 class AdmOverhead:
     service: str
     replicas: int
-    rate: Fraction
+    rate: float
     """Requests per second that one replica works on: each counts at every hop that it passes."""
     idle: Whole | None
     """CPU without any request; None if the profile has no such figure."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from admc.overhead.profiles.law import Estimate, Function, function, together
+from admc.overhead.profiles.law import Estimate, Function, function, load_of, together, total
 from admc.overhead.profiles.profile import CPU, LATENCY, QUANTITIES, ComponentCost, Part, Profile, Sizes, law
 from admc.overhead.profiles.vocabulary import written
 from dsl.program import Policy, Protocol, Side
@@ -16,9 +15,9 @@ from dsl.program import Policy, Protocol, Side
 class Traffic(NamedTuple):
     """What passes a hop, or the part of it in a policy's scope. Rates are those of all replicas together."""
 
-    rate: Fraction
+    rate: float
     """Sum of the rates that are known."""
-    by_size: Mapping[int | None, Fraction]
+    by_size: Mapping[int | None, float]
     """The same by the size of messages; None for calls without a size."""
     calls: int
     unrated: int
@@ -80,6 +79,17 @@ class Prices:
         }
 
     @cached_property
+    def lacking(self) -> Mapping[tuple[Protocol, str], str]:
+        """The parts of a hop that were not measured, in words, by protocol and quantity."""
+        found = {}
+        for (protocol, quantity), parts in self.bases.items():
+            names = [part.name for part in parts if part.functions[quantity] is None]
+            if names:
+                of = "" if len(names) == len(parts) else f"{', '.join(names)} of "
+                found[protocol, quantity] = f"{of}{protocol} hop"
+        return found
+
+    @cached_property
     def whole_hops(self) -> Mapping[tuple[Protocol, str], Function]:
         """All measured parts of a hop as one function, by protocol and quantity."""
         known = {
@@ -87,6 +97,25 @@ class Prices:
             for (protocol, quantity), parts in self.bases.items()
         }
         return {key: together(functions) for key, functions in known.items() if functions}
+
+    @cached_property
+    def _outermost(self) -> tuple[float, float] | None:
+        """The lowest and the highest rate of all figures; None if no figure has one."""
+        parts = [
+            *(part for parts in self.bases.values() for part in parts),
+            *map(self.functions, self.profile.components),
+        ]
+        functions = [each for part in parts for each in part.functions.values() if each is not None]
+        lines = [line for each in functions for line in (each.base, each.slope) if line is not None]
+        rates = [rate for line in lines for rate in line.rates or ()]
+        return (min(rates), max(rates)) if rates else None
+
+    def equivalent(self, rate: float | None) -> float | None:
+        """One rate for all at which the profile has the same figures: those below all of its rates, or above."""
+        if rate is None or self._outermost is None:
+            return None
+        lowest, highest = self._outermost
+        return min(max(rate, lowest / 2), highest * 2)
 
     def complete(self, protocol: Protocol, quantity: str) -> bool:
         """Whether all parts of a hop were measured."""
@@ -97,6 +126,16 @@ class Prices:
         """Whether the cost of bytes at a hop is known: some part has it, and it may be one of all parts together."""
         found = (part.functions[quantity] for part in self.bases[protocol, quantity])
         return any(each is not None and each.slope is not None for each in found)
+
+    def sum_of(self, costs: Iterable[Estimate | None], protocol: Protocol, quantity: str) -> Estimate:
+        """The costs of the parts of a hop that are known, together: they share their errors."""
+        known = [cost for cost in costs if cost is not None]
+        return Estimate(
+            total([cost.amount for cost in known]),
+            any(cost.rate_outside for cost in known),
+            any(cost.size_outside for cost in known),
+            any(cost.no_slope for cost in known) and not self.slope_known(protocol, quantity),
+        )
 
     def component(self, policy: Policy, protocol: Protocol, side: Side) -> ComponentCost | None:
         """The most specific entry of the profile for a policy; None without one."""
@@ -142,15 +181,16 @@ def _specific(cost: ComponentCost) -> tuple[int, bool, bool]:
     return len(cost.arguments), cost.kind is not None, cost.side is not None
 
 
-def cpu_of(part: PartFunctions, rate: Fraction | None, traffic: Traffic) -> Estimate | None:
-    """Cores for some traffic, in a sidecar that works at `rate` (of one replica); None if not measured."""
-    each = part.functions[CPU]
-    if each is None:
-        return None
-    return each.of_traffic(rate, traffic.by_size, traffic.rate)
+def cpu_of(parts: Sequence[PartFunctions], rate: float | None, traffic: Traffic) -> list[Estimate | None]:
+    """Cores of the parts of one hop for some traffic, in a sidecar that works at `rate` (of one replica); None for a
+    part that was not measured."""
+    functions = [part.functions[CPU] for part in parts]
+    sizes = next((each.sizes for each in functions if each is not None), None)  # all have those of the hop
+    load = load_of(sizes, traffic.by_size, traffic.rate)
+    return [None if each is None else each.of_load(rate, load) for each in functions]
 
 
-def latency_of(part: PartFunctions, rate: Fraction | None, size: int | None) -> Estimate | None:
+def latency_of(part: PartFunctions, rate: float | None, size: int | None) -> Estimate | None:
     each = part.functions[LATENCY]
     return None if each is None else each.estimate(rate, size)
 

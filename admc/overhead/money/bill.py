@@ -7,7 +7,6 @@ sidecar reserves the same, whatever it does.
 from __future__ import annotations
 
 from decimal import Decimal
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 from admc.overhead.model.overhead import Totals
@@ -46,14 +45,11 @@ def bill(report: Report, prices: PriceList) -> Bill:
 
 def _money(totals: Totals, prices: PriceList) -> Money:
     cores, memory = _priced(totals.cpu, prices.core_month, NANO), _priced(totals.memory, prices.gib_month, GIB)
-    each = Fraction(prices.reserved_cores) * Fraction(prices.core_month)
-    each += Fraction(prices.reserved_gib) * Fraction(prices.gib_month)
-    reserved = each * totals.sidecars
-    return Money(added((cores, memory)), whole(Amount.of(reserved, reserved, reserved), MICRO))
+    each = prices.reserved_cores * prices.core_month + prices.reserved_gib * prices.gib_month
+    reserved = float(each * totals.sidecars)
+    return Money(added((cores, memory)), whole(Amount(reserved, reserved, reserved), MICRO))
 
 
 def _priced(amount: Whole, price: Decimal, unit: int) -> Whole:
     """An amount that is given in `1 / unit` of what has the price."""
-    each = Fraction(price) / unit
-    low, high = (None if end is None else end * each for end in (amount.low, amount.high))
-    return whole(Amount.of(amount.value * each, low, high), MICRO, at_least=amount.at_least)
+    return whole(Amount(amount.value, amount.low, amount.high), float(price) * MICRO / unit, at_least=amount.at_least)

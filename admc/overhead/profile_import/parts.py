@@ -22,8 +22,7 @@ from typing import Final, NamedTuple
 
 from admc.overhead.profile_import.runs import PART, PARTS, Arm
 from admc.overhead.profile_import.turns import Cell, Differences, Runs
-from admc.overhead.profiles.amounts import shares
-from admc.overhead.profiles.law import Amount, hypotenuse
+from admc.overhead.profiles.amounts import hypotenuse
 from admc.overhead.profiles.profile import CPU, Curve, Figure, Knot, Law
 from dsl.program import Protocol
 
@@ -205,8 +204,13 @@ def _shared(totals: Sequence[_Total], seen: Sequence[tuple[_Seen, _Seen]]) -> Se
 
 
 def _in_proportion(total: int, weights: _Weights) -> Sequence[int]:
+    """Whole numbers that add up to the total, exactly: a profile's parts do. The largest remainders are rounded up."""
     over = sum(weights)
-    return shares(total, [Amount(total * weight, None, None, over) for weight in weights])
+    found = [total * weight // over for weight in weights]
+    order = sorted(range(len(weights)), key=lambda at: (-(total * weights[at] % over), at))
+    for at in order[: total - sum(found)]:
+        found[at] += 1
+    return found
 
 
 def _drawn(totals: Sequence[_Total]) -> Sequence[Sequence[Sequence[int]]]:
@@ -238,6 +242,6 @@ def _figure(total: _Total, value: int, ends: tuple[int, int] | None) -> Figure:
     if ends is None or low is None or high is None:
         return Figure(total.cores(value))
     share = Fraction(value) / (total.units(whole) or 1)
-    down = hypotenuse(ceil(share * total.units(whole - low)), value - ends[0])
-    up = hypotenuse(ceil(share * total.units(high - whole)), ends[1] - value)
+    down = hypotenuse((ceil(share * total.units(whole - low)), value - ends[0]))
+    up = hypotenuse((ceil(share * total.units(high - whole)), ends[1] - value))
     return Figure(total.cores(value), total.cores(value - down), total.cores(value + up))

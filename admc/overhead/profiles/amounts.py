@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
-from math import lcm
+from math import ceil, floor, fsum, isqrt
 from typing import Final, NamedTuple
 
-from admc.overhead.profiles.law import Amount, root_of_squares
+from admc.overhead.profiles.law import Amount
 
 NANO: Final = 1_000_000_000
+_MILLIONTH: Final = 1e-6
 
 
 class Whole(NamedTuple):
@@ -27,24 +27,41 @@ class Whole(NamedTuple):
 ZERO: Final = Whole(0, 0, 0)
 
 
-def whole(amount: Amount, factor: int = 1, *, at_least: bool = False) -> Whole:
-    """An exact amount times a factor, rounded once: the value to the nearest whole, its interval outwards."""
-    part, low, high, over = amount
+def whole(amount: Amount, factor: float = 1, *, at_least: bool = False) -> Whole:
+    """An amount times a factor, rounded once: the value to the nearest whole, its interval outwards."""
+    value, low, high = amount
     return Whole(
-        (2 * part * factor + over) // (2 * over),
-        None if low is None else low * factor // over,
-        None if high is None or at_least else -(-high * factor // over),
+        nearest(value * factor),
+        None if low is None else rounded_down(low * factor),
+        None if high is None or at_least else rounded_up(high * factor),
         at_least,
     )
 
 
-def nearest(value: Fraction) -> int:
+def nearest(value: float) -> int:
     """The nearest whole number; a half goes up, so that a larger value never becomes a smaller number.
 
-    >>> [nearest(Fraction(value, 2)) for value in (1, 2, 3, 5)]
-    [1, 1, 2, 3]
+    >>> [nearest(value) for value in (0.5, 1.0, 1.5, 2.5, -0.5)]
+    [1, 1, 2, 3, 0]
     """
-    return (2 * value.numerator + value.denominator) // (2 * value.denominator)
+    return floor(value + 0.5)
+
+
+def rounded_down(value: float) -> int:
+    """What lies within a millionth of a whole number is that number: floats are not exact.
+
+    >>> rounded_down(2.9), rounded_down(0.1 * 3 * 10), rounded_down(2.9999999999)
+    (2, 3, 3)
+    """
+    return floor(value + _MILLIONTH)
+
+
+def rounded_up(value: float) -> int:
+    """
+    >>> rounded_up(2.1), rounded_up(0.1 * 3 * 10)
+    (3, 3)
+    """
+    return ceil(value - _MILLIONTH)
 
 
 def added(amounts: Iterable[Whole | None]) -> Whole:
@@ -66,43 +83,52 @@ def added(amounts: Iterable[Whole | None]) -> Whole:
 
 
 def independently_added(amounts: Iterable[Whole | None]) -> Whole:
-    """The same sum, of figures whose errors are independent: squares of their errors add up."""
-    found = tuple(amounts)
-    known = [amount for amount in found if amount is not None]
-    value, low, high, at_least = added(found)
-    down = root_of_squares(None if each.low is None else each.value - each.low for each in known)
-    up = root_of_squares(None if each.high is None else each.high - each.value for each in known)
-    return Whole(
-        value,
-        None if low is None or down is None else value - down,
-        None if high is None or up is None else value + up,
-        at_least,
-    )
+    """The same sum, of figures whose errors are independent: squares of their errors add up, and the root of them is
+    rounded up."""
+    summands = tuple(amounts)
+    known = [amount for amount in summands if amount is not None]
+    value, low, high, at_least = added(summands)
+    if len(known) < 2:
+        return Whole(value, low, high, at_least)
+    down = None if low is None else hypotenuse([each.value - each.low for each in known if each.low is not None])
+    up = None if high is None else hypotenuse([each.high - each.value for each in known if each.high is not None])
+    return Whole(value, None if down is None else value - down, None if up is None else value + up, at_least)
 
 
-def shares(total: int, parts: Sequence[Amount], factor: int = 1) -> list[int]:
-    """The parts times a factor in whole numbers that add up to `total`, their rounded sum.
+def hypotenuse(sides: Iterable[int]) -> int:
+    """The root of the sum of squares, rounded up.
+
+    >>> hypotenuse([3, 4]), hypotenuse([1, 1]), hypotenuse([0]), hypotenuse([])
+    (5, 2, 0, 0)
+    """
+    squares = sum(side * side for side in sides)
+    return isqrt(squares - 1) + 1 if squares else 0
+
+
+def shares(total: int, parts: Sequence[float]) -> list[int]:
+    """The parts in whole numbers that add up to `total`, their rounded sum.
 
     The largest remainders are rounded up.
 
-    >>> shares(10, [Amount(10, None, None, 3)] * 3)
+    >>> shares(10, [10 / 3] * 3)
     [4, 3, 3]
     """
-    over = lcm(*(part.over for part in parts))
-    exact = [part.part * (over // part.over) * factor for part in parts]
-    found = [each // over for each in exact]
-    order = sorted(range(len(parts)), key=lambda at: (-(exact[at] % over), at))
-    for at in order[: total - sum(found)]:
-        found[at] += 1
-    return found
+    rounded = [floor(part) for part in parts]
+    order = sorted(range(len(parts)), key=lambda at: (rounded[at] - parts[at], at))
+    missing = total - sum(rounded)
+    for at in order[: max(0, missing)]:
+        rounded[at] += 1
+    if order:
+        rounded[order[0]] += total - sum(rounded)  # floats of more than 2^53 have no remainders
+    return rounded
 
 
-def mean(values: Sequence[int], weights: Sequence[int]) -> int:
-    """The nearest whole number to the weighted mean."""
-    return (2 * sum(w * v for w, v in zip(weights, values, strict=True)) + sum(weights)) // (2 * sum(weights))
+def mean(values: Sequence[int], weights: Sequence[float]) -> float:
+    """The weighted mean."""
+    return fsum([w * v for w, v in zip(weights, values, strict=True)]) / fsum(weights)
 
 
-def mean_whole(values: Sequence[Whole | None], weights: Sequence[int]) -> Whole | None:
+def mean_whole(values: Sequence[Whole | None], weights: Sequence[float]) -> Whole | None:
     """The weighted mean; None if one of the values is not known. Zero if there is none."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
@@ -113,10 +139,9 @@ def mean_whole(values: Sequence[Whole | None], weights: Sequence[int]) -> Whole 
         return known[0]
     lows = [value.low for value in known if value.low is not None]
     highs = [value.high for value in known if value.high is not None]
-    full = sum(weights)
     return Whole(
-        mean([value.value for value in known], weights),
-        sum(w * v for w, v in zip(weights, lows, strict=True)) // full if len(lows) == len(known) else None,
-        -(-sum(w * v for w, v in zip(weights, highs, strict=True)) // full) if len(highs) == len(known) else None,
+        nearest(mean([value.value for value in known], weights)),
+        rounded_down(mean(lows, weights)) if len(lows) == len(known) else None,
+        rounded_up(mean(highs, weights)) if len(highs) == len(known) else None,
         any(value.at_least for value in known),
     )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Context, Decimal, localcontext
-from fractions import Fraction
 from itertools import pairwise
+from math import fsum
 from typing import Final, NamedTuple
 
-from admc.overhead.profiles.law import Function, function, total
+from admc.overhead.profiles.law import ROUNDING, Function, function
 from admc.overhead.profiles.profile import CPU, QUANTITIES, WHOLE, ComponentCost, Curve, HopCost, Law, Sizes, law
 
 MAX_RATES: Final = 100
@@ -97,8 +97,12 @@ def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None)
         hint = "give the figures of all parts at the same rates"
         return Problem("ADM862", f"the {_noun(quantity)} of {what} has more than {MAX_RATES} rates", hint)
     smallest = None if sizes is None else int(sizes.low)
-    costs = [[each.estimate(rate, smallest).amount for each in functions] for rate in rates]
-    if any(amount.value < 0 for amounts in costs for amount in amounts):
+    costs, bases = (_costs(functions, rates, size) for size in (smallest, None))
+    if any(
+        cost < -ROUNDING * base
+        for at_rate in zip(costs, bases, strict=True)
+        for cost, base in zip(*at_rate, strict=True)
+    ):
         return Problem(
             "ADM862",
             f"the {_noun(quantity)} of {what} is negative for messages of {smallest} bytes",
@@ -108,30 +112,37 @@ def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None)
         return None
     # A cost at the smallest size and a cost of each byte that do not rise make a cost that rises at no size.
     slopes = [each._replace(base=each.slope, slope=None) for each in functions if each.slope is not None]
-    for subject, values in (
-        ("the CPU of a request", [total(amounts).value for amounts in costs]),
-        ("the CPU of a byte", [total(each.estimate(rate, None).amount for each in slopes).value for rate in rates]),
-    ):
-        risen = next(
-            (rate for rate, (one, other) in zip(rates[1:], pairwise(values), strict=True) if other > one), None
-        )
+    bytes_ = _costs(slopes, rates, None)
+    for subject, values, compared in (("the CPU of a request", costs, bases), ("the CPU of a byte", bytes_, bytes_)):
+        risen = _risen(rates, *(list(map(fsum, each)) for each in (values, compared)))
         if risen is not None:
             return Problem(
                 "ADM867",
-                f"{subject} of {what} rises with the rate, at {float(risen):g}/s",
+                f"{subject} of {what} rises with the rate, at {risen:g}/s",
                 "measure longer; `admc profile fit` merges the figures of neighbouring rates that do so",
                 "the solver takes each hop at its own rate, and would then expect less than the cost",
             )
     return None
 
 
+def _costs(functions: Sequence[Function], rates: Sequence[float], size: int | None) -> list[list[float]]:
+    """What each function has, by rate."""
+    return [[each.estimate(rate, size).amount.value for each in functions] for rate in rates]
+
+
+def _risen(rates: Sequence[float], values: Sequence[float], compared: Sequence[float]) -> float | None:
+    """The first rate at which a value is larger than at the rate before, by more than `compared` is rounded."""
+    steps = zip(rates[1:], pairwise(values), compared[1:], strict=True)
+    return next((rate for rate, (one, other), scale in steps if other - one > ROUNDING * scale), None)
+
+
 def _noun(quantity: str) -> str:
     return "CPU" if quantity == CPU else quantity
 
 
-def _rates(functions: Iterable[Function]) -> list[Fraction]:
+def _rates(functions: Iterable[Function]) -> list[float]:
     """All rates of knots, ascending. Between two, every figure is linear in the logarithm, and so is their sum.
 
     One rate, which does not matter, where the source states none."""
     lines = [line for each in functions for line in (each.base, each.slope) if line is not None]
-    return sorted({rate for line in lines for rate in line.rates or ()}) or [Fraction(1)]
+    return sorted({rate for line in lines for rate in line.rates or ()}) or [1.0]

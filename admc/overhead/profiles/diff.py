@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from admc.decimals import fixed
 from admc.overhead.profiles.law import Function, function, total
 from admc.overhead.profiles.profile import LATENCY, QUANTITIES, HopCost, Law, Profile, Sizes, law
 from dsl.program import Protocol
+
+_PLACES: Final = 18
+"""Most digits of a figure after the point (`profiles.fields`)."""
 
 
 class Cell(NamedTuple):
     """A figure of one profile. Latency and CPU are microseconds of one request, memory is bytes, idle CPU is cores."""
 
-    value: Fraction
+    value: float
     extrapolated: bool = False
     """The profile has no measurement at this rate or size, or states none."""
 
@@ -31,7 +34,7 @@ class Row(NamedTuple):
     other: Cell | None
 
     @property
-    def ratio(self) -> Fraction | None:
+    def ratio(self) -> float | None:
         if self.one is None or self.other is None or not self.one.value:
             return None
         return self.other.value / self.one.value
@@ -108,7 +111,7 @@ def _sidecars(one: Profile, other: Profile) -> Iterator[Row]:
     for name in one.sidecar._fields:
         figures = [getattr(profile.sidecar, name) for profile in (one, other)]
         if any(figure is not None for figure in figures):
-            cells = [None if figure is None else Cell(Fraction(figure.value)) for figure in figures]
+            cells = [None if figure is None else Cell(float(figure.value)) for figure in figures]
             quantity = "cores" if name == "idle_cpu" else "bytes"
             yield Row(f"sidecar {name}", quantity, None, None, *cells)
 
@@ -123,7 +126,7 @@ def _rows(subject: str, quantity: str, one: _Costs | None, other: _Costs | None)
     stated = sorted({rate for functions in prepared for each in functions or () for rate in each.base.rates or ()})
     for rate in (*stated,) or (None,):
         cells = [None if functions is None else _cell(functions, quantity, rate, size) for functions in prepared]
-        shown = None if rate is None else Decimal(rate.numerator) / Decimal(rate.denominator)
+        shown = None if rate is None else Decimal(fixed(rate, _PLACES))
         yield Row(subject, quantity, shown, size, *cells)
 
 
@@ -134,7 +137,7 @@ def _functions(quantity: str, costs: _Costs | None) -> Sequence[Function] | None
     return [function(quantity, found, costs.sizes) for found in costs.laws if found is not None]
 
 
-def _cell(functions: Iterable[Function], quantity: str, rate: Fraction | None, size: int | None) -> Cell:
+def _cell(functions: Iterable[Function], quantity: str, rate: float | None, size: int | None) -> Cell:
     found = [each.estimate(rate, size) for each in functions]
     value = total(each.amount for each in found).value
     outside = any(each.rate_outside or each.size_outside for each in found)

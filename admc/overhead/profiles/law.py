@@ -1,137 +1,88 @@
-"""The arithmetic of a law: its value at a rate and a size, exactly.
+"""The arithmetic of a law: its value at a rate and a size, in floats.
 
 Between two knots the figure of a request is linear in the logarithm of the rate: a proxy that waits longer is colder.
 Beyond the outer knots the figure of the nearest one stands, and the result says that it is extrapolated.
-`docs/adr/0019-law-of-a-hop.md` compares this with other forms.
-
-Amounts are whole numbers over one divisor. `Fraction` would reduce after every step, which takes most of the time where
-a large application has 100,000 figures.
+`docs/adr/0019-law-of-a-hop.md` compares this with other forms, and `docs/adr/0038-costs-are-floats.md` says why floats
+are enough. Results are the same on every machine: additions have a fixed order or are those of `fsum`, roots are those
+of `sqrt`, and logarithms are those of `decimal`, which are all rounded correctly.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Context, Decimal
-from fractions import Fraction
 from functools import lru_cache
-from math import isqrt, lcm
+from math import fsum, sqrt
 from typing import Final, NamedTuple
 
 from admc.overhead.profiles.profile import CPU, Curve, Figure, Law, Sizes
 
-ZERO: Final = Fraction(0)
-ONE: Final = Fraction(1)
-_FINE: Final = 10**9
-"""Least divisor of an amount with a rounded end."""
-_LOGARITHM: Final = Context(prec=30, rounding=ROUND_HALF_EVEN)
-_PLACES_OF_LOGARITHM: Final = 9
+ROUNDING: Final = 2.0**-48
+"""A relative difference that comes of rounding floats alone: 16 times the distance of two neighbours."""
+_LOGARITHM: Final = Context(prec=20, rounding=ROUND_HALF_EVEN)
 
 
 class Amount(NamedTuple):
-    """A value and its interval, each divided by `over`; `low_part` and `high_part` are None where a figure has none."""
+    """A value and its interval; `low` and `high` are None where a figure has none."""
 
-    part: int
-    low_part: int | None
-    high_part: int | None
-    over: int = 1
+    value: float
+    low: float | None = None
+    high: float | None = None
 
-    @staticmethod
-    def of(value: Fraction | int, low: Fraction | int | None = None, high: Fraction | int | None = None) -> Amount:
-        over = lcm(*(end.denominator for end in (value, low, high) if end is not None))
-        return Amount(
-            int(value * over),
-            None if low is None else int(low * over),
-            None if high is None else int(high * over),
-            over,
-        )
-
-    @property
-    def value(self) -> Fraction:
-        return Fraction(self.part, self.over)
-
-    @property
-    def low(self) -> Fraction | None:
-        return None if self.low_part is None else Fraction(self.low_part, self.over)
-
-    @property
-    def high(self) -> Fraction | None:
-        return None if self.high_part is None else Fraction(self.high_part, self.over)
-
-    def scaled(self, factor: Fraction | int) -> Amount:
+    def scaled(self, factor: float) -> Amount:
         """`factor` is not negative."""
-        return self.times(factor.numerator, self.over * factor.denominator)
-
-    def times(self, times: int, over: int) -> Amount:
-        """All parts times a whole number, over another divisor."""
-        low, high = self.low_part, self.high_part
-        return Amount(
-            self.part * times, None if low is None else low * times, None if high is None else high * times, over
-        )
-
-    def over_common(self, over: int) -> Amount:
-        """The same over a multiple of `over`."""
-        return self if over == self.over else self.times(over // self.over, over)
+        value, low, high = self
+        return Amount(value * factor, None if low is None else low * factor, None if high is None else high * factor)
 
 
-NOTHING: Final = Amount(0, 0, 0)
+NOTHING: Final = Amount(0.0, 0.0, 0.0)
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
     """The sum of amounts that share their errors: ends of intervals add up."""
-    found = tuple(amounts)
-    if len(found) == 1:
-        return found[0]
-    over = lcm(*{amount.over for amount in found})
-    found = tuple(amount.over_common(over) for amount in found)
-    lows = [amount.low_part for amount in found if amount.low_part is not None]
-    highs = [amount.high_part for amount in found if amount.high_part is not None]
+    summands = tuple(amounts)
+    if len(summands) == 1:
+        return summands[0]
+    lows = [low for _, low, _ in summands if low is not None]
+    highs = [high for _, _, high in summands if high is not None]
     return Amount(
-        sum(amount.part for amount in found),
-        sum(lows) if len(lows) == len(found) else None,
-        sum(highs) if len(highs) == len(found) else None,
-        over,
+        fsum([value for value, _, _ in summands]),
+        fsum(lows) if len(lows) == len(summands) else None,
+        fsum(highs) if len(highs) == len(summands) else None,
     )
 
 
 def independent(plus: Iterable[Amount], minus: Iterable[Amount] = ()) -> Amount:
-    """The sum of amounts, less others, whose errors are independent: squares of their errors add up.
-
-    Ends are rounded outwards.
-    """
-    signed = [*((1, amount) for amount in plus), *((-1, amount) for amount in minus)]
-    over = lcm(*{amount.over for _, amount in signed})
-    over *= 1 if over >= _FINE else _FINE
-    value = 0
-    downs: list[int | None] = []
-    ups: list[int | None] = []
-    for sign, amount in signed:
-        part, low, high, _ = amount.over_common(over)
-        value += sign * part
-        down, up = None if low is None else part - low, None if high is None else high - part
-        downs.append(down if sign > 0 else up)
-        ups.append(up if sign > 0 else down)
+    """The sum of amounts, less others, whose errors are independent: squares of their errors add up."""
+    values: list[float] = []
+    downs: list[float | None] = []
+    ups: list[float | None] = []
+    for value, low, high in plus:
+        values.append(value)
+        downs.append(None if low is None else value - low)
+        ups.append(None if high is None else high - value)
+    for value, low, high in minus:
+        values.append(-value)
+        downs.append(None if high is None else high - value)
+        ups.append(None if low is None else value - low)
+    value = fsum(values)
     down, up = root_of_squares(downs), root_of_squares(ups)
-    return Amount(value, None if down is None else value - down, None if up is None else value + up, over)
+    return Amount(value, None if down is None else value - down, None if up is None else value + up)
 
 
-def root_of_squares(errors: Iterable[int | None]) -> int | None:
-    """Rounded up; None if an error is not known.
+def root_of_squares(errors: Iterable[float | None]) -> float | None:
+    """None if an error is not known.
 
-    >>> root_of_squares([3, 4]), root_of_squares([1, 1]), root_of_squares([0]), root_of_squares([3, None])
-    (5, 2, 0, None)
+    >>> root_of_squares([3, 4]), root_of_squares([0]), root_of_squares([3, None])
+    (5.0, 0.0, None)
     """
-    known = []
+    squares = []
     for error in errors:
         if error is None:
             return None
-        known.append(error)
-    return hypotenuse(*known)
-
-
-def hypotenuse(*sides: int) -> int:
-    """The root of the sum of squares, rounded up."""
-    squares = sum(side * side for side in sides)
-    return isqrt(squares - 1) + 1 if squares else 0
+        squares.append(error * error)
+    return sqrt(fsum(squares))
 
 
 class Estimate(NamedTuple):
@@ -149,66 +100,60 @@ class Estimate(NamedTuple):
 class Line(NamedTuple):
     """A curve, prepared for arithmetic: the figure of one request by the rate."""
 
-    rates: tuple[Fraction, ...] | None
+    rates: tuple[float, ...] | None
     """None for a single figure whose rate is not stated."""
-    unit: int
-    steps: tuple[int, ...]
-    """The rates in units of 1 / `unit`: to compare whole numbers takes a fifth of the time."""
-    logarithms: tuple[int, ...]
+    logarithms: tuple[float, ...]
     knots: tuple[Amount, ...]
-    """The figures at the rates, all over one divisor."""
+    """The figures at the rates."""
 
-    def at(self, rate: Fraction | None) -> tuple[Amount, bool]:
+    def at(self, rate: float | None) -> tuple[Amount, bool]:
         """The figure at a rate, and whether the rate lies outside of the knots."""
-        if self.rates is None or rate is None:
+        rates = self.rates
+        if rates is None or rate is None:
             return self.knots[0], True
-        numerator, denominator = rate.numerator, rate.denominator
-        here = numerator * self.unit
-        after = 0
-        for step in self.steps:
-            if step * denominator >= here:
-                break
-            after += 1
-        if after == len(self.steps):
-            return self.knots[after - 1], True
-        met = self.steps[after] * denominator == here
-        if met or after == 0:
-            return self.knots[after], not met
-        place = logarithm(numerator, denominator)
+        after = bisect_left(rates, rate)
+        if after == len(rates):
+            return self.knots[-1], rate > rates[-1] * (1 + ROUNDING)
+        if after == 0 or rates[after] == rate:
+            return self.knots[after], rate < rates[after] * (1 - ROUNDING)
+        place = logarithm(rate)
         near, far = self.logarithms[after] - place, place - self.logarithms[after - 1]
         return self._between(self.knots[after - 1], self.knots[after], near, far), False
 
     @staticmethod
-    def _between(one: Amount, other: Amount, near: int, far: int) -> Amount:
+    def _between(one: Amount, other: Amount, near: float, far: float) -> Amount:
         """Two knots were measured by other runs, so squares of their errors add up."""
         over = near + far
         if over == 0:
             return one
-        value = one.part * near + other.part * far
+        near, far = near / over, far / over
+        value = one.value * near + other.value * far
         low = high = None
-        if one.low_part is not None and other.low_part is not None:
-            low = value - hypotenuse((one.part - one.low_part) * near, (other.part - other.low_part) * far)
-        if one.high_part is not None and other.high_part is not None:
-            high = value + hypotenuse((one.high_part - one.part) * near, (other.high_part - other.part) * far)
-        return Amount(value, low, high, one.over * over)
+        if one.low is not None and other.low is not None:
+            low = value - _hypotenuse((one.value - one.low) * near, (other.value - other.low) * far)
+        if one.high is not None and other.high is not None:
+            high = value + _hypotenuse((one.high - one.value) * near, (other.high - other.value) * far)
+        return Amount(value, low, high)
+
+
+def _hypotenuse(one: float, other: float) -> float:
+    return sqrt(one * one + other * other)
 
 
 @lru_cache(maxsize=1 << 16)
-def logarithm(numerator: int, denominator: int) -> int:
-    """The natural logarithm of a positive rate, in units of the ninth digit after the point.
+def logarithm(rate: float) -> float:
+    """The natural logarithm of a positive rate.
 
     It never falls as the rate rises. `decimal` rounds it correctly, so it is the same on every machine."""
-    value = _LOGARITHM.ln(_LOGARITHM.divide(Decimal(numerator), Decimal(denominator)))
-    return int(value.scaleb(_PLACES_OF_LOGARITHM, _LOGARITHM).to_integral_value(ROUND_HALF_EVEN))
+    return float(_LOGARITHM.ln(Decimal(rate)))
 
 
 class MeasuredSizes(NamedTuple):
-    """The smallest and largest measured size and the reference, in units of 1 / `unit` bytes."""
+    """The smallest and largest measured size and the reference, in bytes."""
 
-    low: int
-    high: int
-    reference: int
-    unit: int
+    low: float
+    high: float
+    reference: float
 
 
 class Function(NamedTuple):
@@ -223,76 +168,88 @@ class Function(NamedTuple):
 
     @property
     def depends_on_rate(self) -> bool:
-        return any(len(line.steps) > 1 for line in (self.base, self.slope) if line is not None)
+        return any(len(line.knots) > 1 for line in (self.base, self.slope) if line is not None)
 
-    def estimate(self, rate: Fraction | None, size: int | None) -> Estimate:
+    def estimate(self, rate: float | None, size: int | None) -> Estimate:
         """One request. Without a rate the first knot stands; without a size the reference size does."""
-        return self.of_traffic(rate, {size: ONE}, ONE)
+        return self.of_traffic(rate, {size: 1.0}, 1.0)
 
-    def of_traffic(self, rate: Fraction | None, by_size: Mapping[int | None, Fraction], requests: Fraction) -> Estimate:
-        """All requests of some traffic, given by size: a cost is linear in the size, so sizes are summed up first.
+    def of_traffic(self, rate: float | None, by_size: Mapping[int | None, float], requests: float) -> Estimate:
+        """All requests of some traffic, given by size. `requests` is the sum of all sizes."""
+        return self.of_load(rate, load_of(self.sizes, by_size, requests))
 
-        `requests` is the sum of all sizes.
-        """
+    def of_load(self, rate: float | None, load: Load) -> Estimate:
+        """The same. `load` is by the sizes of this function."""
         base, outside = self.base.at(rate)
-        found = base.scaled(requests)
-        if not any(size is not None for size in by_size):
-            return Estimate(found, outside)
-        if self.sizes is None:
-            return Estimate(found, outside, size_outside=True, no_slope=self.slope is None)
-        low, high, reference, unit = self.sizes
-        size_outside = False
-        beyond: list[tuple[int, Fraction]] = []
-        for size, share in by_size.items():
-            if size is not None:
-                there = size * unit
-                size_outside = size_outside or not low <= there <= high
-                # Below the smallest measured size, a request costs as much as one of that size.
-                over = max(there, low) - reference
-                if over:
-                    beyond.append((over, share))
+        cost = base.scaled(load.requests)
         if self.slope is None:
-            return Estimate(found, outside, size_outside, bool(beyond))
+            return Estimate(cost, outside, load.size_outside, load.differs)
+        if self.sizes is None or not load.sized:
+            return Estimate(cost, outside, load.size_outside)
         slope, slope_outside = self.slope.at(rate)
-        more = sum((over * share for over, share in beyond), ZERO) / unit
-        if more:
-            slopes = (slope.scaled(abs(more)),)
-            found = independent((found, *slopes)) if more > 0 else independent((found,), slopes)
-        return Estimate(found, outside or slope_outside, size_outside)
+        if load.beyond > 0:
+            cost = independent((cost, slope.scaled(load.beyond)))
+        elif load.beyond < 0:
+            cost = independent((cost,), (slope.scaled(-load.beyond),))
+        return Estimate(cost, outside or slope_outside, load.size_outside)
+
+
+class Load(NamedTuple):
+    """Some traffic, with its sizes summed up: a cost is linear in the size."""
+
+    requests: float
+    beyond: float
+    """Bytes beyond the reference of all requests together."""
+    sized: bool
+    """The size of some request is known."""
+    size_outside: bool
+    differs: bool
+    """The size of some request is not the reference."""
+
+
+def load_of(sizes: MeasuredSizes | None, by_size: Mapping[int | None, float], requests: float) -> Load:
+    sized = size_outside = differs = False
+    beyond: list[float] = []
+    for size, share in by_size.items():
+        if size is None:
+            continue
+        sized = True
+        if sizes is None:
+            size_outside = differs = True
+            continue
+        low, high, reference = sizes
+        size_outside = size_outside or not low <= size <= high
+        # Below the smallest measured size, a request costs as much as one of that size.
+        over = (size if size > low else low) - reference
+        if over:
+            differs = True
+            beyond.append(over * share)
+    return Load(requests, fsum(beyond), sized, size_outside, differs)
 
 
 def function(quantity: str, law: Law, sizes: Sizes | None) -> Function:
     slope = None if law.per_byte is None else line(quantity, law.per_byte)
-    return Function(line(quantity, law.base), slope, None if sizes is None else _measured_sizes(sizes))
-
-
-def _measured_sizes(sizes: Sizes) -> MeasuredSizes:
-    exact = [Fraction(size) for size in (sizes.low, sizes.high, sizes.reference)]
-    unit = lcm(*(size.denominator for size in exact))
-    low, high, reference = (int(size * unit) for size in exact)
-    return MeasuredSizes(low, high, reference, unit)
+    measured = None if sizes is None else MeasuredSizes(float(sizes.low), float(sizes.high), float(sizes.reference))
+    return Function(line(quantity, law.base), slope, measured)
 
 
 def line(quantity: str, curve: Curve) -> Line:
     figures = [amount(knot.figure) for knot in curve]
-    rates = tuple(Fraction(knot.rate) for knot in curve if knot.rate is not None)
+    rates = [float(knot.rate) for knot in curve if knot.rate is not None]
     if len(rates) < len(figures):
-        return Line(None, 1, (1,), (0,), tuple(figures[:1]))
+        return Line(None, (), tuple(figures[:1]))
     if quantity == CPU:  # given as cores
-        figures = [each.scaled(1 / rate) for each, rate in zip(figures, rates, strict=True)]
+        figures = [_divided(each, rate) for each, rate in zip(figures, rates, strict=True)]
     return of_knots(rates, figures)
 
 
-def of_knots(rates: Sequence[Fraction], figures: Sequence[Amount]) -> Line:
-    unit = lcm(*(rate.denominator for rate in rates))
-    over = lcm(*(each.over for each in figures))
-    return Line(
-        tuple(rates),
-        unit,
-        tuple(int(rate * unit) for rate in rates),
-        tuple(logarithm(rate.numerator, rate.denominator) for rate in rates),
-        tuple(each.over_common(over) for each in figures),
-    )
+def _divided(cores: Amount, rate: float) -> Amount:
+    value, low, high = cores
+    return Amount(value / rate, None if low is None else low / rate, None if high is None else high / rate)
+
+
+def of_knots(rates: Sequence[float], figures: Sequence[Amount]) -> Line:
+    return Line(tuple(rates), tuple(map(logarithm, rates)), tuple(figures))
 
 
 def together(functions: Sequence[Function]) -> Function:
@@ -305,12 +262,11 @@ def together(functions: Sequence[Function]) -> Function:
 def _sum_of_lines(lines: Sequence[Line]) -> Line:
     rates = sorted({rate for each in lines for rate in each.rates or ()})
     if not rates:
-        figure = total(each.knots[0] for each in lines)
-        return Line(None, 1, (1,), (0,), (figure,))
+        return Line(None, (), (total(each.knots[0] for each in lines),))
     return of_knots(rates, [total(each.at(rate)[0] for each in lines) for rate in rates])
 
 
 @lru_cache(maxsize=4096)
 def amount(figure: Figure) -> Amount:
-    low = None if figure.low is None else Fraction(figure.low)
-    return Amount.of(Fraction(figure.value), low, None if figure.high is None else Fraction(figure.high))
+    low, high = figure.low, figure.high
+    return Amount(float(figure.value), None if low is None else float(low), None if high is None else float(high))

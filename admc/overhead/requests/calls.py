@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from typing import NamedTuple
 
 from admc.overhead.model.layout import Layout, LoadedHop
 from admc.overhead.model.overhead import Overhead
 from admc.overhead.model.prices import PartFunctions, Prices
 from admc.overhead.profiles.amounts import Whole, added
-from admc.overhead.profiles.law import ONE, Amount, independent, total
+from admc.overhead.profiles.law import NOTHING, Amount, independent, total
 from admc.overhead.profiles.profile import CPU
 from dsl.program import Program
 
@@ -43,7 +42,7 @@ def call_costs(
     return {
         index: CallCost(
             added(latencies[index]),
-            total((Amount.of(0, 0, 0), *(each.known for each in cpu[index]))),
+            total((NOTHING, *(each.known for each in cpu[index]))),
             any(each.at_least for each in cpu[index]),
         )
         for index in latencies
@@ -55,7 +54,7 @@ class _Cpu(NamedTuple):
     at_least: bool
 
 
-def _cpu(program: Program, prices: Prices, hop: LoadedHop, index: int, rate: Fraction | None) -> _Cpu:
+def _cpu(program: Program, prices: Prices, hop: LoadedHop, index: int, rate: float | None) -> _Cpu:
     """CPU of one request at one hop. Policies with one figure share its error, as the parts of a hop share theirs;
     errors of different figures are independent."""
     size = program.calls[index].size
@@ -78,14 +77,14 @@ def _cpu(program: Program, prices: Prices, hop: LoadedHop, index: int, rate: Fra
     return _Cpu(independent(known), any(None in found for found in figures.values()))
 
 
-def _part(part: PartFunctions, rate: Fraction | None, size: int | None, *, slopes: bool) -> Iterable[Amount | None]:
+def _part(part: PartFunctions, rate: float | None, size: int | None, *, slopes: bool) -> Iterable[Amount | None]:
     """`slopes`: another part has the cost of bytes."""
     function = part.functions[CPU]
     # CPU of a request falls as the rate of the sidecar rises, so the rates that are known give no bound.
     if function is None or (rate is None and function.depends_on_rate):
         yield None
         return
-    found = function.of_traffic(rate, {size: ONE}, ONE)
+    found = function.estimate(rate, size)
     if found.no_slope and not slopes:
         yield None
     yield found.amount

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
 from typing import NamedTuple
 
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.layout import Layout, of_full_mesh, of_placement
 from admc.overhead.model.overhead import Overhead
 from admc.overhead.model.prices import Prices
-from admc.overhead.profiles.amounts import NANO, Whole, nearest, whole
+from admc.overhead.profiles.amounts import NANO, Whole, nearest, rounded_down, rounded_up, whole
 from admc.overhead.profiles.law import total
 from admc.overhead.profiles.profile import Profile
 from admc.overhead.requests.calls import CallCost, call_costs
@@ -95,7 +94,7 @@ def request_cost(request: Request, costs: Mapping[_Key, CallCost]) -> RequestCos
     """`costs` has every call of the request."""
     made = list(request.steps())
     found = [costs[step.call] for step, _ in made]
-    cpu = total(cost.cpu.scaled(times) for cost, (_, times) in zip(found, made, strict=True))
+    cpu = total(cost.cpu.scaled(float(times)) for cost, (_, times) in zip(found, made, strict=True))
     mean, worst = _latency(request, costs)
     return RequestCost(mean, worst, whole(cpu, NANO, at_least=any(cost.cpu_at_least for cost in found)))
 
@@ -113,8 +112,8 @@ def _latency(request: Request, costs: Mapping[_Key, CallCost]) -> tuple[Whole, W
     return (
         Whole(
             nearest(found.mean_added(1)),
-            floor(found.mean_added(2)) if low else None,
-            ceil(found.mean_added(3)) if high else None,
+            rounded_down(found.mean_added(2)) if low else None,
+            rounded_up(found.mean_added(3)) if high else None,
             at_least,
         ),
         Whole(

@@ -29,9 +29,9 @@ class Outcomes(NamedTuple):
     weights: Mapping[Times, int]
     total: int
 
-    def mean_added(self, at: int) -> Fraction:
-        """Mean of what the latency at index `at` adds to the path without ADMs."""
-        return Fraction(sum(weight * (times[at] - times[0]) for times, weight in self.weights.items()), self.total)
+    def mean_added(self, at: int) -> float:
+        """Mean of what the latency at index `at` adds to the path without ADMs: whole numbers, divided once."""
+        return sum(weight * (times[at] - times[0]) for times, weight in self.weights.items()) / self.total
 
     def worst_added(self, at: int) -> int:
         return max(times[at] - times[0] for times in self.weights)

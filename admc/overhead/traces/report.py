@@ -6,7 +6,6 @@ program, placement, profile, files -> [TraceReport]
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,7 +42,7 @@ class Distribution(NamedTuple):
     percentiles: tuple[int, ...]
     """Those of `PERCENTILES`."""
     highest: int
-    mean: Fraction
+    mean: float
     at_least: bool
     """Something that belongs to it is not known, and is not in it."""
 
@@ -54,7 +53,7 @@ class Added(NamedTuple):
     latency: Distribution
     cpu: Distribution
     """CPU time of a request."""
-    cores: Fraction | None
+    cores: float | None
     """Nano-cores that the requests take; None if the traces have no time span. Without idle sidecars."""
 
 
@@ -65,7 +64,7 @@ class Taken(NamedTuple):
     calls: int
     span: int
     """Nanoseconds from the start of the first tree to that of the last."""
-    rate: Fraction | None
+    rate: float | None
     """Requests per second, by the span and the sampled share; None without a span."""
     dropped: tuple[Dropped, ...]
     duplicates: int
@@ -108,7 +107,7 @@ def trace_report(
     placement: Placement,
     profile: Profile,
     files: Sequence[Path],
-    sampled: Fraction,
+    sampled: float,
     names: TraceNames | None = None,
     *,
     partial_traces: bool = False,
@@ -165,7 +164,7 @@ def _too_expensive(call: str, profile: Profile) -> CommandError:
 
 
 def _report(
-    parts: Sequence[_Part], plan: _Costs, full: _Costs, drops: Drops, directory: Directory, sampled: Fraction
+    parts: Sequence[_Part], plan: _Costs, full: _Costs, drops: Drops, directory: Directory, sampled: float
 ) -> TraceReport:
     counts = sum((part.counts for part in parts[1:]), parts[0].counts)
     trees = sum(len(part.plan_latency) for part in parts)
@@ -190,10 +189,10 @@ def _report(
     )
 
 
-def summed_up(trees: int, calls: int, first: int, last: int, drops: Drops, sampled: Fraction) -> Taken:
+def summed_up(trees: int, calls: int, first: int, last: int, drops: Drops, sampled: float) -> Taken:
     """`n` requests between the first and the last of them are `n - 1` intervals."""
     span = last - first
-    rate = Fraction((trees - 1) * 10**9, span) / sampled if span else None
+    rate = (trees - 1) * 10**9 / span / sampled if span else None
     whole = (drops.all(), drops.duplicates, drops.malformed, drops.first_malformed, drops.notes())
     return Taken(trees, calls, span, rate, *whole)
 
@@ -208,7 +207,7 @@ def _distribution(values: Ints, at_least: bool) -> Distribution:
     return Distribution(
         tuple(int(ranked[-(-number * each // 100) - 1]) for each in PERCENTILES),
         int(ranked[-1]),
-        Fraction(_sum(ranked), number),
+        _sum(ranked) / number,
         at_least,
     )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -56,7 +55,7 @@ class ImportedRequest(NamedTuple):
     root: Step
     traces: int
     """How many have its shape."""
-    rate: Fraction | None
+    rate: float | None
 
 
 class Import(NamedTuple):
@@ -69,7 +68,7 @@ class Import(NamedTuple):
 def imported(
     program: Program | None,
     files: Sequence[Path],
-    sampled: Fraction,
+    sampled: float,
     names: TraceNames | None = None,
     *,
     partial_traces: bool = False,
@@ -109,9 +108,7 @@ def imported(
     return Import(requests, directory.calls, left, directory.names)
 
 
-def _named(
-    shapes: Sequence[tuple[int, Step]], directory: Directory, each: Fraction | None
-) -> tuple[ImportedRequest, ...]:
+def _named(shapes: Sequence[tuple[int, Step]], directory: Directory, each: float | None) -> tuple[ImportedRequest, ...]:
     """Named after the service that is called first, the most frequent first."""
     names = _names([directory.calls[root.call].destination for _, root in shapes])
     return tuple(

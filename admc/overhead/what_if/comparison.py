@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 from admc.overhead.model.overhead import AdmOverhead, Extrapolated, HopOverhead, Lack, Missing, Overhead, Totals
@@ -224,7 +224,7 @@ def _requests(
 def _over_capacity(program: Program, found: Overhead) -> Iterator[str]:
     for adm in found.adms:
         capacity = program.services[adm.service].capacity
-        if capacity is not None and adm.cpu.value > Fraction(repr(capacity)) * adm.replicas * NANO:
+        if capacity is not None and adm.cpu.value > Decimal(repr(capacity)) * adm.replicas * NANO:
             yield adm.service
 
 

@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from admc.exits import wrong_usage
-from admc.overhead.model.traffic import exact_rate
 from admc.overhead.profiles.source import named_source, profile_of
 from admc.overhead.what_if.changed_profile import changed
 from admc.overhead.what_if.changes import CODE, Change, read_changes, read_traffic
@@ -82,7 +81,8 @@ def _source(program: Program, named: str) -> ProfileSource:
 
 
 def _call(call: Call, factor: Fraction) -> Call:
-    return call if call.rate is None else call._replace(rate=units.nearest_rate(exact_rate(call.rate) * factor))
+    """Its rate is the shortest decimal of the float: 6/m is 0.1, and not the binary fraction next to it."""
+    return call if call.rate is None else call._replace(rate=units.nearest_rate(Fraction(repr(call.rate)) * factor))
 
 
 def _request(request: Request, factor: Fraction) -> Request:
