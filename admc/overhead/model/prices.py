@@ -81,13 +81,13 @@ class Prices:
     @cached_property
     def lacking(self) -> Mapping[tuple[Protocol, str], str]:
         """The parts of a hop that were not measured, in words, by protocol and quantity."""
-        found = {}
+        subjects = {}
         for (protocol, quantity), parts in self.bases.items():
             names = [part.name for part in parts if part.functions[quantity] is None]
             if names:
                 of = "" if len(names) == len(parts) else f"{', '.join(names)} of "
-                found[protocol, quantity] = f"{of}{protocol} hop"
-        return found
+                subjects[protocol, quantity] = f"{of}{protocol} hop"
+        return subjects
 
     @cached_property
     def whole_hops(self) -> Mapping[tuple[Protocol, str], Function]:
@@ -105,8 +105,8 @@ class Prices:
             *(part for parts in self.bases.values() for part in parts),
             *map(self.functions, self.profile.components),
         ]
-        functions = [each for part in parts for each in part.functions.values() if each is not None]
-        lines = [line for each in functions for line in (each.base, each.slope) if line is not None]
+        functions = [known for part in parts for known in part.functions.values() if known is not None]
+        lines = [line for known in functions for line in (known.base, known.slope) if line is not None]
         rates = [rate for line in lines for rate in line.rates or ()]
         return (min(rates), max(rates)) if rates else None
 
@@ -185,9 +185,9 @@ def cpu_of(parts: Sequence[PartFunctions], rate: float | None, traffic: Traffic)
     """Cores of the parts of one hop for some traffic, in a sidecar that works at `rate` (of one replica); None for a
     part that was not measured."""
     functions = [part.functions[CPU] for part in parts]
-    sizes = next((each.sizes for each in functions if each is not None), None)  # all have those of the hop
+    sizes = next((known.sizes for known in functions if known is not None), None)  # all have those of the hop
     load = load_of(sizes, traffic.by_size, traffic.rate)
-    return [None if each is None else each.of_load(rate, load) for each in functions]
+    return [None if known is None else known.of_load(rate, load) for known in functions]
 
 
 def latency_of(part: PartFunctions, rate: float | None, size: int | None) -> Estimate | None:

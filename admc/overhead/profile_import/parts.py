@@ -206,11 +206,11 @@ def _shared(totals: Sequence[_Total], seen: Sequence[tuple[_Seen, _Seen]]) -> Se
 def _in_proportion(total: int, weights: _Weights) -> Sequence[int]:
     """Whole numbers that add up to the total, exactly: a profile's parts do. The largest remainders are rounded up."""
     over = sum(weights)
-    found = [total * weight // over for weight in weights]
+    parts = [total * weight // over for weight in weights]
     order = sorted(range(len(weights)), key=lambda at: (-(total * weights[at] % over), at))
-    for at in order[: total - sum(found)]:
-        found[at] += 1
-    return found
+    for at in order[: total - sum(parts)]:
+        parts[at] += 1
+    return parts
 
 
 def _drawn(totals: Sequence[_Total]) -> Sequence[Sequence[Sequence[int]]]:

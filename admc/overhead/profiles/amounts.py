@@ -90,8 +90,8 @@ def independently_added(amounts: Iterable[Whole | None]) -> Whole:
     value, low, high, at_least = added(summands)
     if len(known) < 2:
         return Whole(value, low, high, at_least)
-    down = None if low is None else hypotenuse([each.value - each.low for each in known if each.low is not None])
-    up = None if high is None else hypotenuse([each.high - each.value for each in known if each.high is not None])
+    down = None if low is None else hypotenuse([one.value - one.low for one in known if one.low is not None])
+    up = None if high is None else hypotenuse([one.high - one.value for one in known if one.high is not None])
     return Whole(value, None if down is None else value - down, None if up is None else value + up, at_least)
 
 

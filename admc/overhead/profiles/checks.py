@@ -114,7 +114,7 @@ def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None)
     slopes = [each._replace(base=each.slope, slope=None) for each in functions if each.slope is not None]
     bytes_ = _costs(slopes, rates, None)
     for subject, values, compared in (("the CPU of a request", costs, bases), ("the CPU of a byte", bytes_, bytes_)):
-        risen = _risen(rates, *(list(map(fsum, each)) for each in (values, compared)))
+        risen = _risen(rates, *([fsum(at_rate) for at_rate in by_rate] for by_rate in (values, compared)))
         if risen is not None:
             return Problem(
                 "ADM867",
@@ -127,7 +127,7 @@ def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None)
 
 def _costs(functions: Sequence[Function], rates: Sequence[float], size: int | None) -> list[list[float]]:
     """What each function has, by rate."""
-    return [[each.estimate(rate, size).amount.value for each in functions] for rate in rates]
+    return [[priced.estimate(rate, size).amount.value for priced in functions] for rate in rates]
 
 
 def _risen(rates: Sequence[float], values: Sequence[float], compared: Sequence[float]) -> float | None:
