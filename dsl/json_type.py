@@ -1,4 +1,4 @@
-"""The type of a parsed JSON document, and how messages show a value of it."""
+"""The type of a parsed JSON document, how messages show a value of it, and objects in which each key stands once."""
 
 from __future__ import annotations
 
@@ -26,3 +26,20 @@ def described(value: object, written: str | None = None) -> str:
     if isinstance(value, dict):
         return "an object"
     return "a list" if isinstance(value, list) else f"`{(written or str(value))[:SHOWN]}`"
+
+
+class RepeatedKeyError(Exception):
+    """An object has a key twice; the text of the error is the key."""
+
+
+def without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
+    """An object of these members, as `object_pairs_hook` of `json.loads`, which keeps the last of two equal keys.
+
+    Raises `RepeatedKeyError`.
+    """
+    members: JsonObject = {}
+    for key, value in pairs:
+        if key in members:
+            raise RepeatedKeyError(key)
+        members[key] = value
+    return members

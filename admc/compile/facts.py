@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
 from admc.terminal import visible
+from dsl.json_type import RepeatedKeyError, without_repeats
 from dsl.program import Input, Mark
 
 if TYPE_CHECKING:
@@ -65,9 +66,11 @@ def from_json(content: bytes) -> Mapping[str, ServiceFacts]:
     if len(content) > MAX_BYTES:
         raise _wrong(f"it has more than {MAX_BYTES:,} bytes")
     try:
-        document = json.loads(content, object_pairs_hook=_without_repeats)
+        document = json.loads(content, object_pairs_hook=without_repeats)
     except RecursionError:
         raise _wrong("it is nested too deeply") from None
+    except RepeatedKeyError:
+        raise _wrong("it is not JSON: a name is there twice") from None
     except ValueError as error:
         raise _wrong(f"it is not JSON: {visible(str(error)[:100])}") from None
     if not isinstance(document, dict):
@@ -138,14 +141,6 @@ def _facts(name: str, entry: object) -> ServiceFacts:
         elif not isinstance(value, str) or not 0 < len(value) <= MAX_REASON or not value.isprintable():
             raise _wrong(f"`{field}` of {where} is no reason of at most {MAX_REASON} characters that print")
     return ServiceFacts(**entry)
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two entries with one name, a JSON reader drops one."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name is there twice")
-    return found
 
 
 def _wrong(what: str, hint: str | None = None) -> CommandError:

@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from dsl.diagnostics.problem import Problem
-from dsl.json_type import Json, JsonObject
+from dsl.json_type import Json, JsonObject, RepeatedKeyError, without_repeats
 
 MAX_BYTES: Final = 1 << 20
 MAX_KEYS: Final = 200
@@ -72,8 +72,10 @@ def _json(content: bytes) -> Json:
         )
     try:
         document: Json = json.loads(
-            text, object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite, parse_int=_finite
+            text, object_pairs_hook=without_repeats, parse_constant=_no_constant, parse_float=_finite, parse_int=_finite
         )
+    except RepeatedKeyError:
+        raise _WrongError("an object in it has two members of one name", "keep one of them") from None
     except (ValueError, RecursionError):
         raise _WrongError("it is not JSON") from None
     if _depth(document) > _MAX_DEPTH:
@@ -81,13 +83,6 @@ def _json(content: bytes) -> Json:
     if any("\ud800" <= letter <= "\udfff" for letter in json.dumps(document, ensure_ascii=False)):
         raise _WrongError("it is not UTF-8 text")
     return document
-
-
-def _once(pairs: list[tuple[str, Json]]) -> JsonObject:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise _WrongError("an object in it has two members of one name", "keep one of them")
-    return found
 
 
 def _no_constant(_name: str) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from dsl.diagnostics.diagnostic import Diagnostics, Severity
+from dsl.json_type import Json, RepeatedKeyError, without_repeats
 from emitters.addresses.model import Addresses, Network, ServiceAddresses, network, order, text_of
 from emitters.errors import EmitError
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from dsl.program import Program
-
-JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 
 MAX_ADDRESSES: Final = 1_000_000
 """In one endpoints file."""
@@ -33,9 +32,9 @@ def from_json(
     """
     findings = Diagnostics()
     try:
-        content = json.loads(data, object_pairs_hook=_without_repeats)
-    except _RepeatError as error:
-        _wrong(findings, f"`{error.name[:80]}` is there twice", "give all addresses of a name in one entry")
+        content = json.loads(data, object_pairs_hook=without_repeats)
+    except RepeatedKeyError as error:
+        _wrong(findings, f"`{str(error)[:80]}` is there twice", "give all addresses of a name in one entry")
         raise EmitError(findings.items) from None
     except (ValueError, RecursionError) as error:
         _wrong(findings, f"it is not JSON: {_reason(error)}")
@@ -76,7 +75,7 @@ def from_json(
     return Addresses(own, externals, others=others)
 
 
-def _is_as_before(entry: JsonValue, before: ServiceAddresses, left: list[int]) -> bool:
+def _is_as_before(entry: Json, before: ServiceAddresses, left: list[int]) -> bool:
     """Whether an entry says what was read earlier, in canonical form and order."""
     if not isinstance(entry, dict) or not entry.keys() <= _KEYS:
         return False
@@ -89,22 +88,6 @@ def _is_as_before(entry: JsonValue, before: ServiceAddresses, left: list[int]) -
         return False
     left[0] -= count
     return True
-
-
-class _RepeatError(Exception):
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
-def _without_repeats(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    """An object in which each name stands once: of two entries, a JSON reader drops one."""
-    found: dict[str, JsonValue] = {}
-    for name, value in pairs:
-        if name in found:
-            raise _RepeatError(name)
-        found[name] = value
-    return found
 
 
 def _reason(error: Exception) -> str:
@@ -126,8 +109,8 @@ def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None
 
 
 def _entries(
-    findings: Diagnostics, value: JsonValue, where: str, known: Collection[str] | None
-) -> Iterator[tuple[str, JsonValue]]:
+    findings: Diagnostics, value: Json, where: str, known: Collection[str] | None
+) -> Iterator[tuple[str, Json]]:
     """The entries of an object, in the order of names, without unknown names."""
     if not isinstance(value, dict):
         _wrong(findings, f"{where} is not an object")
@@ -139,9 +122,7 @@ def _entries(
             yield name, value[name]
 
 
-def _addresses(
-    findings: Diagnostics, value: JsonValue, where: str, left: list[int], *, networks: bool
-) -> tuple[str, ...]:
+def _addresses(findings: Diagnostics, value: Json, where: str, left: list[int], *, networks: bool) -> tuple[str, ...]:
     if not isinstance(value, list):
         _wrong(findings, f"{where} is not a list of addresses")
         return ()

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from admc.exits import CommandError, Exit
 from admc.files import read_bounded
 from dsl.diagnostics.diagnostic import Diagnostics
+from dsl.json_type import RepeatedKeyError, without_repeats
 
 MAX_BYTES: Final = 20_000_000
 CODE: Final = "ADM879"
@@ -30,10 +31,6 @@ class TraceNames(NamedTuple):
     def peer(self, name: str, port: str) -> str:
         """The name of what a client called: with the port first, since a host may be several services."""
         return self.known.get(f"{name}:{port}") or self.known.get(f"[{name}]:{port}") or self.service(name)
-
-
-class _RepeatError(Exception):
-    """A name stands there twice."""
 
 
 def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
@@ -60,8 +57,8 @@ def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
 
 def _pairs(content: bytes, path: Path, findings: Diagnostics) -> dict[str, object]:
     try:
-        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once)
-    except _RepeatError as error:
+        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=without_repeats)
+    except RepeatedKeyError as error:
         _wrong(findings, path, f"`{str(error)[:80]}` is there twice", "give each name once")
         return {}
     except json.JSONDecodeError as error:
@@ -73,15 +70,6 @@ def _pairs(content: bytes, path: Path, findings: Diagnostics) -> dict[str, objec
     if not isinstance(found, dict):
         _wrong(findings, path, "it is not an object")
         return {}
-    return found
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in pairs:
-        if name in found:
-            raise _RepeatError(name)
-        found[name] = value
     return found
 
 

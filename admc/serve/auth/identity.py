@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
 
@@ -26,6 +26,7 @@ from admc.files import read_bounded
 from admc.serve.auth.tokens import ACCOUNT, TokenKeys, bearer, load_keys
 from admc.terminal import visible
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics
+from dsl.json_type import RepeatedKeyError, without_repeats
 from emitters.kubernetes import kubernetes_name
 from xds_server.limits.unauthenticated import address_of
 from xds_server.transport.client import Admission, Caller, DeniedError
@@ -192,8 +193,8 @@ def from_json(data: bytes, services: Collection[str], *, ignore_unknown: bool = 
     """Read an identities file (docs/identity.md). Raises `CommandError` with all findings."""
     findings = Diagnostics()
     try:
-        content = json.loads(data, object_pairs_hook=_no_duplicates)
-    except _DuplicateError as error:
+        content = json.loads(data, object_pairs_hook=without_repeats)
+    except RepeatedKeyError as error:
         _wrong(findings, f"`{_shown(str(error))}` is there twice", "give all identities of a service in one list")
         content = {"services": {}}
     except (ValueError, RecursionError) as error:
@@ -221,20 +222,6 @@ def from_json(data: bytes, services: Collection[str], *, ignore_unknown: bool = 
     if findings.has_errors:
         raise CommandError(Exit.INPUT, findings.items)
     return MappingProxyType({identity: frozenset(names) for identity, names in sorted(found.items())})
-
-
-class _DuplicateError(ValueError):
-    pass
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Python's JSON reader keeps the last of two entries of one name, which would silently drop identities."""
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise _DuplicateError(name)
-        found[name] = value
-    return found
 
 
 def _listed(findings: Diagnostics, content: object) -> Iterable[tuple[str, object]]:
