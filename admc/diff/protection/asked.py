@@ -14,7 +14,6 @@ from admc.diff.parties import networks, selection
 from admc.diff.protection.comparison import Comparison
 from admc.diff.protection.index import PlanIndex
 from admc.diff.protection.note import Note
-from admc.diff.protection.regions import newly_shared
 from admc.plan.model import PolicyContent, PortRow
 from dsl.program import Side, Verb, callee
 
@@ -28,13 +27,11 @@ _Met = tuple[str, str | None, int | None, PolicyContent]
 
 def asked_otherwise(comparison: Comparison) -> Iterator[Note]:
     """Policies of both plans whose ADMs call something else."""
-    shared: frozenset[str] | None = None
+    shared = {name for pair in comparison.newly_shared for name in pair}
     for contents in comparison.contents:
         called = list(_called(contents.base))
         if not called or called != list(_called(contents.head)):
             continue  # another argument is a finding itself
-        if shared is None:
-            shared = frozenset(name for pair in newly_shared(comparison.base, comparison.head) for name in pair)
         pair = contents.pair
         calls = comparison.shared(pair)
         for name, number in called:

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from admc.diff.model import CallName, Change, Word
 from admc.diff.protection import effects
-from admc.diff.protection.comparison import Comparison, Pair
-from admc.diff.protection.index import MOST_UNDECLARED, PlanIndex
+from admc.diff.protection.comparison import NO_POLICY, Comparison, Pair
+from admc.diff.protection.index import MOST_UNDECLARED, PlanIndex, has_source
 from admc.diff.protection.note import Note, list_text
 from admc.diff.protection.regions import Moved, moved_callers
 from dsl.program import Verb
 
-_NO_POLICY = Pair(None, None)
 _ON_OTHERS = (Verb.WRITES, Verb.ROUTES, Verb.REPEATS)
 
 
@@ -47,12 +46,22 @@ def now_known_otherwise(comparison: Comparison) -> Iterator[Note]:
     for moved in moved_callers(base, head):
         why = f"callers known as `{moved.before}` in BASE are `{moved.after}` now"
         for loss in _losses(_Sides(base, head, comparison.head_name, comparison.base_name), moved):
-            pair = Pair(loss.policy, loss.partner) if loss.policy else _NO_POLICY
-            kept = loss.partner is not None and _names(head, loss.partner, moved.before)
+            pair = Pair(loss.policy, loss.partner) if loss.policy else NO_POLICY
+            kept = (
+                loss.partner is not None
+                and head.is_party(moved.before)
+                and has_source(head.content(loss.partner), moved.before)
+            )
             word = Word.LOOSENED if loss.admitted else Word.NARROWED if kept else Word.LOST
             text = f"newly admitted: {why}" if loss.admitted else why
             yield comparison.note(word, pair, (loss.call,), text, _change(comparison, pair, moved))
         yield from _unclear(comparison, moved, why)
+
+
+def _word(head: PlanIndex, partner: str | None, source: str) -> Word:
+    """A policy is lost, or only narrowed where its scope still has the caller under the old name."""
+    kept = partner is not None and head.is_party(source) and has_source(head.content(partner), source)
+    return Word.NARROWED if kept else Word.LOST
 
 
 def known_otherwise_before(comparison: Comparison) -> Iterator[Note]:
@@ -145,14 +154,6 @@ def _differs(sides: _Sides, name: str, partner: str | None, moved: Moved) -> boo
     if one.selects(name, moved.before) is not other.selects(partner, moved.after):
         return True
     return (moved.before in (one.admits(name) or ())) is not (moved.after in (other.admits(partner) or ()))
-
-
-def _names(index: PlanIndex, policy: str, source: str) -> bool:
-    """Whether the scope of a policy still has a party."""
-    if not index.is_party(source):
-        return False
-    content = index.content(policy)
-    return source not in content.excluded if content.open else source in content.sources
 
 
 def _unclear(comparison: Comparison, moved: Moved, why: str) -> Iterator[Note]:

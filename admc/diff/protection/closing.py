@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from admc.diff.model import CallName, Word
-from admc.diff.protection.comparison import Comparison, Pair
+from admc.diff.protection.comparison import NO_POLICY, Comparison
 from admc.diff.protection.guards import admitted
 from admc.diff.protection.index import UNDECLARED
 from admc.diff.protection.note import Note
-
-_NO_POLICY = Pair(None, None)
 
 
 def no_longer_closed(comparison: Comparison) -> Iterator[Note]:
@@ -24,7 +22,7 @@ def no_longer_closed(comparison: Comparison) -> Iterator[Note]:
         text = "undeclared callers are let through: the NetworkPolicy that refused them is gone"
         calls = [call for call in _undeclared(comparison, destination) if not head.refuses(call)]
         if calls:
-            yield comparison.note(Word.LOOSENED, _NO_POLICY, calls, text)
+            yield comparison.note(Word.LOOSENED, NO_POLICY, calls, text)
 
 
 def newly_closed(comparison: Comparison) -> Iterator[Note]:
@@ -38,7 +36,7 @@ def newly_closed(comparison: Comparison) -> Iterator[Note]:
             if base.has_port(destination, port) and not base.refuses(CallName(UNDECLARED, destination, port))
         ]
         if calls:
-            yield comparison.note(Word.TIGHTENED, _NO_POLICY, calls, text)
+            yield comparison.note(Word.TIGHTENED, NO_POLICY, calls, text)
 
 
 def newly_declared(comparison: Comparison) -> Iterator[Note]:
@@ -56,7 +54,7 @@ def newly_declared(comparison: Comparison) -> Iterator[Note]:
     if calls:
         text = "newly admitted: in BASE a NetworkPolicy refuses undeclared callers"
         line = next(row.line for row in head.plan.calls if row[:3] == calls[0])
-        yield comparison.note(Word.LOOSENED, _NO_POLICY, calls, text)._replace(lines=(None, line))
+        yield comparison.note(Word.LOOSENED, NO_POLICY, calls, text)._replace(lines=(None, line))
 
 
 def _undeclared(comparison: Comparison, destination: str) -> Iterator[CallName]:

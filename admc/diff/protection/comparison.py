@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from admc.diff.identity import partners
 from admc.diff.model import CallName, Change, Rename, Word
 from admc.diff.protection.index import UNDECLARED, PlanIndex
 from admc.diff.protection.note import Note
+from admc.diff.protection.regions import newly_shared
 from admc.plan.model import Plan, PolicyContent
 
 
@@ -24,6 +26,10 @@ class Pair:
     def name(self) -> str:
         """In HEAD, or in BASE where HEAD lacks it."""
         return self.head or self.base or ""
+
+
+NO_POLICY: Final = Pair(None, None)
+"""What is found is about no policy: a NetworkPolicy alone."""
 
 
 class Contents:
@@ -60,6 +66,11 @@ class Comparison:
             for pair in self.pairs
             if pair.base is not None and pair.head is not None
         )
+
+    @cached_property
+    def newly_shared(self) -> list[tuple[str, str]]:
+        """As in `regions`, from BASE to HEAD."""
+        return newly_shared(self.base, self.head)
 
     def shared(self, pair: Pair) -> tuple[CallName, ...]:
         """Calls that meet a policy in both plans; `*` where undeclared callers do."""

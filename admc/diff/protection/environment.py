@@ -13,7 +13,7 @@ from admc.diff.parties import selection
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, PlanIndex
 from admc.diff.protection.note import Note, list_text
-from admc.diff.protection.regions import Moved, moved_addresses, newly_shared
+from admc.diff.protection.regions import Moved, moved_addresses
 from admc.diff.protection.reliance import tells_apart
 from admc.plan.model import ExternalRow, ServiceRow
 from dsl.program import Side
@@ -90,7 +90,7 @@ def _few(names: list[str]) -> str:
 def _selections(comparison: Comparison) -> Iterator[tuple[str, Change]]:
     """Services with other pods, or with pods that another service newly has, too; and what is outside now, or was."""
     base, head = comparison.base, comparison.head
-    for one, other in newly_shared(base, head):
+    for one, other in comparison.newly_shared:
         shared = Change(f"pods of {one}", one, f"{one}, {other}" if one in head.services else other)
         yield from ((name, shared) for name in (one, other))
     for name, before in base.services.items():

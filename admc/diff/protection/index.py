@@ -21,6 +21,11 @@ Endpoint = tuple[str, int]
 """A destination and a port."""
 
 
+def has_source(content: PolicyContent, name: str) -> bool:
+    """Whether the scope of a policy has a caller."""
+    return name not in content.excluded if content.open else name in content.sources
+
+
 class PlanIndex:
     """What one plan says, by policy, call, destination and service."""
 
@@ -159,9 +164,7 @@ class PlanIndex:
     def selects(self, policy: str, source: str) -> bool:
         """Whether a policy applies to a caller without a declared call."""
         content = self.content(policy)
-        if content.open:
-            return source not in content.excluded
-        return content.guard and source in content.sources
+        return (content.open or content.guard) and has_source(content, source)
 
     def applies(self, policy: str | None, call: CallName) -> bool:
         """Whether a request of this caller meets a policy, whether the call is declared or not."""
@@ -171,11 +174,9 @@ class PlanIndex:
             return True
         if call in self.calls:
             return False
-        content = self.content(policy)
         endpoint = (call.destination, call.port)
-        if content.open:
-            return endpoint in self.open(policy) and call.source not in content.excluded
-        return content.guard and call.source in content.sources and endpoint in self.guarded(policy)
+        here = endpoint in self.open(policy) or endpoint in self.guarded(policy)
+        return here and self.selects(policy, call.source)
 
     def meets(self, call: CallName) -> list[str]:
         """The policies that a request of this caller meets, in declared order, declared or not."""

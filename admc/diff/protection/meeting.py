@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from admc.diff.model import CallName, Word
 from admc.diff.protection.comparison import Comparison, Pair
-from admc.diff.protection.index import MOST_UNDECLARED, UNDECLARED, PlanIndex
+from admc.diff.protection.index import MOST_UNDECLARED, UNDECLARED, PlanIndex, has_source
 from admc.diff.protection.note import Note
 from admc.diff.protection.outside import goes_on, reason
 from admc.plan.model import PolicyContent
@@ -109,8 +109,8 @@ def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | No
         return False
     others = other.content(partner)
     return (
-        _selects(content, call.source)
-        and not _selects(others, call.source)
+        has_source(content, call.source)
+        and not has_source(others, call.source)
         and not _went(one, other, call.source)
         and other.has_port(call.destination, call.port)
     )
@@ -127,7 +127,7 @@ def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: st
         return
     others = other.content(partner)
     known = content.sources if here else others.excluded
-    names = [name for name in known if _selects(content, name) and not _selects(others, name)]
+    names = [name for name in known if has_source(content, name) and not has_source(others, name)]
     if not names:
         return
     calls = (
@@ -148,10 +148,6 @@ def _went(one: PlanIndex, other: PlanIndex, name: str) -> bool:
     A service goes with its pods (`callers` looks at those that another one has). The addresses of an external stay.
     """
     return name in one.services and not other.is_party(name)
-
-
-def _selects(content: PolicyContent, name: str) -> bool:
-    return name not in content.excluded if content.open else name in content.sources
 
 
 def purpose(content: PolicyContent) -> str:
@@ -180,7 +176,7 @@ def _lost_text(comparison: Comparison, pair: Pair, call: CallName) -> str:
         selected = content.destinations if name == call.destination else content.sources
         if name not in selected and _labels_differ(comparison, name):
             return f"{start}: labels changed, and `{pair.head}` does not select the service any more"
-    if _selects(content, call.source) and goes_on(base, pair.base or "", head, pair.head, call):
+    if has_source(content, call.source) and goes_on(base, pair.base or "", head, pair.head, call):
         return f"{start}: {reason(base, call)}"
     return f"{start}: the scope of `{pair.head}` leaves it out"
 

@@ -16,7 +16,6 @@ from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, Endpoint
 from admc.diff.protection.interference import met, why_weaker, writes_alone
 from admc.diff.protection.note import Note
-from admc.diff.protection.regions import newly_shared
 from admc.plan.model import PortRow
 from dsl.program import Verb
 
@@ -83,7 +82,7 @@ def _new_ways(comparison: Comparison) -> _Ways:
             for old in before.ports:
                 new = [row for row in after.ports if row.target == old.target and known.get(row.number) != row.target]
                 _add(found, (name, old.number), name, new)
-    for name, other in newly_shared(base, head):
+    for name, other in comparison.newly_shared:
         # Another service has the same pods.
         for old in base.services[name].ports:
             new = [row for row in head.services[other].ports if row.target == old.target]

@@ -15,6 +15,7 @@ from admc.diff.protection import (
     arguments,
     asked,
     callers,
+    comparison,
     detection,
     effects,
     environment,
@@ -69,7 +70,7 @@ def _without(*detectors: detection.Detector) -> tuple[tuple[object, str, object]
 
 def _everywhere(name: str, other: Callable[..., object]) -> tuple[tuple[object, str, object], ...]:
     """In all modules that have a function of `regions` by its name."""
-    modules = (regions, asked, callers, environment, targets)
+    modules = (regions, comparison, asked, callers, environment, targets)
     return tuple((module, name, other) for module in modules if hasattr(module, name))
 
 
