@@ -191,9 +191,4 @@ class Apart:
 
     def write(self, written: Written) -> None:
         """A policy that may write this stands here."""
-        if written.anything:
-            self._fields.clear()
-        if written.every_header:
-            self._fields = {field: known for field, known in self._fields.items() if field.header is None}
-        for field in written.fields:
-            self._fields.pop(field, None)
+        self._fields = {field: known for field, known in self._fields.items() if not written.has(field)}

@@ -16,9 +16,11 @@ from dsl.program import Element, Verb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dsl.program import Effect, Policy
+    from dsl.program import Policy
 
 MAX_CONJUNCTIONS = 256
+_HOST_HEADER = Field("header", "host")
+"""What writes this header writes the field `host`."""
 
 
 class Literal(NamedTuple):
@@ -37,11 +39,9 @@ def disjoint(one: Match | None, other: Match | None, writers: Iterable[Policy] =
     `writers` may change a request between the two, so each match may see another value of the fields that they write.
     """
     if one is not None and other is not None:
-        changed: list[Effect] = []
-        for policy in writers:
-            if policy.effects is None:
-                return False
-            changed += (effect for effect in policy.effects if effect.verb is Verb.WRITES)
+        changed = list(filter(None, map(written_by, writers)))
+        if any(written.anything for written in changed):
+            return False
         one = _renamed(one, changed) if changed else one
     given = tuple(match for match in (one, other) if match is not None)
     if not given:
@@ -50,22 +50,19 @@ def disjoint(one: Match | None, other: Match | None, writers: Iterable[Policy] =
     return ways is not None and all(map(_impossible, ways))
 
 
-def writes_to(policy: Policy, match: Match | None) -> bool:
-    """Whether a policy may write a field that a match compares."""
-    if match is None:
-        return False
-    if policy.effects is None:
-        return True
-    written = [effect for effect in policy.effects if effect.verb is Verb.WRITES]
-    return bool(written) and _renamed(match, written) != match
-
-
 class Written(NamedTuple):
     """The fields of a match that a policy may write."""
 
     anything: bool
     every_header: bool
     fields: frozenset[Field]
+
+    def __bool__(self) -> bool:
+        return self.anything or self.every_header or bool(self.fields)
+
+    def has(self, field: Field) -> bool:
+        header = _HOST_HEADER if field == HOST else field
+        return self.anything or (self.every_header and header.header is not None) or header in self.fields
 
 
 def written_by(policy: Policy) -> Written:
@@ -86,6 +83,12 @@ def written_by(policy: Policy) -> Written:
     return Written(False, every_header, frozenset(fields))
 
 
+def writes_to(policy: Policy, match: Match | None) -> bool:
+    """Whether a policy may write a field that a match compares."""
+    written = written_by(policy)
+    return any(map(written.has, fields_of(match)))
+
+
 def fields_of(match: Match | None) -> Iterator[Field]:
     """The fields that a match compares, each as often as it does."""
     if isinstance(match, Comparison):
@@ -97,23 +100,15 @@ def fields_of(match: Match | None) -> Iterator[Field]:
             yield from fields_of(operand)
 
 
-def _renamed(match: Match, written: Sequence[Effect]) -> Match:
+def _renamed(match: Match, written: Sequence[Written]) -> Match:
     """The match with every written field renamed, so that it shares no field with another match."""
     if isinstance(match, Comparison):
-        if any(_touches(effect, match.field) for effect in written):
+        if any(each.has(match.field) for each in written):
             return match._replace(field=Field(f"{match.field.name} before", match.field.header))
         return match
     if isinstance(match, Not):
         return Not(_renamed(match.operand, written))
     return type(match)(tuple(_renamed(operand, written) for operand in match.operands))
-
-
-def _touches(effect: Effect, field: Field) -> bool:
-    if field == HOST:
-        field = Field("header", "host")
-    if field.header is None:
-        return effect.element is not None and effect.element.value == field.name
-    return effect.element is Element.HEADER and (effect.names is None or field.header in effect.names)
 
 
 def conjunctions(match: Match) -> list[Conjunction] | None:

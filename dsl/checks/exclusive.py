@@ -34,13 +34,8 @@ class _Rivals:
         self._policies = policies
         self._positions = dict.fromkeys(positions)
         fields = {field for at in positions for field in fields_of(policies[at].match)}
-        any_header = any(field.header is not None for field in fields)
         self._written = {at: written_by(policies[at]) for at in range(positions[0], positions[-1])}
-        self._writers = {
-            at
-            for at, each in self._written.items()
-            if (each.anything and fields) or (each.every_header and any_header) or not fields.isdisjoint(each.fields)
-        }
+        self._writers = {at for at, written in self._written.items() if written and any(map(written.has, fields))}
         self._required = {at: required(policies[at].match) for at in positions}
         self._proofs: dict[tuple[int, int, tuple[int, ...]], bool] = {}
 

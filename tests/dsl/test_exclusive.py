@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MESH = """\
 app shop
+@egress
+@effect(writes(header))
+kind own() for http template "own.yaml"
 external internet
 service a, c { http 8080 }
 service b { http 8080  http admin 9000 }
@@ -31,10 +34,16 @@ call a -> c, b:admin
 COMPARISONS = [
     'path == "/a"', 'path == "/a/b"', 'path == "/c"', 'path != "/a"', 'path starts_with "/a"', 'path starts_with "/"',
     'path starts_with "/a/b"', 'path starts_with "/c"', 'path matches "/a.*"', 'path matches "/c"', 'method == "GET"',
-    'method == "PUT"', 'header("x") == "1"', 'header("x") == "2"', 'header("x") != "1"', 'header("y") starts_with "1"',
+    'method == "PUT"', 'host == "a.example"', 'host == "b.example"',
+    'header("x") == "1"', 'header("x") == "2"', 'header("x") != "1"', 'header("y") starts_with "1"',
 ]  # fmt: skip
 SCOPES = ["a -> b", "* -> b", "c -> b", "* -> c", "a -> *", "* -> b:admin", "* except internet -> *"]
+FILES = {
+    "own.yaml": b'"@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua\n'
+    b'default_source_code: {inline_string: "function envoy_on_request(handle) end"}\n'
+}
 WRITERS = [
+    "own()",
     'set_request_header(name: "x", value: "1")',
     'rewrite_path(prefix: "/a", to: "/c")',
     'set_request_header(name: "z", value: "1")',
@@ -99,14 +108,26 @@ def test_it_finds_the_pairs_that_a_look_at_each_pair_finds(monkeypatch: pytest.M
     for _ in range(150):
         text = drawn(rng)
         said = {
-            tuple(sorted(finding.message.split("`")[1:4:2])) for finding in findings(text) if finding.code == "ADM402"
+            tuple(sorted(finding.message.split("`")[1:4:2]))
+            for finding in findings(text, FILES)
+            if finding.code == "ADM402"
         }
         with monkeypatch.context() as patched:
             patched.setattr("dsl.resolve.resolver.check_exclusive", lambda *_: None)
-            program = load(text)
+            program = load(text, FILES)
         assert said == clashing(program), text
         some += bool(said)
     assert 40 < some < 145
+
+
+@pytest.mark.parametrize("between", [0, 1])
+def test_a_policy_that_writes_headers_may_write_the_host(between: int) -> None:
+    """Of two matches on the host, each then sees another one."""
+    lines = ['policy one = timeout(after: 1s) on a -> b:8080 when host == "a"', "policy own = own() on a -> b:8080"]
+    text = "\n".join(
+        [MESH, *lines[: 1 + between], 'policy two = timeout(after: 1s) on a -> b:8080 when host == "b"', ""]
+    )
+    assert [finding.code for finding in findings(text, FILES)].count("ADM402") == between
 
 
 def equal(number: int) -> str:
@@ -137,7 +158,7 @@ def test_the_work_grows_linearly(match_of: Callable[[int], str], written: str) -
         for at in range(number):
             lines.append(f"policy p{at} = timeout(after: 1s) on a -> b:8080 when {match_of(at)}")
             lines += [written.format(at, at)] if written else []
-        program = load("\n".join(lines) + "\n")
+        program = load("\n".join(lines) + "\n", FILES)
         found = Diagnostics()
         application: Any = program  # it has the calls and services of one
         calls = function_calls(lambda: check_exclusive(application, program.policies, found))
@@ -151,5 +172,5 @@ def test_the_work_grows_linearly(match_of: Callable[[int], str], written: str) -
 def test_one_pair_of_many_is_found() -> None:
     lines = [f'policy p{at} = timeout(after: 1s) on a -> b:8080 when path == "/{at}"' for at in range(300)]
     lines.append('policy again = timeout(after: 2s) on a -> b:8080 when path starts_with "/29" and method == "GET"')
-    said = [finding.message for finding in findings(MESH + "\n".join(lines) + "\n") if finding.code == "ADM402"]
+    said = [finding.message for finding in findings(MESH + "\n".join(lines) + "\n", FILES) if finding.code == "ADM402"]
     assert [each.split("`")[1] for each in said] == ["p29", *(f"p{at}" for at in range(290, 300))]
