@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Operator(StrEnum):
@@ -21,6 +24,11 @@ class Field(NamedTuple):
 
     name: str
     header: str | None = None
+
+    @property
+    def carrier(self) -> str | None:
+        """The header of a request that has the value: also of `host`, which is a part of it. None for all others."""
+        return "host" if self.name == "host" else self.header
 
 
 _PORT = re.compile(r":[^:\]]*\Z")
@@ -87,3 +95,12 @@ class Or(NamedTuple):
 
 
 Match = Comparison | Not | And | Or
+
+
+def comparisons(match: Match | None) -> Iterator[Comparison]:
+    """Every comparison inside a match, in the order of its text."""
+    if isinstance(match, Comparison):
+        yield match
+    elif match is not None:
+        for operand in (match.operand,) if isinstance(match, Not) else match.operands:
+            yield from comparisons(operand)

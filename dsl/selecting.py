@@ -56,7 +56,7 @@ def _values(comparison: Comparison, request: Asked) -> Sequence[str]:
         return [] if request.path is None else [request.path.partition("?")[0]]
     if field.name == "method":
         return [request.method]
-    lines = [value for name, value in request.headers if name.lower() == (field.header or "host")]
+    lines = [value for name, value in request.headers if name.lower() == field.carrier]
     if field.header is None:
         return compared_hosts(lines[0], comparison.operator) if lines else []
     return compared_values(field.header, lines)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from admc.testbed.client import Request
 from dsl.checks.never import placeholder
 from dsl.checks.possible import answer
-from dsl.match import HOST, Comparison, Match, Not, Operator
+from dsl.match import Operator, comparisons
 from dsl.program import Protocol
 from dsl.selecting import holds
 
@@ -25,19 +25,6 @@ MAX_CANDIDATES = 5000
 OTHER = "other"
 GRPC_PATH = "/echo.Echo/Call"
 """Called where no policy compares the path."""
-
-
-def comparisons(match: Match | None) -> Iterator[Comparison]:
-    """Every comparison inside a match."""
-    if match is None:
-        return
-    if isinstance(match, Comparison):
-        yield match
-    elif isinstance(match, Not):
-        yield from comparisons(match.operand)
-    else:
-        for each in match.operands:
-            yield from comparisons(each)
 
 
 def candidates(policies: Iterable[Policy], destination: str, port: Port) -> Iterator[Request]:
@@ -53,7 +40,7 @@ def candidates(policies: Iterable[Policy], destination: str, port: Port) -> Iter
     for policy in policies:
         compared = tuple(comparisons(policy.match))
         for comparison in compared:
-            name = "host" if comparison.field == HOST else comparison.field.header
+            name = comparison.field.carrier
             if name is not None:
                 headers.setdefault(name, [f"{destination}:{port.number}"] if name == "host" else [None, OTHER])
             if comparison.operator is Operator.MATCHES or placeholder(comparison) is not None:

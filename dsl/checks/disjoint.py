@@ -10,17 +10,15 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsl.match import HOST, And, Comparison, Field, Match, Not, Operator, Or
+from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, comparisons
 from dsl.program import Element, Verb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from dsl.program import Policy
 
 MAX_CONJUNCTIONS = 256
-_HOST_HEADER = Field("header", "host")
-"""What writes this header writes the field `host`."""
 
 
 class Literal(NamedTuple):
@@ -61,8 +59,8 @@ class Written(NamedTuple):
         return self.anything or self.every_header or bool(self.fields)
 
     def has(self, field: Field) -> bool:
-        header = _HOST_HEADER if field == HOST else field
-        return self.anything or (self.every_header and header.header is not None) or header in self.fields
+        written = field if field.carrier is None else Field("header", field.carrier)
+        return self.anything or (self.every_header and field.carrier is not None) or written in self.fields
 
 
 def written_by(policy: Policy) -> Written:
@@ -86,18 +84,7 @@ def written_by(policy: Policy) -> Written:
 def writes_to(policy: Policy, match: Match | None) -> bool:
     """Whether a policy may write a field that a match compares."""
     written = written_by(policy)
-    return any(map(written.has, fields_of(match)))
-
-
-def fields_of(match: Match | None) -> Iterator[Field]:
-    """The fields that a match compares, each as often as it does."""
-    if isinstance(match, Comparison):
-        yield match.field
-    elif isinstance(match, Not):
-        yield from fields_of(match.operand)
-    elif match is not None:
-        for operand in match.operands:
-            yield from fields_of(operand)
+    return any(written.has(comparison.field) for comparison in comparisons(match))
 
 
 def _renamed(match: Match, written: Sequence[Written]) -> Match:

@@ -11,8 +11,9 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from dsl.checks.apart import Apart, required
-from dsl.checks.disjoint import disjoint, fields_of, writes_to, written_by
+from dsl.checks.disjoint import disjoint, writes_to, written_by
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Related
+from dsl.match import comparisons
 from dsl.program import Side
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class _Rivals:
         self._application = application
         self._policies = policies
         self._positions = dict.fromkeys(positions)
-        fields = {field for at in positions for field in fields_of(policies[at].match)}
+        fields = {comparison.field for at in positions for comparison in comparisons(policies[at].match)}
         self._written = {at: written_by(policies[at]) for at in range(positions[0], positions[-1])}
         self._writers = {at for at, written in self._written.items() if written and any(map(written.has, fields))}
         self._required = {at: required(policies[at].match) for at in positions}

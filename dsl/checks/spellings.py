@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dsl.checks.disjoint import disjoint, writes_to
 from dsl.checks.exclusive import places
 from dsl.checks.possible import answer
-from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
+from dsl.match import Comparison, Field, Match, Not, Operator, comparisons
 from dsl.program import Protocol
 from dsl.selecting import holds
 from dsl.values.spelling import normal_path
@@ -58,7 +58,7 @@ def warn_of_spellings(
 
 def other_spelling(match: Match) -> tuple[str, str] | None:
     """A path in its normal form that satisfies a match, and another spelling that does not; None: none is found."""
-    paths = [comparison for comparison in _comparisons(match) if comparison.field.name == "path"]
+    paths = [comparison for comparison in comparisons(match) if comparison.field.name == "path"]
     if not paths:
         return None
     directories = [
@@ -97,16 +97,6 @@ def _positive(comparison: Comparison) -> Operator:
     return Operator.EQUALS if comparison.operator is Operator.NOT_EQUALS else comparison.operator
 
 
-def _comparisons(match: Match) -> Iterator[Comparison]:
-    if isinstance(match, Comparison):
-        yield match
-    elif isinstance(match, Not):
-        yield from _comparisons(match.operand)
-    elif isinstance(match, And | Or):
-        for operand in match.operands:
-            yield from _comparisons(operand)
-
-
 def _covered(application: Application, policy: Policy, before: Sequence[_Before]) -> bool:
     """Whether every request over http that the guard may meet has met a policy that refuses other spellings."""
     at = (place for place in places(application, policy) if _protocol(application, place) is Protocol.HTTP)
@@ -120,7 +110,7 @@ def _for_all_of(policy: Policy, other: Policy) -> bool:
     """Whether the other policy holds for each spelling of all requests that the policy is meant for."""
     if other.match is None:
         return True
-    path = any(comparison.field.name == "path" for comparison in _comparisons(other.match))
+    path = any(comparison.field.name == "path" for comparison in comparisons(other.match))
     return not path and disjoint(policy.match, Not(other.match))
 
 

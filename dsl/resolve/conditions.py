@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dsl.diagnostics.diagnostic import Diagnostics
-from dsl.match import HOST, And, Comparison, Field, Match, Not, Operator, Or, elements_of
+from dsl.match import HOST, And, Comparison, Field, Match, Not, Operator, Or, comparisons, elements_of
 from dsl.program import Effect, Element, Verb
 from dsl.syntax import tree
 from dsl.values.headers import header_name
@@ -134,11 +134,9 @@ def _may_be_part(header: str, text: str) -> bool:
 
 def what_it_reads(match: Match) -> set[Effect]:
     """The effects of a match: it reads the fields that it compares (rule R6)."""
-    if isinstance(match, Comparison):
-        field = match.field
-        if field.header is not None or field == HOST:
-            return {Effect(Verb.READS, Element.HEADER, frozenset((field.header or "host",)))}
-        return {Effect(Verb.READS, Element(field.name))}
-    if isinstance(match, Not):
-        return what_it_reads(match.operand)
-    return set().union(*(what_it_reads(operand) for operand in match.operands))
+    return {
+        Effect(Verb.READS, Element(field.name))
+        if field.carrier is None
+        else Effect(Verb.READS, Element.HEADER, frozenset((field.carrier,)))
+        for field, *_ in comparisons(match)
+    }

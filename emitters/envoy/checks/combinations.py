@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsl.checks.disjoint import disjoint
-from dsl.match import HOST, Comparison, Match, Not, Operator, elements_of
+from dsl.match import HOST, Comparison, Match, Operator, comparisons, elements_of
 from dsl.program import Side, Stage, Verb
 from emitters.envoy.matching import header_elements
 from emitters.envoy.matching.callers import covers_all_callers
@@ -111,12 +111,6 @@ def _patterns(context: Context, policy: Policy) -> None:
 
 def _compared(match: Match | None) -> Iterator[Comparison]:
     """Comparisons that become regular expressions over bytes: of headers and the host all, of others `matches`."""
-    if match is None:
-        return
-    if isinstance(match, Comparison):
-        expression = match.operator is Operator.MATCHES
-        if match.field.header is not None or match.field == HOST or expression:
-            yield match
-    else:
-        for operand in (match.operand,) if isinstance(match, Not) else match.operands:
-            yield from _compared(operand)
+    for comparison in comparisons(match):
+        if comparison.field.carrier is not None or comparison.operator is Operator.MATCHES:
+            yield comparison
