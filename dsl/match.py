@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -82,15 +83,18 @@ class Comparison(NamedTuple):
     value: str
 
 
-class Not(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Not:
     operand: Match
 
 
-class And(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class And:
     operands: tuple[Match, ...]
 
 
-class Or(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Or:
     operands: tuple[Match, ...]
 
 

@@ -46,12 +46,14 @@ class Meets(NamedTuple):
 Outcome = Refused | Admitted | Meets
 
 
-class CallExpectation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CallExpectation:
     call: CallInTest
     outcome: Outcome
 
 
-class AdmExpectation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AdmExpectation:
     """Each of the services hosts an ADM, or none of them does."""
 
     services: tuple[str, ...]

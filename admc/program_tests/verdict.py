@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from admc.program_tests.callers import policies_on
 from admc.program_tests.evaluate import Passage, follow
@@ -30,16 +30,19 @@ SHOWN: Final = 8
 _OPERATORS: Final = {"==": operator.eq, "<=": operator.le, ">=": operator.ge}
 
 
-class Passed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Passed:
     """The test holds."""
 
 
-class Failed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Failed:
     found: str
     """What holds instead."""
 
 
-class Undecided(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Undecided:
     error: Diagnostic
 
 
@@ -82,7 +85,7 @@ def holds(outcome: Outcome, passage: Passage) -> bool:
 
 
 def _call(test: ProgramTest, expectation: CallExpectation, about: Subject) -> Result:
-    call, outcome = expectation
+    call, outcome = expectation.call, expectation.outcome
     applying = policies_on(about.mesh, call.source, Target(call.destination, call.port, call.declared))
     ignored = _ignored(outcome, about.program)
     try:

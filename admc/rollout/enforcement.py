@@ -20,7 +20,7 @@ from solver.placement import Decision, Placement, Status
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dsl.program import Call, Policy, Program
+    from dsl.program import Call, Kind, Policy, Program
     from emitters.hops import Hop
 
 OLD: Final = "~old"
@@ -48,11 +48,17 @@ def same(one: Policy, other: Policy, side: Side, *, arguments: bool) -> bool:
     if side is Side.INGRESS and (one.sources, one.open_sources) != (other.sources, other.open_sources):
         return False
     return (
-        one.kind.name == other.kind.name
-        and (one.kind.template and one.kind.template.text) == (other.kind.template and other.kind.template.text)
+        _meaning(one.kind) == _meaning(other.kind)
         and one.match == other.match
         and (not arguments or dict(one.arguments) == dict(other.arguments))
     )
+
+
+def _meaning(kind: Kind) -> tuple[object, ...]:
+    """What a kind is, wherever it is declared. The types of its parameters tell values apart that are equal in Python,
+    such as 1 and `true`."""
+    text = kind.template and kind.template.text
+    return kind.name, kind.parameters, dict(kind.sides), kind.both, kind.guard, kind.effects, text
 
 
 class Frame:

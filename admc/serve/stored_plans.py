@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, Exit, wrong_usage
@@ -131,7 +132,7 @@ class StoredPlans:
         if addresses is not None:
             try:
                 recipe = request.recipe._replace(endpoints=await addresses.current())
-                return await self._newest(name, request._replace(recipe=recipe))
+                return await self._newest(name, replace(request, recipe=recipe))
             except CommandError as error:
                 LOG.warning("kept_plan_without_addresses", extra={"why": str(error)})
         return await self._newest(name, request)

@@ -7,8 +7,9 @@ letters beyond ASCII) raises `UndecidedError`: nothing is then known of the expr
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 LAST: Final = 0x10FFFF
 """The largest code point."""
@@ -20,29 +21,35 @@ class UndecidedError(Exception):
     """The question is too hard, or beyond what is analysed."""
 
 
-class Letters(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Letters:
     """One letter of some ranges."""
 
     ranges: Ranges
 
 
-class Begin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Begin:
     """The beginning of the text."""
 
 
-class End(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class End:
     """The end of the text."""
 
 
-class Sequence(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sequence:
     parts: tuple[Node, ...]
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Choice:
     parts: tuple[Node, ...]
 
 
-class Repeat(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Repeat:
     part: Node
     least: int
     most: int | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl import units
@@ -24,19 +25,22 @@ if TYPE_CHECKING:
 _PLACE = re.compile(r"\$\{([^}\n]*)\}")
 
 
-class ConstantDefault(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ConstantDefault:
     """A default that is the same in every application."""
 
     value: Value
 
 
-class SameAsParameter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SameAsParameter:
     """A default that is the value of an earlier parameter of the kind."""
 
     name: str
 
 
-class ServiceDefault(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ServiceDefault:
     """A default that names a service or external, resolved in the application that uses the kind."""
 
     value: tree.Value

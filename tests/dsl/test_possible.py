@@ -73,6 +73,14 @@ def _fields(match: Match) -> set[Field]:
     return set().union(*map(_fields, match.operands))
 
 
+def test_an_or_of_what_is_impossible_together_is_possible() -> None:
+    path = Field("path")
+    operands = (Comparison(path, Operator.EQUALS, "/a"), Not(Comparison(path, Operator.STARTS_WITH, "/")))
+    assert answer(Or(operands), Protocol.HTTP).possible
+    assert not answer(And(operands), Protocol.HTTP).possible
+    assert not answer(Not(Or(tuple(map(Not, operands)))), Protocol.HTTP).possible
+
+
 def test_many_comparisons_take_no_long_time() -> None:
     path = Field("path")
     unequal = tuple(Comparison(path, Operator.NOT_EQUALS, f"/p{index}" * 20) for index in range(900))

@@ -132,6 +132,28 @@ def test_a_scope_and_a_template_are_compared_where_they_count() -> None:
     assert not Diff(plans[0], plans[0]).concerned
 
 
+def test_another_type_or_stage_of_a_kind_is_a_change() -> None:
+    template = OWN.replace("VALUE", "${n}").encode()
+    found = []
+    for annotation, type_, value in (
+        ("@egress", "int", "1"),
+        ("@egress", "bool", "true"),
+        ("@egress(upstream)", "int", "1"),
+    ):
+        kind = f'{annotation}\n@effect(counts)\nkind own(n: {type_}) for http template "own.yaml"\n'
+        program = load_text(f"{APP}{kind}policy o = own(n: {value}) on s -> d\n", read=lambda _: template)
+        found.append(Placed(program, place(program)))
+    assert not Diff(found[0], found[0]).concerned
+    for changed in found[1:]:
+        assert Diff(found[0], changed).concerned == {"s"}
+
+
+def test_an_and_that_becomes_an_or_is_a_change() -> None:
+    text = 'policy m = deny() on s -> d when path == "/a" OPERATOR header("x") == "b"\npin m at ingress\n'
+    conjunction, disjunction = (placed(text.replace("OPERATOR", operator)) for operator in ("and", "or"))
+    assert Diff(conjunction, disjunction).concerned == {"d"}
+
+
 def test_arguments_alone_move_nothing() -> None:
     text = "policy a = rate_limit(requests: N, per: 1s) on s -> d\npolicy b = fault_delay(delay: Nms) on s -> d\n"
     text += "pin a at egress\npin b at ingress\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class Nacked(NamedTuple):
     None is a removal."""
 
 
-class SnapshotAcked(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SnapshotAcked:
     """The client has acknowledged all resources of a snapshot that it can use."""
 
     snapshot: Snapshot
@@ -44,7 +46,8 @@ class TypeAcked(NamedTuple):
     resources: Mapping[str, Resource]
 
 
-class SnapshotAckedExceptUrgent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SnapshotAckedExceptUrgent:
     """The client has acknowledged all resources of a snapshot that it can use, but of some endpoints or secrets it may
     have earlier versions. Of a busy service it always does."""
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from admc.exits import CommandError, Exit
@@ -58,14 +58,16 @@ class BuildState(NamedTuple):
     with_recipe: bool = False
 
 
-class RestoreState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RestoreState:
     """Build the state of a recipe, and all of its snapshots."""
 
     source: Source | None
     recipe: Recipe
 
 
-class UpdateAddresses(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UpdateAddresses:
     """Build the snapshots that new addresses affect, or all snapshots."""
 
     endpoints: bytes | None
