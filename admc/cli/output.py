@@ -32,9 +32,10 @@ def render(report: Report, format_: Format, *, colour: bool = False) -> str:
 
         return markdown.render(report)
     if format_ is Format.SARIF:
+        from admc.codes import title
         from admc.render import sarif
 
-        return sarif.render(report)
+        return sarif.render(report, title)
     if format_ is Format.JUNIT:
         from admc.render import junit
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 
 from admc import __version__
-from admc.codes import title
 from admc.render.report import Report, place
 from admc.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.text import Span
 
 
-def render(report: Report) -> str:
+def render(report: Report, title: Callable[[str], str]) -> str:
+    """`title` gives the title of a code."""
     codes = sorted({item.code for item in report.diagnostics})
     rules = [{"id": code, "shortDescription": {"text": title(code)}} for code in codes]
     results = [_result(item, codes.index(item.code), report.folder) for item in report.diagnostics]
