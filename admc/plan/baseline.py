@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from admc.terminal import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from admc.plan.model import ServiceRow
-    from dsl.program import Service
+
+class Host(Protocol):
+    """A service, of a program or of a plan."""
+
+    @property
+    def can_host(self) -> bool: ...
+
+    @property
+    def replicas(self) -> int: ...
 
 
 class Baseline(NamedTuple):
@@ -35,12 +42,12 @@ class Baseline(NamedTuple):
         return f"{text} ({', '.join(notes)})" if notes else text
 
 
-def baseline_of(services: Iterable[Service | ServiceRow]) -> Baseline:
-    found = tuple(services)
-    hosts = tuple(service for service in found if service.can_host)
+def baseline_of(services: Iterable[Host]) -> Baseline:
+    every = tuple(services)
+    hosts = tuple(service for service in every if service.can_host)
     return Baseline(
-        len(found),
+        len(every),
         len(hosts),
         sum(service.replicas for service in hosts),
-        sum(service.replicas for service in found),
+        sum(service.replicas for service in every),
     )
