@@ -13,7 +13,7 @@ from admc.cli.parser import Command, Group
 from admc.exits import CommandError, Exit
 
 if TYPE_CHECKING:
-    from admc.overhead.profile_import.making import Made
+    from admc.overhead.profiles.new_profile import NewProfile
     from admc.overhead.profiles.source import NamedProfile
 
 
@@ -201,7 +201,7 @@ def measure(
     return Exit.INTERRUPTED if found.interrupted else code
 
 
-def _made(made: Made, output: Path | None, format_: ProfileFormat, inputs: tuple[Path, ...]) -> int:
+def _made(made: NewProfile, output: Path | None, format_: ProfileFormat, inputs: tuple[Path, ...]) -> int:
     """Print a new profile, or write it to a file; notes about it go to standard error, or into the JSON document."""
     from admc.cli.output import write_error
     from admc.overhead.profiles.write import to_json

@@ -12,8 +12,8 @@ from admc.overhead.profiles.write import document, json_text, to_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.overhead.profile_import.making import Made
     from admc.overhead.profiles.diff import Cell, Difference, Row
+    from admc.overhead.profiles.new_profile import NewProfile
     from admc.overhead.profiles.source import NamedProfile
 
 _DIGITS: Final = 12
@@ -45,7 +45,7 @@ def described(each: NamedProfile) -> str:
     return to_json(each.profile)
 
 
-def made(found: Made, output: Path | None) -> str:
+def made(found: NewProfile, output: Path | None) -> str:
     written = None if output is None else str(output)
     return json_text({"profile": document(found.profile), "notes": list(found.notes), "written": written})
 

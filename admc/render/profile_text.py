@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from admc.decimals import significant
-from admc.overhead.profile_import.making import Made
 from admc.overhead.profiles.diff import Cell, Difference
 from admc.overhead.profiles.law import Amount, Function, amount, function, total
+from admc.overhead.profiles.new_profile import NewProfile
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
@@ -179,11 +179,11 @@ def _figure(figure: Figure | None) -> str:
     return _known(amount(figure))
 
 
-def notes(found: Made) -> str:
+def notes(found: NewProfile) -> str:
     return _lines(visible(note) for note in found.notes)
 
 
-def made(found: Made, output: Path) -> str:
+def made(found: NewProfile, output: Path) -> str:
     profile = found.profile
     protocols = ", ".join(hop.protocol for hop in profile.hops)
     components = counted(len(profile.components), "component")

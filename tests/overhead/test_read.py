@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +223,7 @@ def test_reading_and_writing_change_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", built_in_names())
 def test_built_in_files_are_as_they_are_written(name: str) -> None:
-    path = Path(admc.__file__).with_name("overhead") / "profiles" / "built_in" / f"{name}.json"
+    path = files("admc.overhead.profiles") / "built_in" / f"{name}.json"
     assert path.read_text(encoding="utf-8") == to_json(built_in(name).profile)
 
 

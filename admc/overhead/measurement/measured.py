@@ -26,8 +26,9 @@ from admc.overhead.measurement.session import Task, run
 from admc.overhead.measurement.stolen import Ticks, disturbance
 from admc.overhead.measurement.table import Row, table
 from admc.overhead.profile_import.fit import fit
-from admc.overhead.profile_import.making import Made, checked
+from admc.overhead.profile_import.making import checked
 from admc.overhead.profile_import.runs import read_runs
+from admc.overhead.profiles.new_profile import NewProfile
 from admc.overhead.profiles.profile import Figure, Method, Platform, Profile, Proxy
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 from dsl.program import Program, Protocol
@@ -54,7 +55,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Measurement:
-    made: Made
+    made: NewProfile
     table: str
     """The raw runs as CSV."""
     interrupted: bool
@@ -190,7 +191,7 @@ def _made(
         )
     profile = _described(result.profile, found, measured_uses, app)
     notes = (*found.notes, *result.notes)
-    return Measurement(checked(Path("the measurement"), Made(profile, notes)), text, found.interrupted)
+    return Measurement(checked(Path("the measurement"), NewProfile(profile, notes)), text, found.interrupted)
 
 
 def _advice(*, interrupted: bool, quick: bool) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
 
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import read_bounded
 from admc.overhead.profile_import import fit, meshinsight, pickle_data, runs
-from admc.overhead.profiles.profile import Platform, Profile, Proxy
+from admc.overhead.profiles.new_profile import NewProfile
+from admc.overhead.profiles.profile import Platform, Proxy
 from admc.overhead.profiles.read import NAME_OF_PROFILE, is_profile_name, read_profile
 from admc.overhead.profiles.write import to_json
 from dsl.diagnostics.diagnostic import Diagnostics
@@ -18,14 +18,7 @@ from dsl.files.reading import decode
 from dsl.text import SourceText
 
 
-class Made(NamedTuple):
-    """A new profile, and what is not in it."""
-
-    profile: Profile
-    notes: tuple[str, ...]
-
-
-def imported(path: Path, name: str, platform: str | None) -> Made:
+def imported(path: Path, name: str, platform: str | None) -> NewProfile:
     """The latencies of MeshInsight's pickle. Raises `CommandError` (exit 1)."""
     _named(name)
     content = read_bounded(path, pickle_data.MAX_BYTES, "the pickle")
@@ -42,7 +35,7 @@ def imported(path: Path, name: str, platform: str | None) -> Made:
         ) from error
     return checked(
         path,
-        Made(result.profile, tuple(f"not taken: {figure}: {reason}" for figure, reason in result.not_taken)),
+        NewProfile(result.profile, tuple(f"not taken: {figure}: {reason}" for figure, reason in result.not_taken)),
     )
 
 
@@ -57,7 +50,7 @@ def _chosen(names: list[str], platform: str | None) -> str:
     )
 
 
-def fitted(path: Path, name: str, machine: str, system: str, proxy: str, saturation: str) -> Made:
+def fitted(path: Path, name: str, machine: str, system: str, proxy: str, saturation: str) -> NewProfile:
     """A profile of raw runs. Raises `CommandError` (exit 1)."""
     _named(name)
     diagnostics = Diagnostics()
@@ -77,7 +70,7 @@ def fitted(path: Path, name: str, machine: str, system: str, proxy: str, saturat
             cause="; ".join(result.notes[:3]) or None,
             hint=f"each turn has the arms `{runs.NONE}` and `{runs.HOP}` at the same rate and size",
         )
-    return checked(path, Made(result.profile, result.notes))
+    return checked(path, NewProfile(result.profile, result.notes))
 
 
 def _named(name: str) -> None:
@@ -94,7 +87,7 @@ def _cores(text: str) -> Decimal:
     return number
 
 
-def checked(path: Path, made: Made) -> Made:
+def checked(path: Path, made: NewProfile) -> NewProfile:
     """The same after a reader has accepted its JSON: what admc writes, it reads. Raises `CommandError`.
 
     The JSON is not written yet, so the errors have no place in it; they name the file that it was made of.
@@ -107,4 +100,4 @@ def checked(path: Path, made: Made) -> Made:
             for item in diagnostics.items
         ]
         raise CommandError(Exit.INPUT, found)
-    return Made(read, made.notes)
+    return NewProfile(read, made.notes)
