@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -146,6 +147,65 @@ def test_what_goes_while_a_server_writes_is_there_again(
                 kept.save(POSITION, {})
         assert kept.renew()
         assert kept.save(POSITION, {})
+        assert not kept.renew()
+    assert recall(folder).position == POSITION
+
+
+FROM_OUTSIDE: dict[str, Callable[[Path], object]] = {
+    "the manifest is removed": lambda folder: (folder / "state.json").unlink(),
+    "the manifest is replaced": lambda folder: (folder / "state.json").write_text("{}"),
+    "the manifest becomes longer": lambda folder: (folder / "state.json").write_text("{}" * 10_000),
+    "an object is removed": lambda folder: min((folder / "objects").iterdir()).unlink(),
+    "the objects are replaced": lambda folder: (shutil.rmtree(folder / "objects"), (folder / "objects").mkdir()),
+}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("change", FROM_OUTSIDE)
+def test_a_change_while_the_server_looks_at_what_it_has_written_is_noticed(
+    change: str, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one before the stats are taken with which the files are compared later."""
+    folder, groups, stats = tmp_path / "state", {"a": snapshot("x")}, StateDir._stats
+
+    def changed(kept: StateDir) -> object:
+        if moment == "before":
+            FROM_OUTSIDE[change](folder)
+        taken = stats(kept)
+        if moment == "after":
+            FROM_OUTSIDE[change](folder)
+        return taken
+
+    with closing(open_state_dir(folder)) as kept:
+        with monkeypatch.context() as patches:
+            patches.setattr(StateDir, "_stats", changed)
+            assert kept.save(POSITION, groups)
+        assert kept.renew()
+        assert kept.save(POSITION, groups)
+        assert not kept.renew()
+    assert recall(folder).position == POSITION
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_object_that_goes_before_a_server_writes_others_is_there_again(
+    fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    folder, groups = tmp_path / "state", {"a": snapshot("y")}
+    with closing(open_state_dir(folder)) as kept:
+        kept.save(POSITION, {"a": snapshot("x")})
+        (folder / "objects" / hashlib.sha256(RECIPE.plan).hexdigest()).unlink()
+        if fails:
+            with monkeypatch.context() as patches:
+                patches.setattr(Path, "write_bytes", full)
+                with pytest.raises(CommandError, match="cannot store the state"):
+                    kept.save(POSITION, groups)
+        else:
+            assert kept.save(POSITION, groups)
+        assert kept.renew()
+        assert kept.save(POSITION, groups)
         assert not kept.renew()
     assert recall(folder).position == POSITION
 

@@ -51,7 +51,8 @@ class StateDir:
     _swept: bool = False
     """No object is there without a reference: neither this process nor one before it was stopped while it wrote."""
     _left: tuple[FileStat | None, ...] | None = None
-    """What the folder looked like when this process had read it, or written to it."""
+    """The stats of the files as this process has read or written them; empty if another process had changed a file
+    before its stat was taken. None: nothing has been written since the folder was made."""
     _is_old: bool = False
     """The manifest has a version that this admc no longer reads."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
@@ -161,9 +162,9 @@ class StateDir:
             try:
                 return self._save(position, groups)
             except CommandError:
-                # What an attempt has left among the objects is this process's own doing.
+                # What an attempt has left among the objects is this process's own doing; a missing object is not.
                 now = self._stats()
-                if self._left is not None and now[1] is not None:
+                if self._left and self._has_objects():
                     self._left = (self._left[0], now[1], self._left[2])
                 raise
 
@@ -173,11 +174,12 @@ class StateDir:
         if manifest == old and swept:
             self._swept = True
             return False
+        content = to_json(manifest)
         try:
             if manifest.under_way:
                 write_whole(self.folder / UNDER_WAY, b"")
             # With the secret of the markers another program could pass for an ADM: it is for the folder's owner alone.
-            write_whole(self.folder / "state.json", to_json(manifest), private=True)
+            write_whole(self.folder / "state.json", content, private=True)
             if not manifest.under_way:
                 (self.folder / UNDER_WAY).unlink(missing_ok=True)
         except CommandError as error:
@@ -189,8 +191,25 @@ class StateDir:
             self._remove_unused_objects()
             self._swept = True
         finally:
-            self._left = self._stats()
+            # The stats come before the check: whatever changes after it differs from them.
+            left = self._stats()
+            self._left = left if self._has_manifest(content) and self._has_objects() else ()
         return manifest != old
+
+    def _has_manifest(self, content: bytes) -> bool:
+        """Whether the manifest has this content."""
+        path = self.folder / "state.json"
+        try:
+            return read_bounded(path, len(content), "the stored state", regular=True) == content
+        except CommandError:
+            return False
+
+    def _has_objects(self) -> bool:
+        """Whether all objects are there that the manifest names."""
+        try:
+            return self._manifest.objects <= {path.name for path in (self.folder / "objects").iterdir()}
+        except OSError:
+            return False
 
     def close(self) -> None:
         self._lock.close()
