@@ -17,7 +17,7 @@ def earlier_plan(plan: Plan | None, *, must_be_optimal: bool) -> Plan | None:
     """The earlier plan of a compile. Where the optimum must be proven, its own bounds are of no use."""
     if plan is None or not must_be_optimal:
         return plan
-    return replace(plan, solver=plan.solver._replace(objectives=()))
+    return replace(plan, solver=replace(plan.solver, objectives=()))
 
 
 def require_optimal(compiled: Compiled, folder: str) -> None:

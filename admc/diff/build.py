@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.diff import cost, placement, program
 from admc.diff.identity import renames
-from admc.diff.model import Diff, How, Taken
+from admc.diff.model import SCHEMA_VERSION, Diff, How, Taken
 from admc.diff.names import Names
 from admc.diff.parties import renamed_parties
 from admc.diff.protection import findings
@@ -37,6 +37,7 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
     found = findings(base, head, renamed)
     services = {row.name for row in head.services}
     return Diff(
+        schema_version=SCHEMA_VERSION,
         app=head.app,
         base=base_taken,
         head=head_taken,
@@ -63,7 +64,7 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
 
 def changes_anything(diff: Diff) -> bool:
     """Whether HEAD differs from BASE, as far as that is known. Lines, comments and digests are no difference."""
-    steps = diff.rollout._replace(steps=None)
+    steps = replace(diff.rollout, steps=None)
     return (
         diff.base.how in (How.NOTHING, How.BROKEN)
         or any((diff.weaker, diff.stricter, diff.gone, diff.renames, diff.adms, diff.moves, diff.program))
@@ -80,6 +81,7 @@ def _without_base(head: Plan, base_taken: Taken, head_taken: Taken) -> Diff:
     )
     names = Names(())
     return Diff(
+        schema_version=SCHEMA_VERSION,
         app=head.app,
         base=base_taken,
         head=head_taken,

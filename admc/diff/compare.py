@@ -62,7 +62,7 @@ def _beside(results: tuple[GateResult, ...], side: Side, base: Side) -> tuple[Ga
     """Their lines as paths from the folder of BASE, since those of `side` are from its own."""
     own, folder = side.files.path.parent.as_posix(), base.files.path.parent.as_posix()
     return tuple(
-        gate._replace(line=gate.line._replace(path=posixpath.relpath(posixpath.join(own, gate.line.path), folder)))
+        replace(gate, line=replace(gate.line, path=posixpath.relpath(posixpath.join(own, gate.line.path), folder)))
         for gate in results
     )
 
@@ -79,7 +79,7 @@ def _with_steps(diff: Diff, base: Side, head: Side) -> Diff:
     from admc.rollout.model import Placed
 
     found = steps_of(Placed(base.program, base.placement), Placed(head.program, head.placement))
-    return replace(diff, rollout=diff.rollout._replace(steps=found))
+    return replace(diff, rollout=replace(diff.rollout, steps=found))
 
 
 def _with_causes(diff: Diff, base: Side, head: Side, effort: float | None, facts: bytes | None) -> Diff:

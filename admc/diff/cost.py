@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from admc.diff.model import Cost, CostLine
 from admc.overhead.rows import AmountRow
-from admc.typed_json import Signed
 
 if TYPE_CHECKING:
     from admc.overhead.rows import TotalsRow
@@ -39,4 +38,4 @@ def cost(base: Plan | None, head: Plan, *, new: bool) -> Cost:
 def _line(metric: str, before: TotalsRow | None, after: TotalsRow) -> CostLine:
     old: AmountRow = _NOTHING if before is None else getattr(before, metric)
     new: AmountRow = getattr(after, metric)
-    return CostLine(metric, old, new, Signed(new.value - old.value))
+    return CostLine(metric, old, new, new.value - old.value)

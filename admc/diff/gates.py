@@ -157,7 +157,8 @@ def _gaps(diff: Diff) -> _Found:
 
 def _gap(levels: tuple[Level, ...]) -> Fraction:
     """How far the first level that is not proven may be from the best, as a share of its value."""
-    for _metric, value, bound in levels:
+    for level in levels:
+        value, bound = level.base, level.head
         if value is not None and bound is not None and value != bound:
             return Fraction(abs(value - bound), max(value, 1))
     return Fraction(0)

@@ -8,11 +8,11 @@ a program are no part of this.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 
 from admc.diff.model import Rename
 from admc.diff.parties import in_names_of
 from admc.plan.model import Plan, PolicyContent, PolicyRow
-from admc.typed_json import Plain
 
 
 def renames(base: Plan, head: Plan) -> tuple[Rename, ...]:
@@ -33,7 +33,8 @@ def renames(base: Plan, head: Plan) -> tuple[Rename, ...]:
 def partners(base: Plan, head: Plan, renamed: Iterable[Rename]) -> Mapping[str, str]:
     """BASE's name -> HEAD's name of each policy that both plans have."""
     new = {row.name for row in head.policies}
-    return {row.name: row.name for row in base.policies if row.name in new} | dict(renamed)
+    same = {row.name: row.name for row in base.policies if row.name in new}
+    return same | {rename.base: rename.head for rename in renamed}
 
 
 def _by_meaning(plan: Plan, rows: Iterable[PolicyRow]) -> dict[Hashable, list[str]]:
@@ -42,9 +43,9 @@ def _by_meaning(plan: Plan, rows: Iterable[PolicyRow]) -> dict[Hashable, list[st
     if not chosen:
         return {}
     calls: dict[str, set[tuple[str, str, int]]] = {name: set() for name in chosen}
-    for policy, source, destination, port, *_ in plan.enforcements:
-        if policy in calls:
-            calls[policy].add((source, destination, port))
+    for row in plan.enforcements:
+        if row.policy in calls:
+            calls[row.policy].add((row.source, row.destination, row.port))
     kinds = {row.name: row.kind for row in plan.policies}
     found: dict[Hashable, list[str]] = {}
     for name, content in chosen.items():
@@ -54,11 +55,12 @@ def _by_meaning(plan: Plan, rows: Iterable[PolicyRow]) -> dict[Hashable, list[st
 
 def meaning(content: PolicyContent) -> PolicyContent:
     """The content without what is no difference: the paths of files, the sides, and the order of callers."""
-    return content._replace(
+    return replace(
+        content,
         arguments=tuple(
-            argument._replace(value=Plain(None))
+            replace(argument, value=None)
             if argument.sha256 is not None
-            else argument._replace(value=Plain(tuple(sorted(map(str, argument.value)))))
+            else replace(argument, value=tuple(sorted(map(str, argument.value))))
             if argument.type == "[caller]" and isinstance(argument.value, tuple)
             else argument
             for argument in content.arguments

@@ -9,13 +9,12 @@ HEAD is what is proposed. *Weaker* is any finding of `WEAKER`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal
 
 from admc.overhead.rows import AmountRow, ProfileRow
 from admc.plan.model import SourceLine
-from admc.typed_json import Signed
+from dsl.documents import Count, Signed, document
 from dsl.program import Side
 
 SCHEMA_VERSION: Final = 2
@@ -67,7 +66,8 @@ class How(StrEnum):
     """BASE has such a program, and there is no plan of it: it has errors, or no placement."""
 
 
-class Taken(NamedTuple):
+@document
+class Taken:
     """One side of the comparison, as it was taken."""
 
     name: str
@@ -79,21 +79,23 @@ class Taken(NamedTuple):
     how: How
     why: str | None
     """Why it was compiled instead of taken as a plan; what is wrong with a broken one."""
-    schema_version: int | None
+    schema_version: Count | None
     """Of its plan. None without a plan."""
     inputs_sha256: str | None
     """One digest over the digests of all input files: equal digests mean equal programs."""
 
 
-class CallName(NamedTuple):
+@document
+class CallName:
     """A call; `*` as source stands for all callers that the program does not declare."""
 
     source: str
     destination: str
-    port: int
+    port: Count
 
 
-class Change(NamedTuple):
+@document
+class Change:
     """One argument, match or list, before and after, as it could stand in a program."""
 
     what: str
@@ -102,7 +104,8 @@ class Change(NamedTuple):
     head: str | None
 
 
-class Finding(NamedTuple):
+@document
+class Finding:
     """One policy that changes in one way for some calls."""
 
     word: Word
@@ -118,22 +121,25 @@ class Finding(NamedTuple):
     head_line: SourceLine | None
 
 
-class Rename(NamedTuple):
+@document
+class Rename:
     base: str
     head: str
 
 
-class AdmChange(NamedTuple):
+@document
+class AdmChange:
     """An ADM that comes, goes or changes. `replicas` and `policies` of a side that lacks it: 0 and none."""
 
     service: str
-    base_replicas: int
-    head_replicas: int
+    base_replicas: Count
+    head_replicas: Count
     base_policies: tuple[str, ...]
     head_policies: tuple[str, ...]
 
 
-class Cause(NamedTuple):
+@document
+class Cause:
     """Why a decision moved."""
 
     text: str
@@ -142,11 +148,12 @@ class Cause(NamedTuple):
     """In HEAD: what came or changed."""
     complete: bool
     """False: the effort ended the search, and the cause is one of these, or several."""
-    base_lines: tuple[SourceLine, ...] = ()
+    base_lines: tuple[SourceLine, ...]
     """In BASE: lines that HEAD lacks."""
 
 
-class Move(NamedTuple):
+@document
+class Move:
     """A decision of which the side, and so the hosts, changed."""
 
     policy: str
@@ -159,11 +166,12 @@ class Move(NamedTuple):
     """None where the programs are not known, or the search was left out."""
 
 
-class Restart(NamedTuple):
+@document
+class Restart:
     """Pods of a service that restart, since an ADM comes to them or leaves them."""
 
     service: str
-    pods: int
+    pods: Count
     comes: bool
     """An ADM comes: before the steps. It goes: after them."""
 
@@ -174,7 +182,8 @@ class PolicyAction(StrEnum):
     CHANGE = "change"
 
 
-class NetworkPolicyChange(NamedTuple):
+@document
+class NetworkPolicyChange:
     destination: str
     action: PolicyAction
     came: tuple[str, ...]
@@ -182,26 +191,29 @@ class NetworkPolicyChange(NamedTuple):
     went: tuple[str, ...]
 
 
-class PortChange(NamedTuple):
+@document
+class PortChange:
     """A port of which the traffic is newly redirected to an ADM, or no longer."""
 
     service: str
     direction: Side
     destination: str
-    port: int
+    port: Count
     comes: bool
 
 
-class Steps(NamedTuple):
+@document
+class Steps:
     """How the server takes the change (docs/rollout.md)."""
 
-    steps: int
-    waits: int
+    steps: Count
+    waits: Count
     refused: str | None
     """Why no steps lead to HEAD safely, if that is so."""
 
 
-class Rollout(NamedTuple):
+@document
+class Rollout:
     restarts: tuple[Restart, ...]
     redirection: tuple[PortChange, ...]
     network_policies: tuple[NetworkPolicyChange, ...]
@@ -211,22 +223,25 @@ class Rollout(NamedTuple):
     """None where the programs are not known."""
 
 
-class Counts(NamedTuple):
-    adms: int
-    sidecars: int
-    decisions: int
-    closed: int
+@document
+class Counts:
+    adms: Count
+    sidecars: Count
+    decisions: Count
+    closed: Count
 
 
-class Level(NamedTuple):
+@document
+class Level:
     """One level of the objective on both sides; None where a side lacks it or a figure."""
 
     metric: str
-    base: int | None
-    head: int | None
+    base: Count | None
+    head: Count | None
 
 
-class CostLine(NamedTuple):
+@document
+class CostLine:
     """One figure of all ADMs. Units as in a plan."""
 
     metric: str
@@ -236,7 +251,8 @@ class CostLine(NamedTuple):
     change: Signed
 
 
-class Cost(NamedTuple):
+@document
+class Cost:
     """Both sides by one profile; `reason` says why there are no figures, and the rest is then empty."""
 
     reason: str | None
@@ -245,7 +261,8 @@ class Cost(NamedTuple):
     lines: tuple[CostLine, ...]
 
 
-class Gap(NamedTuple):
+@document
+class Gap:
     """How far a placement may be from the best, for each level that is not proven; empty if it is optimal."""
 
     base: tuple[Level, ...]
@@ -253,7 +270,8 @@ class Gap(NamedTuple):
     head: tuple[Level, ...]
 
 
-class Named(NamedTuple):
+@document
+class Named:
     """Something of the program that came, went or changed: a service, an external, a call, a policy or a file."""
 
     kind: str
@@ -273,7 +291,8 @@ class Verdict(StrEnum):
     NOT_JUDGED = "not judged"
 
 
-class GateResult(NamedTuple):
+@document
+class GateResult:
     """One gate of BASE, judged."""
 
     name: str
@@ -289,10 +308,11 @@ class GateResult(NamedTuple):
     line: SourceLine
 
 
-@dataclass(frozen=True, slots=True)
+@document
 class Diff:
     """What changes from BASE to HEAD."""
 
+    schema_version: Literal[2]
     app: str
     base: Taken
     head: Taken
@@ -311,5 +331,4 @@ class Diff:
     cost: Cost
     program: tuple[Named, ...]
     gates: tuple[GateResult, ...]
-    notes: tuple[str, ...] = ()
-    schema_version: int = SCHEMA_VERSION
+    notes: tuple[str, ...]

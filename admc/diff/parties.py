@@ -13,7 +13,6 @@ from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
 from admc.plan.model import ArgumentRow, ExternalRow, LabelRow, Plan, PolicyContent, PolicyRow, ServiceRow
-from admc.typed_json import Plain
 
 Network = IPv4Network | IPv6Network
 Selection = tuple[str, tuple[LabelRow, ...]]
@@ -114,22 +113,22 @@ def _renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
 
     # What a service without labels is known by does not change with its name.
     services = tuple(
-        row._replace(name=new(row.name), labels=selection(row)[1]) if row.name in names else row
+        replace(row, name=new(row.name), labels=selection(row)[1]) if row.name in names else row
         for row in plan.services
     )
     return replace(
         plan,
         services=services,
-        externals=tuple(row._replace(name=new(row.name)) for row in plan.externals),
-        calls=tuple(row._replace(source=new(row.source), destination=new(row.destination)) for row in plan.calls),
+        externals=tuple(replace(row, name=new(row.name)) for row in plan.externals),
+        calls=tuple(replace(row, source=new(row.source), destination=new(row.destination)) for row in plan.calls),
         policies=tuple(_policy(row, names) for row in plan.policies),
         enforcements=tuple(
-            row._replace(source=new(row.source), destination=new(row.destination), service=new(row.service))
+            replace(row, source=new(row.source), destination=new(row.destination), service=new(row.service))
             for row in plan.enforcements
         ),
-        decisions=tuple(row._replace(destination=new(row.destination)) for row in plan.decisions),
+        decisions=tuple(replace(row, destination=new(row.destination)) for row in plan.decisions),
         closed=tuple(
-            row._replace(destination=new(row.destination), senders=all_new(row.senders)) for row in plan.closed
+            replace(row, destination=new(row.destination), senders=all_new(row.senders)) for row in plan.closed
         ),
     )
 
@@ -140,13 +139,14 @@ def _policy(row: PolicyRow, names: Mapping[str, str]) -> PolicyRow:
     def all_new(found: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(names.get(name, name) for name in found)
 
-    changed: PolicyContent = content._replace(
+    changed: PolicyContent = replace(
+        content,
         arguments=tuple(_argument(each, names) for each in content.arguments),
         sources=all_new(content.sources),
         excluded=all_new(content.excluded),
         destinations=all_new(content.destinations),
     )
-    return row._replace(content=changed)
+    return replace(row, content=changed)
 
 
 def _argument(row: ArgumentRow, names: Mapping[str, str]) -> ArgumentRow:
@@ -155,8 +155,8 @@ def _argument(row: ArgumentRow, names: Mapping[str, str]) -> ArgumentRow:
         return row
     value: object = row.value
     if isinstance(value, tuple):
-        return row._replace(value=Plain(tuple(_reference(str(each), names) for each in value)))
-    return row if value is None else row._replace(value=Plain(_reference(str(value), names)))
+        return replace(row, value=tuple(_reference(str(each), names) for each in value))
+    return row if value is None else replace(row, value=_reference(str(value), names))
 
 
 def _reference(text: str, names: Mapping[str, str]) -> str:

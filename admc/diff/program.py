@@ -8,6 +8,7 @@ Lines, paths, digests of programs and the order of what commutes are no differen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from admc.diff.model import Named
@@ -119,7 +120,9 @@ def _ports(ports: Sequence[PortRow]) -> str | None:
 
 
 def _labels(labels: Sequence[LabelRow] | None) -> str | None:
-    return None if labels is None else "{" + ", ".join(f"{name} = {quoted(value)}" for name, value in labels) + "}"
+    if labels is None:
+        return None
+    return "{" + ", ".join(f"{label.name} = {quoted(label.value)}" for label in labels) + "}"
 
 
 def _list(names: Sequence[str]) -> str | None:
@@ -143,7 +146,7 @@ def _call(row: CallRow) -> _Facts:
 
 def _policies(base: Plan, head: Plan, names: Names) -> Iterator[Named]:
     """By its name in HEAD; a rename alone is listed elsewhere."""
-    before = [row._replace(name=names.in_head(row.name)) for row in base.policies]
+    before = [replace(row, name=names.in_head(row.name)) for row in base.policies]
     return _rows("policy", before, head.policies, lambda row: row.name, _policy, lambda row: row.line)
 
 

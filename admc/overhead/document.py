@@ -25,7 +25,6 @@ from admc.overhead.rows import (
     RequestRow,
     TotalsRow,
 )
-from admc.typed_json import Signed
 from emitters.hops import hop_name
 
 _NONE = Totals(0, 0, ZERO, ZERO, ZERO)
@@ -45,10 +44,10 @@ def overhead_row(report: Report) -> OverheadRow:
             full_mesh_everywhere=_totals(report.full_mesh.everywhere),
             none=_totals(_NONE),
         ),
-        tuple(request_row(request) for request in report.requests),
         tuple(MissingRow(each.lack.value, each.subject, each.services) for each in found.missing),
         tuple(ExtrapolatedRow(each.what, each.subject, each.services) for each in found.extrapolated),
         found.saturated,
+        tuple(request_row(request) for request in report.requests),
     )
 
 
@@ -85,7 +84,7 @@ def amount(found: Whole | None) -> AmountRow | None:
     if found is None:
         return None
     low, high = found.low, found.high
-    interval = None if low is None or high is None else (Signed(low), Signed(high))
+    interval = None if low is None or high is None else (low, high)
     return AmountRow(found.value, interval, found.at_least)
 
 

@@ -5,21 +5,21 @@ CPU is in whole nano-cores, latency in nanoseconds, memory in bytes. `docs/profi
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from admc.overhead.profiles.profile import Platform
-from admc.typed_json import Signed
+from dsl.documents import Count, Signed, document
 
 
-class AmountRow(NamedTuple):
-    value: int
+@document
+class AmountRow:
+    value: Count
     interval: tuple[Signed, Signed] | None
     """Null where a figure in it has none. The low end may be negative: a cost that is not told from zero."""
     at_least: bool
     """Something that belongs to it is not known, and is not in it."""
 
 
-class ComponentRow(NamedTuple):
+@document
+class ComponentRow:
     """One policy at a hop."""
 
     policy: str
@@ -29,21 +29,24 @@ class ComponentRow(NamedTuple):
     memory: AmountRow | None
 
 
-class HopRow(NamedTuple):
+@document
+class HopRow:
     hop: str
     cpu: AmountRow
     latency: AmountRow | None
     components: tuple[ComponentRow, ...]
 
 
-class PartRow(NamedTuple):
+@document
+class PartRow:
     """One part of all hops of an ADM; null where the profile has no figure."""
 
     name: str
-    cpu: int | None
+    cpu: Count | None
 
 
-class AdmRow(NamedTuple):
+@document
+class AdmRow:
     cpu: AmountRow
     cpu_of_replica: AmountRow
     idle_cpu: AmountRow | None
@@ -53,34 +56,39 @@ class AdmRow(NamedTuple):
     hops: tuple[HopRow, ...]
 
 
-class TotalsRow(NamedTuple):
-    sidecars: int
-    hops: int
+@document
+class TotalsRow:
+    sidecars: Count
+    hops: Count
     cpu: AmountRow
     memory: AmountRow
     latency_per_second: AmountRow
 
 
-class AllTotals(NamedTuple):
+@document
+class AllTotals:
     plan: TotalsRow
     full_mesh: TotalsRow
     full_mesh_everywhere: TotalsRow
     none: TotalsRow
 
 
-class MissingRow(NamedTuple):
+@document
+class MissingRow:
     reason: str
     subject: str
     services: tuple[str, ...]
 
 
-class ExtrapolatedRow(NamedTuple):
+@document
+class ExtrapolatedRow:
     what: str
     subject: str
     services: tuple[str, ...]
 
 
-class RequestCostRow(NamedTuple):
+@document
+class RequestCostRow:
     """What ADMs add to one request."""
 
     latency_mean: AmountRow
@@ -89,23 +97,26 @@ class RequestCostRow(NamedTuple):
     """Nanoseconds of one core."""
 
 
-class RequestRow(NamedTuple):
+@document
+class RequestRow:
     request: str
     plan: RequestCostRow
     full_mesh: RequestCostRow
     full_mesh_everywhere: RequestCostRow
 
 
-class OverheadRow(NamedTuple):
+@document
+class OverheadRow:
     totals: AllTotals
-    requests: tuple[RequestRow, ...]
-    """Those of the program, by name."""
     missing: tuple[MissingRow, ...]
     extrapolated: tuple[ExtrapolatedRow, ...]
     saturated: tuple[str, ...]
+    requests: tuple[RequestRow, ...] = ()
+    """Those of the program, by name. A plan of a program without requests has no such field."""
 
 
-class ProfileRow(NamedTuple):
+@document
+class ProfileRow:
     named: str
     """As the program names it: a path, or a built-in profile."""
     name: str

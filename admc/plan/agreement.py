@@ -7,6 +7,8 @@ they may be other ones in another release, and nothing is derived from them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from admc.plan.model import Plan
 from admc.plan.to_json import row_text
 from dsl.collector import no_collection
@@ -32,11 +34,10 @@ def disagreement(plan: Plan, anew: Plan) -> str | None:
     return None
 
 
-def _rows(plan: Plan, name: str) -> list[tuple[object, ...]]:
+def _rows(plan: Plan, name: str) -> list[object]:
     """The rows without what may be another one in another release: reasons and costs."""
     if name == "adms":
-        return [row._replace(because=(), overhead=None) for row in plan.adms]
+        return [replace(row, because=(), overhead=None) for row in plan.adms]
     if name == "decisions":
-        return [row._replace(not_taken=()) for row in plan.decisions]
-    rows: tuple[tuple[object, ...], ...] = getattr(plan, name)
-    return list(rows)
+        return [replace(row, not_taken=()) for row in plan.decisions]
+    return list(getattr(plan, name))

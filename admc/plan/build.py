@@ -10,6 +10,7 @@ from admc.plan.contents import call_rows, external_rows, line_of, policy_rows, s
 from admc.plan.estimated import MEASURED, estimated
 from admc.plan.model import (
     FREE,
+    SCHEMA_VERSION,
     AdmPlan,
     AdmPolicy,
     AdmPort,
@@ -49,6 +50,7 @@ def build(program: Program, placement: Placement, overhead: Report | None) -> Pl
     shares = shares_by_service(program, placement)
     estimate = estimated(overhead)
     return Plan(
+        schema_version=SCHEMA_VERSION,
         app=program.app,
         inputs=tuple(InputFile(item.path, item.sha256) for item in program.inputs),
         solver=Solver(

@@ -16,7 +16,7 @@ from admc.plan.model import (
     ServiceRow,
     SourceLine,
 )
-from admc.typed_json import Plain
+from dsl.documents import Plain
 from dsl.match_text import match_text
 from dsl.program import Effect, FileArgument, Parameter, ParameterType, Policy, Port, Program, Side, Value
 from dsl.text import Span
@@ -103,8 +103,15 @@ def _ports(ports: tuple[Port, ...]) -> tuple[PortRow, ...]:
 
 
 def _argument(parameter: Parameter, value: Value) -> ArgumentRow:
-    plain, digest = (value.path, _digest(value.content)) if isinstance(value, FileArgument) else (value, None)
-    return ArgumentRow(parameter.name, _type(parameter.type), Plain(plain), digest, parameter.weaker)
+    digest = _digest(value.content) if isinstance(value, FileArgument) else None
+    return ArgumentRow(parameter.name, _type(parameter.type), _plain(value), digest, parameter.weaker)
+
+
+def _plain(value: Value) -> Plain:
+    """A file is its path; its digest stands beside it."""
+    if isinstance(value, FileArgument):
+        return value.path
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value  # type: ignore[arg-type]  # no file
 
 
 def _type(found: ParameterType) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from admc.plan.model import Plan, PolicyContent
-from admc.typed_json import JsonTypeError
+from dsl.documents import DocumentError
 from dsl.resolve.match_parser import MatchTextError, parse_match
 
 
 def check_contents(plan: Plan) -> None:
-    """Raises `JsonTypeError` with the place of the first row that does not fit."""
+    """Raises `DocumentError` with the place of the first row that does not fit."""
     _once("policies", (row.name for row in plan.policies))
     _once("adms", (row.service for row in plan.adms))
     _once("decisions", ((row.policy, row.destination) for row in plan.decisions))
@@ -30,7 +30,7 @@ def _check_program(plan: Plan) -> None:
     parties = services.union(row.name for row in plan.externals)
     _once("services", (row.name for row in plan.services))
     _once("externals", (row.name for row in plan.externals), services)
-    _once("calls", (row[:3] for row in plan.calls))
+    _once("calls", ((row.source, row.destination, row.port) for row in plan.calls))
     _check_calls(plan, parties)
     _known("adms", "service", (row.service for row in plan.adms), services)
     _known("enforcements", "service", (row.service for row in plan.enforcements), services)
@@ -50,7 +50,7 @@ def _check_calls(plan: Plan, parties: Collection[str]) -> None:
     ports.update((external.name, port.number) for external in plan.externals for port in external.ports)
     for index, call in enumerate(plan.calls):
         if (call.destination, call.port) not in ports:
-            raise JsonTypeError(f"calls[{index}].port", f"is no port of `{_short(call.destination)}`")
+            raise DocumentError(f"`calls[{index}].port` is no port of `{_short(call.destination)}`")
 
 
 def _check_policy(where: str, content: PolicyContent, parties: Collection[str], matches: set[str]) -> None:
@@ -61,7 +61,7 @@ def _check_policy(where: str, content: PolicyContent, parties: Collection[str], 
         try:
             parse_match(content.when)
         except MatchTextError as error:
-            raise JsonTypeError(f"{where}.when", f"is no match: {error}") from error
+            raise DocumentError(f"`{where}.when` is no match: {error}") from error
         matches.add(content.when)
 
 
@@ -70,20 +70,20 @@ def _once(where: str, names: Iterable[object], others: Collection[object] = ()) 
     for index, name in enumerate(names):
         if name in seen:
             shown = name if isinstance(name, str) else ", ".join(map(str, name)) if isinstance(name, tuple) else name
-            raise JsonTypeError(f"{where}[{index}]", f"repeats `{_short(str(shown))}`")
+            raise DocumentError(f"`{where}[{index}]` repeats `{_short(str(shown))}`")
         seen.add(name)
 
 
 def _known(where: str, field: str, names: Iterable[str], known: Collection[str]) -> None:
     for index, name in enumerate(names):
         if name not in known:
-            raise JsonTypeError(f"{where}[{index}].{field}", f"names `{_short(name)}`, which the plan does not have")
+            raise DocumentError(f"`{where}[{index}].{field}` names `{_short(name)}`, which the plan does not have")
 
 
 def _members(where: str, names: Iterable[str], known: Collection[str]) -> None:
     for index, name in enumerate(names):
         if name not in known:
-            raise JsonTypeError(f"{where}[{index}]", f"names `{_short(name)}`, which the plan does not have")
+            raise DocumentError(f"`{where}[{index}]` names `{_short(name)}`, which the plan does not have")
 
 
 def _short(name: str) -> str:

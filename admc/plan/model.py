@@ -9,69 +9,75 @@ field means. Rows are plain tuples of names and numbers, since a large applicati
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, Literal
 
 from admc.overhead.rows import AdmRow, OverheadRow, ProfileRow
-from admc.typed_json import Plain
+from dsl.documents import Amount, Count, Plain, document
 from dsl.program import Element, Protocol, Side, Verb, Weaker
 from solver.placement import Status
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION: Final = 4
 """The form that admc writes, and the only one that it reads: an older plan is compiled again."""
 FREE = "free"
 """The reason of a side that no rule forbids: the objective chose the other side."""
 
 
-class SourceLine(NamedTuple):
+@document
+class SourceLine:
     """A line of an input; `path` is relative to the program's folder."""
 
     path: str
-    line: int
+    line: Count
 
 
-class InputFile(NamedTuple):
+@document
+class InputFile:
     path: str
     sha256: str
 
 
-class Objective(NamedTuple):
+@document
+class Objective:
     metric: str
-    value: int | None
+    value: Count | None
     """None for a metric of which no profile has a figure."""
-    bound: int | None
+    bound: Count | None
 
 
-class Solver(NamedTuple):
+@document
+class Solver:
     name: str
     version: str
     status: Status
     objectives: tuple[Objective, ...]
 
 
-class PortRow(NamedTuple):
-    number: int
+@document
+class PortRow:
+    number: Count
     protocol: Protocol
-    target: int
+    target: Count
     name: str | None
 
 
-class LabelRow(NamedTuple):
+@document
+class LabelRow:
     name: str
     value: str
 
 
-class ServiceRow(NamedTuple):
+@document
+class ServiceRow:
     name: str
     namespace: str
-    replicas: int
+    replicas: Count
     ports: tuple[PortRow, ...]
     labels: tuple[LabelRow, ...] | None
     """By name; None if the program gives none, which is another thing than an empty list."""
     hosts_adm: bool
     trusted: bool
     host_network: bool
-    capacity: float | None
+    capacity: Amount | None
     """CPU cores of one sidecar."""
     line: SourceLine
 
@@ -81,7 +87,8 @@ class ServiceRow(NamedTuple):
         return self.hosts_adm and not self.host_network
 
 
-class ExternalRow(NamedTuple):
+@document
+class ExternalRow:
     name: str
     ports: tuple[PortRow, ...]
     hosts: tuple[str, ...]
@@ -89,17 +96,19 @@ class ExternalRow(NamedTuple):
     line: SourceLine
 
 
-class CallRow(NamedTuple):
+@document
+class CallRow:
     source: str
     destination: str
-    port: int
-    rate: float | None
+    port: Count
+    rate: Amount | None
     """Requests (tcp: connections) per second."""
-    size: int | None
+    size: Count | None
     line: SourceLine
 
 
-class ArgumentRow(NamedTuple):
+@document
+class ArgumentRow:
     """One argument with its default filled in. Durations are microseconds, sizes are bytes, percents are 0 to 100."""
 
     name: str
@@ -112,14 +121,16 @@ class ArgumentRow(NamedTuple):
     """Which way a change of it makes a policy weaker; None: nothing is known of that."""
 
 
-class EffectRow(NamedTuple):
+@document
+class EffectRow:
     verb: Verb
     element: Element | None
     names: tuple[str, ...] | None
     """Headers in lower case; None means every header."""
 
 
-class PolicyRow(NamedTuple):
+@document
+class PolicyRow:
     """A policy with what it does, and the line that declares it. The line of its kind is left out: one of the prelude
     says nothing about the program, and would make every plan stale where the prelude is only worded anew."""
 
@@ -129,7 +140,8 @@ class PolicyRow(NamedTuple):
     content: PolicyContent
 
 
-class PolicyContent(NamedTuple):
+@document
+class PolicyContent:
     """What a policy does to which requests. Calls in scope are the plan's enforcements."""
 
     arguments: tuple[ArgumentRow, ...]
@@ -141,7 +153,7 @@ class PolicyContent(NamedTuple):
     excluded: tuple[str, ...]
     """Services and externals that an open scope leaves out."""
     destinations: tuple[str, ...]
-    ports: tuple[int, ...] | None
+    ports: tuple[Count, ...] | None
     """Of the scope; None: every port."""
     when: str | None
     """The match in canonical form, as it could stand in a program."""
@@ -160,22 +172,25 @@ class PolicyContent(NamedTuple):
     """Of the file of a user's own kind."""
 
 
-class AdmPort(NamedTuple):
+@document
+class AdmPort:
     """A port that the ADM works on: its own service's at ingress, a destination's at egress."""
 
     direction: Side
     service: str
-    port: int
+    port: Count
 
 
-class AdmPolicy(NamedTuple):
+@document
+class AdmPolicy:
     policy: str
     side: Side
     destinations: tuple[str, ...]
     line: SourceLine
 
 
-class Because(NamedTuple):
+@document
+class Because:
     """Why a policy is at this ADM. `rule` is the one that ruled out the other side, or `free`."""
 
     policy: str
@@ -186,7 +201,8 @@ class Because(NamedTuple):
     lines: tuple[SourceLine, ...]
 
 
-class AdmPlan(NamedTuple):
+@document
+class AdmPlan:
     """The middlebox of one service. Policies are in the order in which they are declared, ingress before egress."""
 
     service: str
@@ -194,24 +210,26 @@ class AdmPlan(NamedTuple):
     directions: tuple[Side, ...]
     ports: tuple[AdmPort, ...]
     policies: tuple[AdmPolicy, ...]
-    replicas: int
+    replicas: Count
     because: tuple[Because, ...]
-    overhead: AdmRow | None = None
+    overhead: AdmRow | None
     """None without a profile."""
 
 
-class Enforcement(NamedTuple):
+@document
+class Enforcement:
     """One policy on one call. Source `*`: a guard that applies to undeclared callers only."""
 
     policy: str
     source: str
     destination: str
-    port: int
+    port: Count
     side: Side
     service: str
 
 
-class NotTaken(NamedTuple):
+@document
+class NotTaken:
     """A side that a decision did not take. `reason` is a rule (`R1` to `R10`), or `free`."""
 
     side: Side
@@ -220,21 +238,23 @@ class NotTaken(NamedTuple):
     lines: tuple[SourceLine, ...]
 
 
-class DecisionPlan(NamedTuple):
+@document
+class DecisionPlan:
     """One policy at one destination. `open`: it also applies to callers that the program does not declare. `closes`:
     it is enforced for all callers only because the destination is closed to undeclared ones."""
 
     policy: str
     destination: str
     sides: tuple[Side, ...]
-    ports: tuple[int, ...]
+    ports: tuple[Count, ...]
     open: bool
     closes: bool
     not_taken: tuple[NotTaken, ...]
     line: SourceLine
 
 
-class Closed(NamedTuple):
+@document
+class Closed:
     """A destination that only its declared senders may reach, the policies that need it, and those senders."""
 
     destination: str
@@ -242,21 +262,24 @@ class Closed(NamedTuple):
     senders: tuple[str, ...]
 
 
-class Assumption(NamedTuple):
+@document
+class Assumption:
     """A condition outside admc's control on which the plan relies, and the services that it is about."""
 
     about: tuple[str, ...]
     text: str
 
 
-class Warned(NamedTuple):
+@document
+class Warned:
     code: str
     message: str
     line: SourceLine | None
 
 
-@dataclass(frozen=True, slots=True)
+@document
 class Plan:
+    schema_version: Literal[4]
     app: str
     inputs: tuple[InputFile, ...]
     solver: Solver
@@ -273,8 +296,7 @@ class Plan:
     closed: tuple[Closed, ...]
     assumptions: tuple[Assumption, ...]
     warnings: tuple[Warned, ...]
-    overhead: OverheadRow | None = None
+    overhead: OverheadRow | None
     """Totals, and what is missing in them; None without a profile, never invented."""
-    schema_version: int = SCHEMA_VERSION
     profile: ProfileRow | None = None
     """By which costs are estimated. A plan without one has no such field."""

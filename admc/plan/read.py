@@ -10,11 +10,9 @@ from pathlib import Path
 
 from admc.exits import wrong_usage
 from admc.files import read_bounded
-from admc.json_document import JsonDocumentError, versioned
 from admc.plan.contents_check import check_contents
-from admc.plan.model import SCHEMA_VERSION, Plan
-from admc.typed_json import JsonTypeError, parse
-from dsl.collector import no_collection
+from admc.plan.model import Plan
+from dsl.documents import DocumentError, VersionError, read
 
 MAX_BYTES = 256_000_000
 
@@ -46,26 +44,13 @@ def named_plan(content: bytes, name: str) -> Plan:
         raise wrong_usage(error.code, message, cause=str(error), hint=hint) from error
 
 
-@no_collection()
 def from_json(content: bytes) -> Plan:
     """Raises `PlanFormatError`."""
     try:
-        document, found = versioned(content, SCHEMA_VERSION)
-    except JsonDocumentError as error:
-        raise PlanFormatError(str(error), code="ADM805" if error.newer else "ADM804") from error
-    if found < SCHEMA_VERSION:
-        raise PlanFormatError(f"it has schema version {found}, and this admc reads {SCHEMA_VERSION}")
-    try:
-        plan = parse(Plan, {"profile": None, **_with_requests(document)})
+        plan = read(Plan, content)
         check_contents(plan)
-    except JsonTypeError as error:
-        raise PlanFormatError(f"`{error.where or 'the plan'}` {error.what}") from error
+    except VersionError as error:
+        raise PlanFormatError(error.message, code="ADM805" if error.newer else "ADM804") from error
+    except DocumentError as error:
+        raise PlanFormatError(error.message) from error
     return plan
-
-
-def _with_requests(document: dict[str, object]) -> dict[str, object]:
-    """A plan of a program without requests has not even their name."""
-    overhead = document.get("overhead")
-    if not isinstance(overhead, dict):
-        return document
-    return {**document, "overhead": {"requests": [], **overhead}}

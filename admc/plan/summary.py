@@ -13,7 +13,7 @@ from admc.plan.baseline import Baseline, baseline_of
 from admc.plan.model import FREE, AdmPlan, Because, Plan, SourceLine
 from admc.plan.timeouts import limit_sentences
 from admc.terminal import counted
-from admc.typed_json import plain
+from dsl.documents import plain
 from dsl.program import Program, Side
 from solver.placement import Status
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from admc.overhead.rows import OverheadRow
 from admc.plan.model import Plan
-from admc.typed_json import plain
 from dsl.collector import no_collection
+from dsl.documents import fields_of, plain
 
 _encode = json.JSONEncoder(separators=(", ", ": ")).encode
 
@@ -47,7 +47,7 @@ def _overhead(found: OverheadRow | None) -> list[str]:
     """Totals on a line each, and a line for each reason why they are `at_least`: a review compares lines."""
     if found is None:
         return ['"overhead": null\n']
-    totals = [f'  "{name}": {_encode(plain(row))}' for name, row in found.totals._asdict().items()]
+    totals = [f'  "{name}": {_encode(plain(row))}' for name, row in fields_of(found.totals)]
     return [
         '"overhead": {\n"totals": {\n',
         ",\n".join(totals),
@@ -59,12 +59,12 @@ def _overhead(found: OverheadRow | None) -> list[str]:
     ]
 
 
-def row_text(row: tuple[object, ...]) -> str:
+def row_text(row: object) -> str:
     """One row as it stands in the file."""
     return _encode(plain(row))
 
 
-def _rows(name: str, rows: Iterable[tuple[object, ...]]) -> list[str]:
+def _rows(name: str, rows: Iterable[object]) -> list[str]:
     lines = [row_text(row) for row in rows]
     if not lines:
         return [f'"{name}": [],\n']

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 
 from admc.diff.model import Diff
-from admc.typed_json import plain
+from dsl.documents import plain
 
 
 def render(diff: Diff) -> str:
-    document = plain(diff)
-    if not isinstance(document, dict):
-        raise TypeError("a difference is an object")
-    return json.dumps({"schema_version": document.pop("schema_version"), **document}, indent=2) + "\n"
+    return json.dumps(plain(diff), indent=2) + "\n"

@@ -48,7 +48,7 @@ def _finding(diff: Diff, finding: Finding) -> Case:
     about = ": ".join(each for each in (finding.word.value, finding.policy, calls) if each)
     lines = [finding.text.replace("\n", " ")]
     if finding.change is not None:
-        what, base, head = finding.change
+        what, base, head = finding.change.what, finding.change.base, finding.change.head
         lines.append(f"{what}: {'none' if base is None else base} -> {'none' if head is None else head}")
     if at is not None:
         lines.append(at.text)

@@ -69,7 +69,7 @@ def _finding(diff: Diff, finding: Finding) -> dict[str, object]:
     result |= _program(diff) if at is None or at.is_base else _line(at)
     result["partialFingerprints"] = {"admcFinding/v1": _fingerprint(finding)}
     if finding.change is not None:
-        base, head = ("" if each is None else visible(each) for each in finding.change[1:])
+        base, head = ("" if each is None else visible(each) for each in (finding.change.base, finding.change.head))
         result["properties"] = {"what": visible(finding.change.what), "base": base, "head": head}
     return result
 

@@ -13,7 +13,7 @@ from admc.overhead.profiles.write import json_text
 from admc.overhead.report import Report
 from admc.overhead.requests.estimate import RequestOverhead
 from admc.render import money
-from admc.typed_json import plain
+from dsl.documents import fields_of, plain
 from dsl.program import Program
 
 
@@ -22,7 +22,7 @@ def render(program: Program, report: Report, bill: Bill | None = None) -> str:
 
 
 def document(program: Program, report: Report, bill: Bill | None = None) -> dict[str, object]:
-    found = overhead_row(report)._asdict()
+    found = dict(fields_of(overhead_row(report)))
     del found["requests"]  # with their rates, below
     return {
         "app": program.app,
@@ -44,7 +44,7 @@ def document(program: Program, report: Report, bill: Bill | None = None) -> dict
 
 def _adm(program: Program, adm: AdmOverhead) -> dict[str, object]:
     """As in a plan, with rates, and with the parts and calls of each hop."""
-    row = {name: plain(value) for name, value in adm_row(adm)._asdict().items()}
+    row = {name: plain(value) for name, value in fields_of(adm_row(adm))}
     return {
         "service": adm.service,
         "replicas": adm.replicas,
@@ -55,7 +55,7 @@ def _adm(program: Program, adm: AdmOverhead) -> dict[str, object]:
 
 
 def _hop(program: Program, hop: HopOverhead) -> dict[str, object]:
-    row = {name: plain(value) for name, value in hop_row(hop)._asdict().items()}
+    row = {name: plain(value) for name, value in fields_of(hop_row(hop))}
     return {
         "hop": row.pop("hop"),
         "protocol": hop.protocol.value,
@@ -78,7 +78,7 @@ def _hop(program: Program, hop: HopOverhead) -> dict[str, object]:
 
 def _request(request: RequestOverhead) -> dict[str, object]:
     """As in a plan, with its rate."""
-    row = {name: plain(value) for name, value in request_row(request)._asdict().items()}
+    row = {name: plain(value) for name, value in fields_of(request_row(request))}
     rate = None if request.rate is None else Decimal(fixed(request.rate, 6))
     return {"request": row.pop("request"), "rate": rate, **row}
 

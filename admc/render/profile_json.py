@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.decimals import significant
 from admc.overhead.profiles.write import document, json_text, to_json
+from dsl.documents import plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ def head(each: NamedProfile) -> dict[str, object]:
         "name": profile.name,
         "sha256": each.sha256,
         "source": profile.source,
-        "platform": profile.platform._asdict(),
+        "platform": plain(profile.platform),
         "proxy": profile.proxy._asdict(),
         "protocols": [hop.protocol.value for hop in profile.hops],
         "components": [cost.title for cost in profile.components],

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Final
 
 from admc.report.model import Page
-from admc.typed_json import plain
+from dsl.documents import plain
 
 LIBRARY: Final = "cytoscape.min.js"
 SCRIPT: Final = "page.js"

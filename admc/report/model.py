@@ -5,10 +5,11 @@ Texts are plain text. Names stand between backticks, as in all sentences of admc
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dsl.documents import document
 
 
-class Cell(NamedTuple):
+@document
+class Cell:
     """One cell of a table."""
 
     text: str
@@ -18,7 +19,8 @@ class Cell(NamedTuple):
     """`bad`, `good` or `quiet`; empty: as other text."""
 
 
-class Bar(NamedTuple):
+@document
+class Bar:
     """One bar. Fractions are of the longest bar, its interval included."""
 
     label: str
@@ -33,7 +35,8 @@ class Bar(NamedTuple):
     node: int | None = None
 
 
-class Section(NamedTuple):
+@document
+class Section:
     title: str
     note: str = ""
     """A sentence under the title."""
@@ -45,14 +48,16 @@ class Section(NamedTuple):
     folded: bool = False
 
 
-class Group(NamedTuple):
+@document
+class Group:
     """Bars of one unit."""
 
     title: str
     bars: tuple[Bar, ...]
 
 
-class Node(NamedTuple):
+@document
+class Node:
     """A box of the graph. Coordinates are pixels, and of its middle."""
 
     name: str
@@ -78,7 +83,8 @@ class Node(NamedTuple):
     panel: tuple[Section, ...]
 
 
-class Edge(NamedTuple):
+@document
+class Edge:
     """All calls from one node to another."""
 
     source: int
@@ -94,7 +100,8 @@ class Edge(NamedTuple):
     """`base` or `head`, if one side of a difference alone has the call."""
 
 
-class Key(NamedTuple):
+@document
+class Key:
     """One line of the legend."""
 
     look: str
@@ -102,7 +109,8 @@ class Key(NamedTuple):
     text: str
 
 
-class Page(NamedTuple):
+@document
+class Page:
     title: str
     facts: tuple[str, ...]
     """What a reader has to know first."""

@@ -20,8 +20,8 @@ import dsl
 from admc.compile.pipeline import Compiled, compile_program
 from admc.diff.causes.explain import Sources, with_causes
 from admc.diff.causes.search import BudgetSpentError, irreducible
-from admc.diff.model import Cause, Cost, Counts, Diff, Gap, How, Move, Rename, Rollout, Taken
-from admc.plan.model import Plan
+from admc.diff.model import SCHEMA_VERSION, Cause, Cost, Counts, Diff, Gap, How, Move, Rename, Rollout, Taken
+from admc.plan.model import Plan, SourceLine
 from admc.plan.previous import sides_of
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import load_statements
@@ -50,7 +50,25 @@ def moved(base: Plan, head: Plan, *, how: How = How.COMPILED, renames: tuple[Ren
     counts = Counts(0, 0, 0, 0)
     rollout, cost = Rollout((), (), (), (), None), Cost("no profile", None, ())
     return Diff(
-        "x", taken, taken, counts, counts, (), (), (), renames, (), moves, rollout, (), Gap((), ()), cost, (), (), ()
+        SCHEMA_VERSION,
+        "x",
+        taken,
+        taken,
+        counts,
+        counts,
+        (),
+        (),
+        (),
+        renames,
+        (),
+        moves,
+        rollout,
+        (),
+        Gap((), ()),
+        cost,
+        (),
+        (),
+        (),
     )
 
 
@@ -89,7 +107,7 @@ def test_a_call_that_came(tmp_path: Path) -> None:
     cause = found["rate_readers", "rate"]
     assert cause is not None
     assert cause.text == "call `geo -> rate` came"
-    assert cause.lines == (("policies.adm", line),)
+    assert cause.lines == (SourceLine("policies.adm", line),)
     assert cause.complete
 
 
@@ -152,10 +170,10 @@ def at(pair: Pair, which: int, side: Side) -> Compiled:
     plan = compile_program(pair.paths[which]).plan
     host = "api" if side is Side.INGRESS else "web"
     decisions = tuple(
-        row._replace(sides=(side,)) if (row.policy, row.destination) == ("mark", "api") else row
+        replace(row, sides=(side,)) if (row.policy, row.destination) == ("mark", "api") else row
         for row in plan.decisions
     )
-    earlier = replace(plan, decisions=decisions, adms=(plan.adms[0]._replace(service=host),))
+    earlier = replace(plan, decisions=decisions, adms=(replace(plan.adms[0], service=host),))
     return compile_program(pair.paths[which], previous=earlier)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from admc.diff.gates import check_accepted, judge
 from admc.diff.model import (
+    SCHEMA_VERSION,
     CallName,
     Cost,
     CostLine,
@@ -49,6 +50,7 @@ def taken(how: How = How.COMPILED, why: str | None = None) -> Taken:
 
 
 SAME = Diff(
+    schema_version=SCHEMA_VERSION,
     app="shop",
     base=taken(),
     head=taken(),
@@ -66,6 +68,7 @@ SAME = Diff(
     cost=Cost("no profile", None, ()),
     program=(),
     gates=(),
+    notes=(),
 )
 LOST = replace(SAME, weaker=(finding(Word.LOST), finding(Word.NARROWED)), stricter=(finding(Word.REFUSED),))
 GONE = replace(SAME, gone=(finding(Word.GONE_WITH_ITS_CALL),))

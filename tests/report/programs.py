@@ -54,21 +54,22 @@ def hostile(plan: Plan) -> Plan:
     return replace(
         plan,
         app=HOSTILE[0],
-        services=tuple(service._replace(name=new(service.name), namespace=HOSTILE[1]) for service in plan.services),
-        calls=tuple(call._replace(source=new(call.source), destination=new(call.destination)) for call in plan.calls),
-        policies=tuple(policy._replace(kind=HOSTILE[at % 8]) for at, policy in enumerate(plan.policies)),
+        services=tuple(replace(service, name=new(service.name), namespace=HOSTILE[1]) for service in plan.services),
+        calls=tuple(replace(call, source=new(call.source), destination=new(call.destination)) for call in plan.calls),
+        policies=tuple(replace(policy, kind=HOSTILE[at % 8]) for at, policy in enumerate(plan.policies)),
         adms=tuple(
-            adm._replace(
+            replace(
+                adm,
                 service=new(adm.service),
                 dataplane=HOSTILE[1],
-                because=tuple(because._replace(text=HOSTILE[at % 8]) for at, because in enumerate(adm.because)),
+                because=tuple(replace(because, text=HOSTILE[at % 8]) for at, because in enumerate(adm.because)),
             )
             for adm in plan.adms
         ),
         enforcements=tuple(
-            each._replace(source=new(each.source), destination=new(each.destination), service=new(each.service))
+            replace(each, source=new(each.source), destination=new(each.destination), service=new(each.service))
             for each in plan.enforcements
         ),
-        closed=tuple(closed._replace(destination=new(closed.destination)) for closed in plan.closed),
-        assumptions=tuple(each._replace(text=HOSTILE[at % 8]) for at, each in enumerate(plan.assumptions)),
+        closed=tuple(replace(closed, destination=new(closed.destination)) for closed in plan.closed),
+        assumptions=tuple(replace(each, text=HOSTILE[at % 8]) for at, each in enumerate(plan.assumptions)),
     )

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -108,5 +109,5 @@ def test_the_same_input_has_the_same_bytes_in_every_process(tmp_path: Path, what
 
 @pytest.mark.parametrize("part", ["@@TITLE@@", "@@DATA@@", "@@SCRIPT@@"])
 def test_a_name_that_looks_like_a_part_of_the_template_stays_a_name(part: str) -> None:
-    found = Markup(render(plan_page(hotel())._replace(title=part)))
+    found = Markup(render(replace(plan_page(hotel()), title=part)))
     assert json.loads(found.block("script", "application/json")[0])["title"] == part

@@ -185,7 +185,7 @@ def test_what_an_estimate_lacks_is_on_the_page(priced: Plan) -> None:
 
 
 def test_a_plan_that_is_not_proven_says_so() -> None:
-    open_ = replace(hotel(), solver=hotel().solver._replace(status=Status.FEASIBLE))
+    open_ = replace(hotel(), solver=replace(hotel().solver, status=Status.FEASIBLE))
     assert "correct, but not proven optimal" in plan_page(open_).facts
 
 

@@ -147,8 +147,8 @@ def test_a_better_earlier_placement_is_kept_without_its_proof(monkeypatch: pytes
 def test_bounds_of_another_program_leave_no_trace(hard: tuple[Program, Placement]) -> None:
     program, found = hard
     plan = from_json(to_json(build(program, found, None)))
-    objectives = tuple(level._replace(bound=0) for level in plan.solver.objectives)
-    plan = replace(plan, solver=plan.solver._replace(objectives=objectives))
+    objectives = tuple(replace(level, bound=0) for level in plan.solver.objectives)
+    plan = replace(plan, solver=replace(plan.solver, objectives=objectives))
     assert previous_of(plan, program).objectives
     commented = dsl.load_text(cover(300, 900, 5, "uniform") + "// why\n")
     assert previous_of(plan, commented).objectives == ()

@@ -55,7 +55,7 @@ def with_causes(diff: Diff, base: Plan, head: Plan, sources: Sources | None, eff
         cause = _rule(after, "came") or (None if search is None else search.needless(move)) or _rule(before, "went")
         if cause is None and search is not None:
             cause = search.cause(move)
-        found.append(move._replace(cause=cause))
+        found.append(replace(move, cause=cause))
     return replace(diff, moves=tuple(found))
 
 
@@ -68,7 +68,7 @@ def _rule(decision: DecisionPlan | None, verb: str) -> Cause | None:
         if side.reason != FREE:
             what = f": {side.message}" if side.message else ""
             text = f"rule {side.reason} {verb}{what}"
-            return Cause(text, side.lines, True) if verb == "came" else Cause(text, (), True, side.lines)
+            return Cause(text, side.lines, True, ()) if verb == "came" else Cause(text, (), True, side.lines)
     return None
 
 
@@ -100,9 +100,9 @@ class _Search:
     def needless(self, move: Move) -> Cause | None:
         """Says so if HEAD has a placement as good without the move."""
         if not self.changes:
-            return Cause(self._without_changes(), (), True)
+            return Cause(self._without_changes(), (), True, ())
         try:
-            return None if self._moves(move, self.changes) else Cause(_NEEDLESS, (), True)
+            return None if self._moves(move, self.changes) else Cause(_NEEDLESS, (), True, ())
         except BudgetSpentError:
             return None
 

@@ -7,6 +7,7 @@ shares the network of its node: such callers are the same as before, and each po
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from admc.diff.model import CallName, Change, Word
@@ -73,7 +74,7 @@ def known_otherwise_before(comparison: Comparison) -> Iterator[Note]:
             if loss.policy is None or loss.partner is None:
                 continue  # a policy that is new, or a NetworkPolicy, is a finding itself
             pair = Pair(loss.partner, loss.policy)
-            call = loss.call._replace(source=moved.before)
+            call = replace(loss.call, source=moved.before)
             word = Word.TIGHTENED if loss.admitted else Word.WIDENED
             yield comparison.note(word, pair, (call,), why, _change(comparison, pair, moved))
 
@@ -98,7 +99,7 @@ def _losses(sides: _Sides, moved: Moved) -> Iterator[_Loss]:
     for call in _calls(sides, moved):
         if other.refuses(call):
             continue
-        old = call._replace(source=moved.before)
+        old = replace(call, source=moved.before)
         before, after = _before(sides, old, call), set(other.meets(call))
         guards = False
         for name in before:
@@ -124,7 +125,7 @@ def _calls(sides: _Sides, moved: Moved) -> list[CallName]:
     """Calls under the new name for which the name may make a difference."""
     one, other, partners, back = sides
     found = set(other.calls_from.get(moved.after, ()))
-    found |= {call._replace(source=moved.after) for call in one.calls_from.get(moved.before, ())}
+    found |= {replace(call, source=moved.after) for call in one.calls_from.get(moved.before, ())}
     endpoints = {
         endpoint
         for name in {
@@ -160,7 +161,7 @@ def _unclear(comparison: Comparison, moved: Moved, why: str) -> Iterator[Note]:
     """Policies that these callers newly meet, and that may keep requests from those that they met before."""
     sides = _Sides(comparison.base, comparison.head, comparison.head_name, comparison.base_name)
     for call in _calls(sides, moved):
-        known = {comparison.head_name.get(name) for name in _before(sides, call._replace(source=moved.before), call)}
+        known = {comparison.head_name.get(name) for name in _before(sides, replace(call, source=moved.before), call)}
         for name in comparison.head.meets(call) if known else ():
             if name in known:
                 continue

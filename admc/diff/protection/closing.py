@@ -53,7 +53,7 @@ def newly_declared(comparison: Comparison) -> Iterator[Note]:
     ]
     if calls:
         text = "newly admitted: in BASE a NetworkPolicy refuses undeclared callers"
-        line = next(row.line for row in head.plan.calls if row[:3] == calls[0])
+        line = next(row.line for row in head.plan.calls if CallName(row.source, row.destination, row.port) == calls[0])
         yield comparison.note(Word.LOOSENED, NO_POLICY, calls, text)._replace(lines=(None, line))
 
 

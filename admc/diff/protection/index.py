@@ -36,18 +36,18 @@ class PlanIndex:
         self.services: Mapping[str, ServiceRow] = {row.name: row for row in plan.services}
         self.externals = {row.name: row for row in plan.externals}
         self.closed = {row.destination: row for row in plan.closed}
-        self.calls = frozenset(CallName(*row[:3]) for row in plan.calls)
+        self.calls = frozenset(CallName(row.source, row.destination, row.port) for row in plan.calls)
         self.met: dict[str, set[CallName]] = {row.name: set() for row in plan.policies}
         """Declared calls that meet a policy."""
         self.at_egress: dict[tuple[str, str], list[CallName]] = {}
         """The calls of a decision that senders enforce, by policy and destination."""
-        for policy, source, destination, port, side, _ in plan.enforcements:
-            if source == UNDECLARED:
+        for row in plan.enforcements:
+            if row.source == UNDECLARED:
                 continue
-            call = CallName(source, destination, port)
-            self.met.setdefault(policy, set()).add(call)
-            if side is Side.EGRESS:
-                self.at_egress.setdefault((policy, destination), []).append(call)
+            call = CallName(row.source, row.destination, row.port)
+            self.met.setdefault(row.policy, set()).add(call)
+            if row.side is Side.EGRESS:
+                self.at_egress.setdefault((row.policy, row.destination), []).append(call)
         self.decisions: dict[str, dict[str, DecisionPlan]] = {row.name: {} for row in plan.policies}
         for decision in plan.decisions:
             self.decisions.setdefault(decision.policy, {})[decision.destination] = decision

@@ -7,6 +7,7 @@ itself a finding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from admc.diff.model import Change, Word
 from admc.diff.protection.arguments import comparable
@@ -75,5 +76,5 @@ def _own_effects(content: PolicyContent, contents: Contents) -> set[EffectRow] |
     if contents.base.when != contents.head.when:
         effects = (each for each in effects if each.verb is not Verb.READS or each.element not in _OF_MATCHES)
     if [row.value for row in contents.base.arguments] != [row.value for row in contents.head.arguments]:
-        effects = (each if each.names is None else each._replace(names=()) for each in effects)
+        effects = (each if each.names is None else replace(each, names=()) for each in effects)
     return set(effects)

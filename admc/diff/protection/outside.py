@@ -7,6 +7,8 @@ without the declaration.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from admc.diff.model import CallName
 from admc.diff.parties import share_a_place
 from admc.diff.protection.index import PlanIndex
@@ -19,7 +21,7 @@ def goes_on(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, 
     if call.source in one.externals:
         if not other.has_port(call.destination, call.port) or other.refuses(call):
             return False
-        ways = [call._replace(source=name) for name in _successors(one, other, call.source, unknown=True)]
+        ways = [replace(call, source=name) for name in _successors(one, other, call.source, unknown=True)]
     elif call.destination in one.externals and (content.open or content.guard):
         if call.source not in other.services:
             return False

@@ -8,6 +8,7 @@ is a way to its hosts. A policy on one way holds for nothing that comes by anoth
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from admc.diff.model import CallName, Word
 from admc.diff.parties import is_nowhere, share_a_place
@@ -97,7 +98,7 @@ def _new_ways_outside(comparison: Comparison) -> _Ways:
     changed = {
         name
         for name, row in head.externals.items()
-        if row.ports and (name not in base.externals or base.externals[name]._replace(line=row.line) != row)
+        if row.ports and (name not in base.externals or replace(base.externals[name], line=row.line) != row)
     }
     for name in sorted(changed):
         after, known = head.externals[name], base.externals.get(name)

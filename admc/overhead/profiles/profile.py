@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from dsl.documents import document
 from dsl.program import Protocol, Side
 
 SCHEMA_VERSION: Final = 1
@@ -156,7 +157,8 @@ class SidecarCost(NamedTuple):
     memory_connection: Figure | None
 
 
-class Platform(NamedTuple):
+@document
+class Platform:
     machine: str
     system: str
 

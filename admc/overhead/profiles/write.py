@@ -18,6 +18,7 @@ from admc.overhead.profiles.profile import (
     Profile,
     Sizes,
 )
+from dsl.documents import fields_of
 
 _WIDTH: Final = 110
 _INDENT: Final = "  "
@@ -40,7 +41,7 @@ def document(profile: Profile) -> Document:
         "schema_version": SCHEMA_VERSION,
         "name": profile.name,
         "source": profile.source,
-        "platform": profile.platform._asdict(),
+        "platform": dict(fields_of(profile.platform)),
         "proxy": profile.proxy._asdict(),
         "method": profile.method._asdict(),
         "units": UNITS,

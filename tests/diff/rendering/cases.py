@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from admc.diff.model import (
+    SCHEMA_VERSION,
     AdmChange,
     CallName,
     Cause,
@@ -85,6 +86,7 @@ PROFILE = ProfileRow("node.json", "a node", "0123456789abcdef" * 4, Platform("8 
 NO_PROFILE = Cost("no profile", None, ())
 
 PLAIN = Diff(
+    schema_version=SCHEMA_VERSION,
     app="hotel_reservation",
     base=taken("main", OLD),
     head=taken("HEAD", NEW, How.COMPILED, "the plan beside it does not fit the program"),
@@ -102,6 +104,7 @@ PLAIN = Diff(
     cost=NO_PROFILE,
     program=(),
     gates=(),
+    notes=(),
 )
 
 LOST = finding(Word.LOST, "flaky_geo", "search geo", "no longer retried: `flaky_geo` is gone", base=51)
@@ -139,7 +142,7 @@ EXAMPLE = replace(
             IN,
             ("search",),
             ("rate",),
-            Cause("call `geo -> rate` came", (line(28),), complete=True),
+            Cause("call `geo -> rate` came", (line(28),), complete=True, base_lines=()),
         ),
     ),
     rollout=Rollout(
@@ -210,17 +213,18 @@ EVERY_WORD = replace(
 
 GATE = GateResult("safe", True, "weaker", Verdict.PASSED, "nothing gets weaker", None, line(1, "policies.gates.adm"))
 GATES = (
-    GATE._replace(name="calm", condition="restarts > 10", text="2 pods restart", line=line(4, "policies.gates.adm")),
-    GATE._replace(verdict=Verdict.BREACHED, text="3 things get weaker"),
-    GATE._replace(name="few", condition="adms > 3", verdict=Verdict.BREACHED, fails=False, text="4 ADMs"),
-    GATE._replace(
+    replace(GATE, name="calm", condition="restarts > 10", text="2 pods restart", line=line(4, "policies.gates.adm")),
+    replace(GATE, verdict=Verdict.BREACHED, text="3 things get weaker"),
+    replace(GATE, name="few", condition="adms > 3", verdict=Verdict.BREACHED, fails=False, text="4 ADMs"),
+    replace(
+        GATE,
         name="kept",
         condition="refused",
         verdict=Verdict.ACCEPTED,
         text="1 declared call is refused",
         reason="agreed with the owners of geo",
     ),
-    GATE._replace(name="cores", condition="cpu > +10%", verdict=Verdict.NOT_JUDGED, fails=False, text="no profile"),
+    replace(GATE, name="cores", condition="cpu > +10%", verdict=Verdict.NOT_JUDGED, fails=False, text="no profile"),
 )
 
 MANY = tuple(
@@ -276,8 +280,9 @@ UNPROVEN = replace(
     cost=Cost("two profiles", None, ()),
     gap=Gap((), (Level("adms", 4, 3), Level("overhead", 1_600_000_000, 1_250_000_000))),
     moves=(
-        EXAMPLE.moves[0]._replace(
-            cause=Cause("one of these 3, or several: call `a -> b` came", (line(20),), False, (line(31), line(32)))
+        replace(
+            EXAMPLE.moves[0],
+            cause=Cause("one of these 3, or several: call `a -> b` came", (line(20),), False, (line(31), line(32))),
         ),
     ),
     rollout=EXAMPLE.rollout.__class__(
@@ -293,11 +298,12 @@ BAD = (
 HOSTILE = replace(
     EXAMPLE,
     app=f"app{BAD}",
-    base=taken(f"main{BAD}", OLD)._replace(path=f"a b/(x)/{BAD}.adm"),
+    base=replace(taken(f"main{BAD}", OLD), path=f"a b/(x)/{BAD}.adm"),
     head=taken(f"HEAD{BAD}", f'{NEW}"><b>)', How.COMPILED, BAD),
     weaker=(
-        LOST._replace(text=BAD, calls=(CallName(f"s{BAD}", "]]>&\u202e\x00", 1),), policy=BAD),
-        RAISED._replace(
+        replace(LOST, text=BAD, calls=(CallName(f"s{BAD}", "]]>&\u202e\x00", 1),), policy=BAD),
+        replace(
+            RAISED,
             text='` lone tick "]; click n0 href "javascript:alert(1)"',
             change=Change("requests", "a|b", "```\n# c"),
             head_line=SourceLine(f"{BAD}\u2066.adm", 3),
@@ -306,7 +312,7 @@ HOSTILE = replace(
     adms=(AdmChange(BAD, 0, 1, (), (BAD,)), AdmChange("end", 1, 0, ("1. list",), ())),
     program=(Named("call", f"a -> {BAD}", "came", BAD, SourceLine(BAD, 1)),),
     renames=(Rename(BAD, "x"),),
-    gates=(GATES[3]._replace(name=BAD, reason=BAD, condition=BAD, text=BAD, line=SourceLine(BAD, 2)),),
+    gates=(replace(GATES[3], name=BAD, reason=BAD, condition=BAD, text=BAD, line=SourceLine(BAD, 2)),),
     notes=(BAD,),
 )
 
@@ -321,7 +327,7 @@ CASES: dict[str, Diff] = {
         base=taken("main", OLD, How.BROKEN, "`policies.adm` has 2 errors, the first: no service `crat` (ADM101)"),
         base_counts=Counts(0, 0, 0, 0),
         levels=(Level("adms", None, 4),),
-        gates=(GATE._replace(verdict=Verdict.NOT_JUDGED, text="BASE is broken"),),
+        gates=(replace(GATE, verdict=Verdict.NOT_JUDGED, text="BASE is broken"),),
         notes=("BASE has no plan to compare with, so what gets weaker is not known: 2 errors",),
     ),
     "new_program": replace(

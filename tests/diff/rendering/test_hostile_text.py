@@ -27,7 +27,7 @@ RICH: Final = replace(
     CASES["every_word"],
     adms=MTLS.adms[:2] + EXAMPLE.adms,
     moves=EXAMPLE.moves + UNPROVEN.moves,
-    rollout=EXAMPLE.rollout._replace(redirection=MTLS.rollout.redirection),
+    rollout=replace(EXAMPLE.rollout, redirection=MTLS.rollout.redirection),
     cost=CASES["costs"].cost,
     gap=UNPROVEN.gap,
     program=EXAMPLE.program,
@@ -133,11 +133,11 @@ def test_each_hostile_text_stays_text(text: str) -> None:
     for diff in (
         whole,
         replace(RICH, app=text),
-        replace(RICH, weaker=(first._replace(text=text),)),
-        replace(RICH, weaker=(first._replace(policy=text),)),
-        replace(RICH, weaker=(first._replace(head_line=SourceLine(f"a{text}", 1)),)),
-        replace(RICH, cost=RICH.cost._replace(reason=text)),
-        replace(RICH, gates=(GATES[3]._replace(reason=text),)),
+        replace(RICH, weaker=(replace(first, text=text),)),
+        replace(RICH, weaker=(replace(first, policy=text),)),
+        replace(RICH, weaker=(replace(first, head_line=SourceLine(f"a{text}", 1)),)),
+        replace(RICH, cost=replace(RICH.cost, reason=text)),
+        replace(RICH, gates=(replace(GATES[3], reason=text),)),
     ):
         for name, render in RENDERERS.items():
             check_output(name, render(diff))

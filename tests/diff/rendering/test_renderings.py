@@ -64,10 +64,10 @@ def huge() -> Diff:
         weaker=tuple(finding(Word.LOST, f"p{at}", calls[at], f"`p{at}` is gone", at + 1) for at in numbers),
         stricter=tuple(finding(Word.REFUSED, f"q{at}", calls[at], f"refused by `q{at}`", head=1) for at in numbers),
         gone=tuple(finding(Word.GONE_WITH_ITS_CALL, f"r{at}", calls[at], "gone", at + 1) for at in numbers),
-        adms=tuple(EXAMPLE.adms[0]._replace(service=f"service_{at}") for at in numbers),
-        moves=tuple(EXAMPLE.moves[0]._replace(policy=f"m{at}") for at in numbers),
+        adms=tuple(replace(EXAMPLE.adms[0], service=f"service_{at}") for at in numbers),
+        moves=tuple(replace(EXAMPLE.moves[0], policy=f"m{at}") for at in numbers),
         program=tuple(Named("call", f"service_{at} -> service_0", "came", None, line(1)) for at in numbers),
-        gates=tuple(GATE._replace(name=f"g{at}", verdict=Verdict.BREACHED) for at in range(50)),
+        gates=tuple(replace(GATE, name=f"g{at}", verdict=Verdict.BREACHED) for at in range(50)),
         notes=tuple(f"note {at}" for at in numbers),
     )
 
@@ -112,11 +112,11 @@ def verdict(diff: Diff) -> str:
 def test_no_difference_takes_the_same_program_and_figures() -> None:
     same = CASES["equal"]
     assert diff_text.render(same) == "hotel_reservation: no difference\n"
-    unknown = replace(same, base=same.base._replace(inputs_sha256=None), head=same.head._replace(inputs_sha256=None))
+    unknown = replace(same, base=replace(same.base, inputs_sha256=None), head=replace(same.head, inputs_sha256=None))
     assert verdict(unknown) == "the program changes, the placement and protection do not"
     assert verdict(replace(same, program=CASES["program_alone"].program)).startswith("the program changes")
     assert verdict(replace(same, levels=())) == "no difference"
-    assert verdict(replace(same, levels=(same.levels[0]._replace(head=5),))).startswith("the program, the placement")
+    assert verdict(replace(same, levels=(replace(same.levels[0], head=5),))).startswith("the program, the placement")
     assert "no difference" not in diff_text.render(replace(same, gates=GATES))
     assert "BASE was" in diff_text.render(replace(same, notes=("BASE was written by hand",)))
 
@@ -150,10 +150,10 @@ def test_costs_in_the_first_line() -> None:
     known = CASES["costs"].cost
     assert said(known) == "+0.4 cores"
     part = cost_line("cpu", amount(10**9, at_least=True), amount(8 * 10**8, at_least=True))
-    assert said(known._replace(lines=(part,))) == "-0.2 cores of what is priced"
+    assert said(replace(known, lines=(part,))) == "-0.2 cores of what is priced"
     none = cost_line("cpu", amount(0, at_least=True), amount(10**9))
-    assert said(known._replace(lines=(none,))) == "cores unpriced"
-    assert said(known._replace(lines=known.lines[1:])) == "no figure of cost"
+    assert said(replace(known, lines=(none,))) == "cores unpriced"
+    assert said(replace(known, lines=known.lines[1:])) == "no figure of cost"
     assert said(Cost("two profiles", None, ())) == "cost not compared (two profiles)"
     assert said(Cost("no plan of BASE", None, ())) == "cost not compared (no plan of BASE)"
 
@@ -179,8 +179,8 @@ def test_places_are_from_the_top_of_the_repository_of_their_side() -> None:
     """In the columns of the text they are from the folder of the program."""
     diff = replace(
         EXAMPLE,
-        base=EXAMPLE.base._replace(path="old/mesh/policies.adm"),
-        head=EXAMPLE.head._replace(path="a b/mesh/policies.plan.json"),
+        base=replace(EXAMPLE.base, path="old/mesh/policies.adm"),
+        head=replace(EXAMPLE.head, path="a b/mesh/policies.plan.json"),
     )
     text, markdown = diff_text.render(diff), diff_markdown.render(diff, blob=BLOB)
     assert " BASE policies.adm:51\n" in text
@@ -192,13 +192,13 @@ def test_places_are_from_the_top_of_the_repository_of_their_side() -> None:
 
 @pytest.mark.parametrize("commit", [None, "main", "f" * 39, "F" * 40, f"{'f' * 40}/../x"])
 def test_only_a_commit_makes_links(commit: str | None) -> None:
-    side: Taken = EXAMPLE.head._replace(commit=commit)
+    side: Taken = replace(EXAMPLE.head, commit=commit)
     assert "](" not in diff_markdown.render(replace(EXAMPLE, head=side, base=side), blob=BLOB)
 
 
 @pytest.mark.parametrize("path", ["/etc/x.adm", "<prelude>", "../x.adm", "x" * 600])
 def test_a_path_outside_of_the_repository_is_no_link(path: str) -> None:
-    found = EXAMPLE.weaker[1]._replace(head_line=SourceLine(path, 1))
+    found = replace(EXAMPLE.weaker[1], head_line=SourceLine(path, 1))
     assert "](" not in diff_markdown.render(replace(PLAIN, weaker=(found,)), blob=BLOB)
     assert "](" not in diff_markdown.render(EXAMPLE)
 
@@ -231,14 +231,14 @@ def test_sections_give_way_whole_and_are_named(limit: int) -> None:
 
 
 def test_what_is_before_the_folded_part_is_cut_before_all_else() -> None:
-    long = replace(EXAMPLE, weaker=tuple(each._replace(text="x " * 5_000) for each in CASES["many"].weaker))
+    long = replace(EXAMPLE, weaker=tuple(replace(each, text="x " * 5_000) for each in CASES["many"].weaker))
     assert len(diff_markdown.render(long, blob=BLOB, limit=4_000).encode()) <= 4_000
     assert len(diff_markdown.render(CASES["hostile"], blob=BLOB, limit=4_000).encode()) <= 4_000
 
 
 def test_long_names_are_cut_and_empty_ones_are_said() -> None:
     found = EXAMPLE.weaker[0]
-    long = replace(PLAIN, app="x" * 9_000, weaker=(found._replace(text="y " * 9_000),))
+    long = replace(PLAIN, app="x" * 9_000, weaker=(replace(found, text="y " * 9_000),))
     assert len(diff_markdown.render(long)) < 2_000
     assert "**(empty): " in diff_markdown.render(replace(PLAIN, app="", weaker=(found,)))
 
@@ -313,9 +313,9 @@ def test_a_fingerprint_stays_when_lines_move_and_changes_with_the_finding() -> N
 
     found = prints(EXAMPLE)
     assert len(set(found)) == len(found)
-    moved = replace(EXAMPLE, weaker=tuple(each._replace(head_line=line(99)) for each in EXAMPLE.weaker))
+    moved = replace(EXAMPLE, weaker=tuple(replace(each, head_line=line(99)) for each in EXAMPLE.weaker))
     assert prints(moved) == found
-    renamed = replace(EXAMPLE, weaker=tuple(each._replace(policy="x") for each in EXAMPLE.weaker))
+    renamed = replace(EXAMPLE, weaker=tuple(replace(each, policy="x") for each in EXAMPLE.weaker))
     assert not set(prints(renamed)) & set(found)
 
 

@@ -1,0 +1,156 @@
+"""JSON as text: what a parser does not say of it.
+
+    bytes -> limits, number of keys; text and path -> place
+
+A parser takes the last of two equal keys, and has no place for a value. Neither costs anything while a document is
+right: keys are counted, and the text is walked only after an error. The walk keeps no values: the text may be hostile.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+Path = tuple[str | int, ...]
+"""The keys and positions that lead to a value; empty for the whole document."""
+
+SMALL: Final = 1_000_000
+"""Bytes. What a smaller document holds is bounded by its size."""
+BYTES_OF_A_VALUE: Final = 10
+BYTES_OF_A_KEY: Final = 16
+BYTES_OF_A_CONTAINER: Final = 40
+"""The parser needs 32 bytes of memory for a value, 56 with its key, and 100 for an empty list, so the densest text
+takes seven times its size. In a large plan a value has 16 bytes of text, a key 20 and an object or a list 63; an
+endpoints file has 11 for an address."""
+_BLANKS: Final = b" \t\r\n"
+_STRING: Final = r'"(?:[^"\\]++|\\.)*+"'
+_VALUE: Final = re.compile(rf"{_STRING}|[^\[\]{{}},\s]++", re.DOTALL)
+_MARK: Final = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)
+_SPACE: Final = re.compile(r"[ \t\r\n]*+")
+_DEPTH: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
+_BEGIN_OF_LIST: Final = re.compile(rb"[ \t\r\n]*+\[")
+_ESCAPED: Final = re.compile(rb'(?<!\\)(?:\\\\)*\\":')
+
+
+def is_too_dense(content: bytes) -> bool:
+    """Whether a document has more values than its size allows. Each of them takes memory before its type is known."""
+    if len(content) <= SMALL:
+        return False
+    containers = content.count(b"[") + content.count(b"{")
+    return (
+        containers * BYTES_OF_A_CONTAINER > len(content)
+        or (containers + content.count(b",")) * BYTES_OF_A_VALUE > len(content)
+        or content.count(b'":') * BYTES_OF_A_KEY > len(content)
+    )
+
+
+def is_list(content: bytes) -> bool:
+    return _BEGIN_OF_LIST.match(content) is not None
+
+
+def may_have_more_keys(content: bytes, number: int) -> bool:
+    """Whether a valid document, which has at least this number of keys, may have more."""
+    # `":` ends each key. It also stands inside a text that has `\":`, and at the beginning of one: then the answer is
+    # yes, since the number is not the one that is asked for.
+    compact = content.translate(None, _BLANKS)
+    count = compact.count(b'":')
+    if b'\\":' in compact:
+        count -= sum(1 for _ in _ESCAPED.finditer(compact))
+    return count != number
+
+
+# ---- a walk through valid text ----
+
+
+def members(text: str, start: int) -> Iterator[tuple[str, int]]:
+    """The keys of the object that begins at `start`, each with the place of its value."""
+    at = _skip_blanks(text, start + 1)
+    while text[at] == '"':
+        key, at = scanstring(text, at + 1, True)
+        value = _skip_blanks(text, _skip_blanks(text, at) + 1)
+        yield key, value
+        at = _after(text, value)
+
+
+def elements(text: str, start: int) -> Iterator[int]:
+    """The places of the values in the list that begins at `start`."""
+    at = _skip_blanks(text, start + 1)
+    while text[at] != "]":
+        yield at
+        at = _after(text, at)
+
+
+class Places:
+    """Where the values of one valid text begin. The walk through an object is kept: a large one takes seconds."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.root = _skip_blanks(text, 0)
+        self._members: dict[int, dict[str, int]] = {}
+
+    def of(self, path: Path) -> int:
+        """Where a value begins; of a path that leads nowhere, the nearest value around it."""
+        start = self.root
+        for step in path:
+            inner = self.within(start, step)
+            if inner is None:
+                break
+            start = inner
+        return start
+
+    def within(self, start: int, step: str | int, names: Collection[str] = ()) -> int | None:
+        """Where a member of an object or an element of a list begins; None if it has none there.
+
+        `names` are the keys that will be asked for.
+        """
+        if isinstance(step, str) and self.text[start] == "{":
+            kept = self._members.get(start)
+            if kept is None or step not in names:
+                # A parser takes the last of two equal keys.
+                kept = {key: place for key, place in members(self.text, start) if key == step or key in names}
+                if step in names:
+                    self._members[start] = kept
+            return kept.get(step)
+        if isinstance(step, int) and self.text[start] == "[":
+            return next(islice(elements(self.text, start), step, None), None)
+        return None
+
+    def line(self, start: int) -> int:
+        """From 1."""
+        return self.text.count("\n", 0, start) + 1
+
+    def value(self, start: int) -> str:
+        return self.text[start : _end(self.text, start)]
+
+
+def _after(text: str, start: int) -> int:
+    """Where the next member or element begins, or where the object or list ends."""
+    at = _skip_blanks(text, _end(text, start))
+    return _skip_blanks(text, at + 1) if text[at] == "," else at
+
+
+def _end(text: str, start: int) -> int:
+    if text[start] not in "[{":
+        return _VALUE.match(text, start).end()  # type: ignore[union-attr] # a value stands there
+    depth = 0
+    marks = _MARK.finditer(text, start)
+    while True:
+        mark = next(marks)
+        depth += _DEPTH.get(mark[0], 0)
+        if depth == 0:
+            return mark.end()
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr] # no blank is a match, too
+
+
+def shown_path(path: Sequence[str | int]) -> str:
+    """`calls[3].port`; empty for the whole document."""
+    parts = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(parts).removeprefix(".")

@@ -1,0 +1,240 @@
+"""Documents: what is read, what is refused and with which words, and what a hostile one costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsl.documents import Amount, Count, DocumentError, Plain, Signed, VersionError, document, plain, read, schema
+from dsl.json_text import Places, may_have_more_keys
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@document
+class Row:
+    name: str
+    number: Count
+    colour: Colour = Colour.RED
+    """The colour of a row."""
+
+
+@document
+class Sheet:
+    schema_version: Literal[3]
+    rows: tuple[Row, ...]
+    share: Amount | None
+    ends: tuple[Signed, Signed] | None
+    value: Plain
+    by_name: Mapping[str, Row]
+
+
+GOOD: dict[str, object] = {
+    "schema_version": 3,
+    "rows": [{"name": "a", "number": 1}, {"name": "b", "number": 2, "colour": "blue"}],
+    "share": 1,
+    "ends": [-1, 2],
+    "value": [True, None, 1, 1.5, ["x"]],
+    "by_name": {"c": {"name": "c", "number": 0}},
+}
+SHEET = Sheet(
+    3, (Row("a", 1), Row("b", 2, Colour.BLUE)), 1.0, (-1, 2), (True, None, 1, 1.5, ("x",)), {"c": Row("c", 0)}
+)
+
+
+def refused(content: bytes) -> DocumentError:
+    with pytest.raises(DocumentError) as caught:
+        read(Sheet, content)
+    # A cause or a context would print the input.
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    return caught.value
+
+
+def test_a_document_is_read_and_written_again() -> None:
+    assert read(Sheet, json.dumps(GOOD).encode()) == SHEET
+    assert read(Sheet, json.dumps(plain(SHEET)).encode()) == SHEET
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": {}}, "`rows` must be a list"),
+        ({"rows": [[]]}, "`rows[0]` must be an object"),
+        ({"rows": [{"name": "a"}]}, "`rows[0]` lacks `number`"),
+        ({"rows": [{"name": "a", "number": 1, "x" * 99: 1}]}, f"`rows[0]` has an unknown field `{'x' * 37}...`"),
+        ({"rows": [{"name": 1, "number": 1}]}, "`rows[0].name` must be a string"),
+        ({"rows": [{"name": "a", "number": -1}]}, "`rows[0].number` must be at least 0"),
+        ({"rows": [{"name": "a", "number": 1.0}]}, "`rows[0].number` must be a whole number"),
+        ({"rows": [{"name": "a", "number": True}]}, "`rows[0].number` must be a whole number"),
+        ({"rows": [{"name": "a", "number": 1 << 130}]}, "`rows[0].number` is out of range"),
+        ({"rows": [{"name": "a", "number": 1, "colour": "green"}]}, "`rows[0].colour` must be `red` or `blue`"),
+        ({"share": "1"}, "`share` must be a number"),
+        ({"share": float("nan")}, "`share` must be a number"),
+        ({"ends": [1]}, "`ends` lacks its entry 2"),
+        ({"ends": [1, 2, 3]}, "`ends` has more than 2 entries"),
+        ({"value": {}}, "`value` must be a number, a string, true, false, null or a list of these"),
+        ({"value": [[[[[[[[[[1]]]]]]]]]]}, "`value` has too many lists inside each other"),
+        ({"by_name": []}, "`by_name` must be an object"),
+        ({"by_name": {"c": {"name": "c", "number": "0"}}}, "`by_name.c.number` must be a whole number"),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict[str, object], message: str) -> None:
+    assert refused(json.dumps(GOOD | change).encode()).message == f"{message} (line 1)"
+
+
+def test_an_error_has_its_line() -> None:
+    text = json.dumps(GOOD | {"share": "secret"}, indent=2)
+    error = refused(text.encode())
+    (line,) = (number for number, line in enumerate(text.splitlines(), start=1) if "share" in line)
+    assert error.message == f"`share` must be a number (line {line})"
+    assert "secret" not in repr(error) + str(error.violations)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "line 1 is not JSON; the file may be cut short"),
+        (b"[]", "it is not a JSON object"),
+        (b"\xff", "byte 0 is not UTF-8"),
+        (b'{"schema_version": 3, "value": "\\ud83d"}', "a text in it has half of a character (line 1)"),
+        (b'{"schema_version": 3, "share": NaN}', "`the document` lacks `rows` (line 1)"),
+        (b'{"schema_version": 3, "share": 1' + b"0" * 5000 + b"}", "it has a number that JSON does not allow (line 1)"),
+        (b'{"schema_version": ' + b"[" * 100_000, "it is nested too deeply (line 1)"),
+        (b'{"schema_version": ' + b"[" * 500 + b"]" * 500 + b"}", "it is nested too deeply (line 1)"),
+        (b'{"schema_version": 3, "value": ' + b"[" * 500 + b"]" * 500 + b"}", "it is nested too deeply (line 1)"),
+    ],
+)
+def test_what_is_no_json_is_refused(content: bytes, message: str) -> None:
+    assert refused(content).message == message
+
+
+@pytest.mark.parametrize(("version", "newer"), [(2, False), (4, True)])
+def test_another_version_is_named_whatever_else_is_wrong(version: int, newer: bool) -> None:
+    for content in (GOOD | {"schema_version": version}, {"schema_version": version, "other": 1}):
+        error = refused(json.dumps(content).encode())
+        assert isinstance(error, VersionError)
+        assert error.newer is newer
+        assert error.message == f"it has schema version {version}, and this admc reads 3"
+
+
+@pytest.mark.parametrize("layout", [{}, {"indent": 1}, {"separators": (" , ", "\t :\n")}])
+@pytest.mark.parametrize("text", ["x", '\\": ', '":', " :", "\\", '\\\\":'])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"share"', '"share"SEPnull,"share"'),
+        ('"number"', '"number"SEP7,"number"'),
+        ('"colour"', '"colour"SEP"red","colour"'),
+        ('"c"SEP{', '"c"SEP{"name"SEP"d","number"SEP1},"c"SEP{'),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused_in_any_layout(
+    layout: dict[str, object], text: str, old: str, new: str
+) -> None:
+    separator = layout.get("separators", (", ", ": "))[1]
+    good = json.dumps(GOOD | {"value": text}, **layout)
+    assert read(Sheet, good.encode()).value == text
+    bad = good.replace(old.replace("SEP", separator), new.replace("SEP", separator), 1)
+    assert bad != good
+    assert " twice (line " in refused(bad.encode()).message
+
+
+def test_an_optional_field_may_stand_with_its_default() -> None:
+    rows = [{"name": "a", "number": 1, "colour": "red"}]
+    assert read(Sheet, json.dumps(GOOD | {"rows": rows}).encode()).rows == (Row("a", 1),)
+
+
+@given(st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_a_document_never_seems_to_have_fewer_keys_than_it_has(value: object) -> None:
+    number = 0
+
+    def count(pairs: list[tuple[str, object]]) -> None:
+        nonlocal number
+        number += len(pairs)
+
+    for indent in (None, 1):
+        number = 0
+        text = json.dumps(value, indent=indent)
+        json.loads(text, object_pairs_hook=count)
+        assert all(may_have_more_keys(text.encode(), fewer) for fewer in range(number))
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": {"b":1}}', '{ "a"\n:\t[{"b" :"c"}] }'])
+def test_keys_are_counted_in_any_layout(text: str) -> None:
+    assert not may_have_more_keys(text.encode(), text.count("a") + text.count("b"))
+
+
+def test_a_place_is_found_by_its_path() -> None:
+    text = ' { "a" : [ 1, {"b": [[], "x]"]}, 2 ] , "c": {} }'
+    for path, value in (
+        (("a", 0), "1"),
+        (("a", 1, "b", 1), '"x]"'),
+        (("a", 2), "2"),
+        (("c",), "{}"),
+        (("a", 1, "no"), '{"b": [[], "x]"]}'),
+        (("a", 9), '[ 1, {"b": [[], "x]"]}, 2 ]'),
+    ):
+        places = Places(text)
+        assert places.value(places.of(path)) == value
+
+
+def test_a_schema_has_descriptions_and_no_titles() -> None:
+    published = schema(Sheet)
+    assert "title" not in json.dumps(published)
+    assert published["additionalProperties"] is False
+    assert published["properties"]["schema_version"] == {"const": 3, "type": "integer"}
+    assert published["$defs"]["Row"]["properties"]["colour"]["description"] == "The colour of a row."
+
+
+NONSENSE = {
+    "lists": lambda: b'{"schema_version":4,"calls":[' + b"[]," * 21_000_000 + b"[]]}",
+    "objects": lambda: b'{"schema_version":4,"calls":[' + b"{}," * 21_000_000 + b"{}]}",
+    "numbers": lambda: b"[" + b"0," * 32_000_000 + b"0]",
+    "keys": lambda: b"{" + b",".join(b'"%d":0' % number for number in range(6_000_000)) + b"}",
+    "sparse numbers": lambda: b"[" + b"0,         " * 5_700_000 + b"0]",
+    "sparse lists": lambda: b'{"schema_version":4,"calls":[' + (b"[]," + b" " * 38) * 1_500_000 + b"[]]}",
+    "sparse objects": lambda: b'{"schema_version":4,"calls":[' + (b"{}," + b" " * 38) * 1_500_000 + b"{}]}",
+    "sparse keys": lambda: b"{" + b",".join(b'"%030d":0' % number for number in range(1_700_000)) + b"}",
+    "keys of an object": lambda: (
+        b'{"schema_version":4,"calls":[{' + b",".join(b'"%029d":0' % number for number in range(1_900_000)) + b"}]}"
+    ),
+    "one text": lambda: b'{"schema_version":4,"calls":"' + b"x" * 63_000_000 + b'"}',
+    "one number": lambda: b'{"schema_version":' + b"1" * 63_000_000 + b"}",
+    "one key": lambda: b'{"' + b"x" * 63_000_000 + b'":1}',
+    "depth": lambda: b"[" * 64_000_000,
+    "blanks": lambda: b" " * 64_000_000,
+    "bytes": lambda: bytes(range(256)) * 250_000,
+}
+_CHILD = """
+import re, sys
+from admc.plan.model import Plan
+from dsl.documents import DocumentError, read
+content = open(sys.argv[1], "rb").read()
+try:
+    read(Plan, content)
+except DocumentError as error:
+    # Not `ru_maxrss`, which counts what the parent had.
+    print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024, str(error)[:100])
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NONSENSE)
+def test_64_megabytes_of_nonsense_take_less_than_300(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(NONSENSE[name]())
+    run = subprocess.run([sys.executable, "-c", _CHILD, path], capture_output=True, text=True, check=True)
+    assert int(run.stdout.split()[0]) < 300, run.stdout
