@@ -69,6 +69,14 @@ def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) ->
     return content
 
 
+def has_content(path: Path, content: bytes) -> bool:
+    """Whether a regular file is there, with this content."""
+    try:
+        return read_bounded(path, len(content), "a file", regular=True) == content
+    except CommandError:
+        return False
+
+
 def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 

@@ -14,7 +14,7 @@ import pytest
 
 from admc.exits import CommandError, wrong_usage
 from admc.rollout.model import StepName
-from admc.serve.files.redirection import MAX_LOADED, NAME, Redirection, Rules, write
+from admc.serve.files.redirection import MAX_LOADED, NAME, Redirection, withdraw
 from emitters.envoy import Mode
 from tests.serve.always_ack import PROGRAM, Agreeing, at, back, begun, close_all, following, hasten, planned_by
 from tests.serve.server_process import SECONDS
@@ -357,5 +357,5 @@ def test_without_a_folder_only_a_plan_without_redirection_goes_past_prepare(
 def test_an_error_of_the_system_is_reported_in_its_words(tmp_path: Path) -> None:
     (tmp_path / "interception").touch()
     with pytest.raises(CommandError) as rules:
-        write(tmp_path, {"web": Rules({}, "")})
+        withdraw(tmp_path, ("web",))
     assert rules.value.diagnostics[0].cause == "not a directory"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from admc.exits import CommandError
+from admc.files import read_bounded, write_whole
 from admc.rollout.model import Placed, StepName
 from admc.rollout.steps import steps
 from admc.serve.files.redirection import NAME, Redirection
@@ -15,7 +17,7 @@ from emitters.addresses import Addresses, loopback
 from solver.place import place
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from admc.rollout.model import Step
 
@@ -32,6 +34,10 @@ def placed(text: str) -> Placed:
 INGRESS, EGRESS = placed(MOVES.replace("SIDE", "ingress")), placed(MOVES.replace("SIDE", "egress"))
 BOTH, MOVED = placed(MOVES.replace("SIDE", "ingress") + COMES), placed(MOVES.replace("SIDE", "egress") + COMES)
 ELSEWHERE = placed(MOVES.replace("SIDE", "egress").replace("cart", "stock"))
+WITH_STOCK = placed(
+    MOVES.replace("SIDE", "egress")
+    + 'policy r = add_request_header(name: "x-r", value: "1") on web -> stock\npin r at ingress\n'
+)
 ADDRESSES: Final = loopback(INGRESS.program)
 
 
@@ -103,6 +109,75 @@ def test_rules_that_the_server_could_not_write_are_written_later(tmp_path: Path)
     confirm(tmp_path, "web")
     redirection.confirm()
     assert redirection.text == ""
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {"removed": Path.unlink, "replaced": lambda path: path.write_bytes(b"#")}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", [NAME, "interception/web/digest", "interception/web/ip6tables.rules"])
+def test_a_change_of_a_file_as_soon_as_it_is_written_is_noticed(
+    name: str, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents: dict[Path, bytes] = {}
+
+    def write_and_change(path: Path, content: bytes) -> bool:
+        contents[path], written = content, write_whole(path, content)
+        if path == tmp_path / name:
+            CHANGES[change](path)
+        return written
+
+    redirection = Redirection(tmp_path)
+    redirection.begin(INGRESS)
+    with monkeypatch.context() as patches:
+        patches.setattr("admc.serve.files.redirection.write_whole", write_and_change)
+        redirection.ask(EGRESS, ADDRESSES)
+    assert redirection.keep()
+    assert not redirection.keep()
+    assert (tmp_path / name).read_bytes() == contents[tmp_path / name]
+
+
+def test_a_change_of_a_file_while_others_are_written_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = tmp_path / "interception" / "web" / "iptables.rules"
+
+    def change_and_write(path: Path, content: bytes) -> bool:
+        rules.unlink(missing_ok=True)
+        return write_whole(path, content)
+
+    redirection = Redirection(tmp_path)
+    redirection.begin(None)
+    redirection.ask(EGRESS, ADDRESSES)
+    with monkeypatch.context() as patches:
+        patches.setattr("admc.serve.files.redirection.write_whole", change_and_write)
+        redirection.ask(WITH_STOCK, ADDRESSES)
+    assert redirection.keep()
+    assert rules.exists()
+    assert not redirection.keep()
+
+
+def test_a_change_of_a_file_while_a_server_reads_what_an_earlier_one_left_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(tmp_path, INGRESS, EGRESS)
+    for path in (tmp_path / NAME, *(tmp_path / "interception" / "web").iterdir()):
+        content = path.read_bytes()
+
+        def read_and_remove(read: Path, *rest: Any, path: Path = path, **named: Any) -> bytes:
+            try:
+                return read_bounded(read, *rest, **named)
+            finally:
+                if read == path:
+                    read.unlink()
+
+        redirection = Redirection(tmp_path)
+        with monkeypatch.context() as patches:
+            patches.setattr("admc.serve.files.redirection.read_bounded", read_and_remove)
+            redirection.resume()
+        assert redirection.keep(), path
+        assert not redirection.keep(), path
+        assert path.read_bytes() == content
 
 
 def test_a_plan_without_redirection_has_nothing_loaded(tmp_path: Path) -> None:

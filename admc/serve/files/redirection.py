@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, system_message, write_whole
+from admc.files import has_content, read_bounded, system_message, write_whole
 from admc.rollout.captures import captures
 from admc.serve.file_watch import look
 from emitters.interception.captures import interceptions
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.rollout.model import Captures, Placed, Step
-    from admc.serve.file_watch import FileStat
+    from admc.serve.file_watch import FileStat, Signature
     from emitters.addresses import Addresses
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -80,9 +80,9 @@ class Redirection:
         self._known: Known | None = None
         self._rules: dict[str, Rules] = {}
         """Service -> its requested rules, as they are in the folder."""
-        self._left: tuple[FileStat | None, ...] | None = None
-        """The state of all these files, and of the record, when the server had written them. None: not all of them are
-        written."""
+        self._left: Signature | None = None
+        """The stats of all these files, and of the record, as the server has written or read them. A file has None if
+        another process changed it before. None for all: not all of them are written."""
 
     @property
     def text(self) -> str:
@@ -101,22 +101,25 @@ class Redirection:
         """Read the record of an earlier server. If it cannot be used, nothing is confirmed, and rollouts wait."""
         if self._folder is None or self._known is not None or not (self._folder / NAME).exists():
             return
+        # The stat of a file is taken before the file is read, so that a change during the read is noticed.
+        self._left = {self._folder / NAME: look(self._folder / NAME)}
         try:
             content = read_bounded(self._folder / NAME, MAX_KNOWN, "what is redirected", regular=True)
             self._known = _parsed(json.loads(content))
         except (CommandError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self._known = _unknown(self._folder)
-        self._rules = {
-            name: own
-            for name, asked in self._known.asked.items()
-            if (own := _rules_there(self._folder, name)) is not None and own.digest == asked.digest
-        }
-        self._left = self._stats(self._folder)
+        for name, asked in self._known.asked.items():
+            place = self._folder / "interception" / name
+            stats = {place / file: look(place / file) for file in (*FAMILIES, "digest")}
+            own = _rules_there(self._folder, name)
+            if own is not None and own.digest == asked.digest:
+                self._rules[name] = own
+                self._left |= stats
 
     def keep(self) -> bool:
         """If a file was removed, changed or replaced from outside, write all of them again; no confirmation beside them
         counts. Returns whether one was. Raises `CommandError` if the folder cannot be written."""
-        if self._folder is None or self._known is None or not self._is_changed(self._folder):
+        if self._folder is None or self._known is None or not self._is_changed():
             return False
         LOG.error("redirection_renewed", extra={"services": sorted(self._rules)})
         self._store(self._known)
@@ -169,7 +172,7 @@ class Redirection:
         if folder is None or known is None:
             return
         done = {name: own for name, own in known.asked.items() if _said(folder, name) == own.digest}
-        if done and not self._is_changed(folder):  # otherwise they are about other files, which `keep` replaces
+        if done and not self._is_changed():  # otherwise they are about other files, which `keep` replaces
             self._store(
                 Known(
                     {**known.redirected, **{name: own.captures for name, own in done.items()}},
@@ -199,23 +202,22 @@ class Redirection:
         if folder is None:
             self._known = known
             return
-        changed, is_new = self._is_changed(folder), known != self._known
+        changed, is_new = self._is_changed(), known != self._known
         self._known, self._rules = known, rules
         if changed or written or is_new:
+            left = {} if changed or self._left is None else self._left
             self._left = None
-            files = rules if changed else written
-            withdraw(folder, files)
-            write_whole(folder / NAME, _record(known))
-            write(folder, files)
-        self._left = self._stats(folder)
+            new = rules if changed else written
+            withdraw(folder, new)
+            contents = {folder / NAME: _record(known), **_contents(folder, new)}
+            for path, content in contents.items():
+                write_whole(path, content)
+            self._left = {path: stat for path, stat in left.items() if path.parent.name in rules}
+            self._left |= {path: _stat_as_written(path, content) for path, content in contents.items()}
 
-    def _is_changed(self, folder: Path) -> bool:
+    def _is_changed(self) -> bool:
         """Whether a file was removed or changed from outside, or could not be written."""
-        return self._stats(folder) != self._left
-
-    def _stats(self, folder: Path) -> tuple[FileStat | None, ...]:
-        places = (folder / "interception" / service for service in sorted(self._rules))
-        return (look(folder / NAME), *(look(place / name) for place in places for name in (*FAMILIES, "digest")))
+        return self._left is None or any(stat is None or look(path) != stat for path, stat in self._left.items())
 
 
 def wanted(placed: Placed, services: Collection[str], addresses: Addresses) -> dict[str, Rules]:
@@ -245,12 +247,19 @@ def withdraw(folder: Path, services: Iterable[str]) -> None:
             raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=system_message(error)) from error
 
 
-def write(folder: Path, rules: Mapping[str, Rules]) -> None:
-    """Write the files of services. Raises `CommandError` if the folder cannot be written."""
-    for service, own in rules.items():
-        place = folder / "interception" / service
-        for name, content in {**own.files, "digest": own.digest + "\n"}.items():
-            write_whole(place / name, content.encode())
+def _contents(folder: Path, rules: Mapping[str, Rules]) -> dict[Path, bytes]:
+    """The files of services."""
+    return {
+        folder / "interception" / service / name: text.encode()
+        for service, own in rules.items()
+        for name, text in {**own.files, "digest": own.digest + "\n"}.items()
+    }
+
+
+def _stat_as_written(path: Path, content: bytes) -> FileStat | None:
+    """The stat of a file that still has the content that was written; it is taken before the content is compared."""
+    stat = look(path)
+    return stat if has_content(path, content) else None
 
 
 def _unknown(folder: Path) -> Known:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, system_message, write_whole
+from admc.files import has_content, read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
 from admc.serve.storage.contents import MAX_MANIFEST, MAX_OBJECT, Contents
 from admc.serve.storage.manifest import Manifest, ManifestError, OldManifestError, from_json, to_json
@@ -193,16 +193,8 @@ class StateDir:
         finally:
             # The stats come before the check: whatever changes after it differs from them.
             left = self._stats()
-            self._left = left if self._has_manifest(content) and self._has_objects() else ()
+            self._left = left if has_content(self.folder / "state.json", content) and self._has_objects() else ()
         return manifest != old
-
-    def _has_manifest(self, content: bytes) -> bool:
-        """Whether the manifest has this content."""
-        path = self.folder / "state.json"
-        try:
-            return read_bounded(path, len(content), "the stored state", regular=True) == content
-        except CommandError:
-            return False
 
     def _has_objects(self) -> bool:
         """Whether all objects are there that the manifest names."""
