@@ -173,8 +173,9 @@ def test_an_explanation_fits_a_narrow_terminal() -> None:
 def test_no_color(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from admc import terminal
 
-    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
     path = write(tmp_path, WRONG)
+    admc("check", path)  # loads the commands first: each would keep the `is_terminal` with which it is loaded
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert "\x1b[1;31merror" in admc("check", path).out
