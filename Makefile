@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: setup system demo test test-long test-all test-cluster tools lint bench mutants fuzz fmt lock clean
+.PHONY: setup system demo test test-long test-all test-cluster tools lint schemas bench mutants fuzz fmt lock clean
 
 setup: $(STAMP)
 
@@ -56,6 +56,10 @@ lint: setup
 fmt: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Writes the JSON Schemas of documents from their types.
+schemas: setup
+	$(BIN)/python -m tests.schemas
 
 bench: setup
 	$(BIN)/python -m tests.bench

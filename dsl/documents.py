@@ -19,7 +19,7 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar, dataclass_transform
 
-from annotated_types import Ge, Gt, Lt, Predicate
+from annotated_types import Ge, Gt, Le, Lt, MinLen, Predicate
 from typing_extensions import TypeAliasType
 
 from dsl.collector import no_collection
@@ -55,6 +55,55 @@ def _is_shallow(value: object, depth: int = 8) -> bool:
 
 Plain = Annotated[_Nested, Predicate(_is_shallow)]
 """A text, a truth value, a number, null, or a list of these: an argument of a policy."""
+
+# What no bound of `annotated_types` says. pydantic asks each of these for its part of a schema.
+
+
+class Pattern(NamedTuple):
+    """A text that an expression matches. pydantic's expressions are those of Rust."""
+
+    expression: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        return {**handler(source), "pattern": self.expression}
+
+
+class OneOf(NamedTuple):
+    """A text that is one of some words, where they are no enumeration of the code."""
+
+    words: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        return {"type": "literal", "expected": list(self.words)}
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """What only the JSON Schema says: a check of meaning follows, or none is needed to read the document."""
+
+    keywords: Mapping[str, object]
+
+    def __get_pydantic_json_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        published = handler(source)
+        for name, value in self.keywords.items():
+            inner = published.get(name)
+            published[name] = {**inner, **value} if isinstance(inner, dict) and isinstance(value, dict) else value
+        return published
+
+
+def _is_distinct(value: Any) -> bool:
+    return len(set(value)) == len(value)
+
+
+Name = Annotated[str, MinLen(1)]
+Digest = Annotated[str, Pattern("^[0-9a-f]{64}$")]
+"""SHA-256, in hexadecimal digits."""
+LineNumber = Annotated[int, Ge(1), Lt(_BEYOND)]
+PortNumber = Annotated[int, Ge(1), Le(65_535)]
+Filled = MinLen(1)
+"""Of a list that has entries."""
+Distinct = (Predicate(_is_distinct), Published({"uniqueItems": True}))
+"""Of a list with different entries: `Annotated[tuple[Side, ...], *Distinct]`."""
 
 MAX_VERSION: Final = 1 << 31
 _MAX_DIGITS: Final = 10
@@ -198,7 +247,8 @@ _MESSAGES: Final = {
     "frozen_set_type": "must be a list",
     "dict_type": "must be an object",
     "dataclass_type": "must be an object",
-    "predicate_failed": "has too many lists inside each other",
+    "string_too_short": "is empty",
+    "string_pattern_mismatch": "has another form",
 }
 _BOUNDS: Final = {
     "greater_than": ("gt", "more than"),
@@ -227,8 +277,12 @@ def _violation(places: Places, error: Any, expected: Any) -> Violation:
 def _message(error: Any) -> str:
     kind: str = error["type"]
     context = error.get("ctx", {})
+    if kind == "predicate_failed":
+        return "has an entry twice" if "distinct" in error["msg"] else "has too many lists inside each other"
     if kind == "too_long":
         return f"has more than {context['max_length']} entries"
+    if kind == "too_short":
+        return "has no entries"
     if kind in ("enum", "literal_error"):
         return f"must be {context['expected'].replace(chr(39), '`').replace(', ', ' or ')}"
     if kind in _BOUNDS:
@@ -342,7 +396,7 @@ def _with_few_errors(schema: Any) -> Any:
 
 
 def schema(expected: type) -> dict[str, object]:
-    """The JSON Schema of a type: what its docstrings say, without the titles that pydantic makes of names."""
+    """The JSON Schema of a type, with what its docstrings say."""
     from pydantic import TypeAdapter
 
     # Reading the source text of each class is only for this: it would be half of the time of a small command.
@@ -351,20 +405,19 @@ def schema(expected: type) -> dict[str, object]:
         published: dict[str, object] = TypeAdapter(expected).json_schema()
     finally:
         del _CONFIG["use_attribute_docstrings"]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_without_titles(published)}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_readable(published)}
 
 
-def _without_titles(schema: Any) -> Any:
+def _readable(schema: Any, *, names: bool = False) -> Any:
+    """Without the titles that pydantic makes of names, and the bounds that no number comes near to."""
     if isinstance(schema, list):
-        return [_without_titles(part) for part in schema]
+        return [_readable(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: part for name, part in schema.items() if not (name == "title" and isinstance(part, str))}
     return {
-        name: {key: _without_titles(part) for key, part in value.items()}
-        if name in ("properties", "$defs") and isinstance(value, dict)
-        else _without_titles(value)
-        for name, value in kept.items()
+        name: _readable(part, names=name in ("properties", "$defs") and not names)
+        for name, part in schema.items()
+        if names or not (name == "title" or (isinstance(part, int | float) and abs(part) >= _BEYOND))
     }
 
 

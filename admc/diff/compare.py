@@ -101,8 +101,6 @@ def _gates(side: Side) -> tuple[Gate, ...]:
 
     name = side.files.path.name
     if side.plan is not None and side.taken.how is How.PLAN:
-        if not side.plan.inputs:
-            return ()  # it does not say of which program it is
         name = side.plan.inputs[0].path
     return gates_beside(name, side.files.reader(), side.files.folder)
 

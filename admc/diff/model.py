@@ -9,12 +9,13 @@ HEAD is what is proposed. *Weaker* is any finding of `WEAKER`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from admc.overhead.rows import AmountRow, ProfileRow
 from admc.plan.model import SourceLine
-from dsl.documents import Count, Signed, document
+from dsl.documents import Count, Digest, Name, OneOf, Pattern, Published, Signed, document
 from dsl.program import Side
 
 SCHEMA_VERSION: Final = 2
@@ -52,6 +53,11 @@ WEAKER: Final = (Word.LOST, Word.NARROWED, Word.LOOSENED, Word.RESTS_ON_MORE, Wo
 STRICTER: Final = (Word.REFUSED, Word.GAINED, Word.WIDENED, Word.TIGHTENED, Word.RESTS_ON_LESS)
 
 
+def _with_words(words: Iterable[Word]) -> Published:
+    """That each finding of a list has one of these words."""
+    return Published({"items": {"properties": {"word": {"enum": [word.value for word in words]}}}})
+
+
 class How(StrEnum):
     """Where the plan of a side is from."""
 
@@ -74,14 +80,14 @@ class Taken:
     """As given on the command line."""
     path: str
     """Of the program or the plan, in its repository if `commit` is given."""
-    commit: str | None
+    commit: Annotated[str, Pattern("^[0-9a-f]{40}([0-9a-f]{24})?$")] | None
     """The full id of the commit from which it was read; None: from the working tree."""
     how: How
     why: str | None
     """Why it was compiled instead of taken as a plan; what is wrong with a broken one."""
     schema_version: Count | None
     """Of its plan. None without a plan."""
-    inputs_sha256: str | None
+    inputs_sha256: Digest | None
     """One digest over the digests of all input files: equal digests mean equal programs."""
 
 
@@ -244,7 +250,7 @@ class Level:
 class CostLine:
     """One figure of all ADMs. Units as in a plan."""
 
-    metric: str
+    metric: Annotated[str, OneOf(("cpu", "memory", "latency_per_second"))]
     """`cpu`, `memory` or `latency_per_second`."""
     base: AmountRow
     head: AmountRow
@@ -255,7 +261,7 @@ class CostLine:
 class Cost:
     """Both sides by one profile; `reason` says why there are no figures, and the rest is then empty."""
 
-    reason: str | None
+    reason: Annotated[str, OneOf(("no profile", "two profiles", "no plan of BASE"))] | None
     """`no profile`, `two profiles`, or `no plan of BASE`."""
     profile: ProfileRow | None
     lines: tuple[CostLine, ...]
@@ -274,10 +280,10 @@ class Gap:
 class Named:
     """Something of the program that came, went or changed: a service, an external, a call, a policy or a file."""
 
-    kind: str
+    kind: Annotated[str, OneOf(("service", "external", "call", "policy", "file"))]
     """`service`, `external`, `call`, `policy`, `file`."""
     name: str
-    change: str
+    change: Annotated[str, OneOf(("came", "went", "changed"))]
     """`came`, `went` or `changed`."""
     text: str | None
     line: SourceLine | None
@@ -313,15 +319,15 @@ class Diff:
     """What changes from BASE to HEAD."""
 
     schema_version: Literal[2]
-    app: str
+    app: Name
     base: Taken
     head: Taken
     base_counts: Counts
     head_counts: Counts
-    weaker: tuple[Finding, ...]
+    weaker: Annotated[tuple[Finding, ...], _with_words(WEAKER)]
     """Findings by word, as in `WEAKER`, then policy and calls."""
-    stricter: tuple[Finding, ...]
-    gone: tuple[Finding, ...]
+    stricter: Annotated[tuple[Finding, ...], _with_words(STRICTER)]
+    gone: Annotated[tuple[Finding, ...], _with_words((Word.GONE_WITH_ITS_CALL,))]
     renames: tuple[Rename, ...]
     adms: tuple[AdmChange, ...]
     moves: tuple[Move, ...]

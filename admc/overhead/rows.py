@@ -5,8 +5,13 @@ CPU is in whole nano-cores, latency in nanoseconds, memory in bytes. `docs/profi
 
 from __future__ import annotations
 
+from typing import Annotated, Final
+
 from admc.overhead.profiles.profile import Platform
-from dsl.documents import Count, Signed, document
+from dsl.documents import Count, Digest, Name, OneOf, Signed, document
+
+REASONS: Final = ("component", "hop", "bytes", "rate", "size", "idle", "memory", "floor", "saturated")
+"""Why a sum is `at least`: the words of `Lack`."""
 
 
 @document
@@ -22,7 +27,7 @@ class AmountRow:
 class ComponentRow:
     """One policy at a hop."""
 
-    policy: str
+    policy: Name
     component: str | None
     cpu: AmountRow | None
     latency: AmountRow | None
@@ -31,7 +36,7 @@ class ComponentRow:
 
 @document
 class HopRow:
-    hop: str
+    hop: Name
     cpu: AmountRow
     latency: AmountRow | None
     components: tuple[ComponentRow, ...]
@@ -41,7 +46,7 @@ class HopRow:
 class PartRow:
     """One part of all hops of an ADM; null where the profile has no figure."""
 
-    name: str
+    name: Name
     cpu: Count | None
 
 
@@ -75,16 +80,16 @@ class AllTotals:
 
 @document
 class MissingRow:
-    reason: str
+    reason: Annotated[str, OneOf(REASONS)]
     subject: str
-    services: tuple[str, ...]
+    services: tuple[Name, ...]
 
 
 @document
 class ExtrapolatedRow:
-    what: str
-    subject: str
-    services: tuple[str, ...]
+    what: Annotated[str, OneOf(("rate", "size"))]
+    subject: Name
+    services: tuple[Name, ...]
 
 
 @document
@@ -99,7 +104,7 @@ class RequestCostRow:
 
 @document
 class RequestRow:
-    request: str
+    request: Name
     plan: RequestCostRow
     full_mesh: RequestCostRow
     full_mesh_everywhere: RequestCostRow
@@ -110,15 +115,15 @@ class OverheadRow:
     totals: AllTotals
     missing: tuple[MissingRow, ...]
     extrapolated: tuple[ExtrapolatedRow, ...]
-    saturated: tuple[str, ...]
+    saturated: tuple[Name, ...]
     requests: tuple[RequestRow, ...] = ()
     """Those of the program, by name. A plan of a program without requests has no such field."""
 
 
 @document
 class ProfileRow:
-    named: str
+    named: Name
     """As the program names it: a path, or a built-in profile."""
-    name: str
-    sha256: str
+    name: Name
+    sha256: Digest
     platform: Platform

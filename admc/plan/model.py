@@ -9,36 +9,56 @@ field means. Rows are plain tuples of names and numbers, since a large applicati
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
 from admc.overhead.rows import AdmRow, OverheadRow, ProfileRow
-from dsl.documents import Amount, Count, Plain, document
-from dsl.program import Element, Protocol, Side, Verb, Weaker
+from dsl.documents import (
+    Amount,
+    Count,
+    Digest,
+    Distinct,
+    Filled,
+    LineNumber,
+    Name,
+    OneOf,
+    Pattern,
+    Plain,
+    PortNumber,
+    Published,
+    document,
+)
+from dsl.program import Element, Metric, Protocol, Side, Verb, Weaker
 from solver.placement import Status
 
 SCHEMA_VERSION: Final = 4
 """The form that admc writes, and the only one that it reads: an older plan is compiled again."""
-FREE = "free"
+FREE: Final = "free"
 """The reason of a side that no rule forbids: the objective chose the other side."""
+_REASONS: Final = OneOf((FREE, *(f"R{number}" for number in range(1, 11))))
+_HAS_LAST_LEVELS: Final = Published(
+    {"allOf": [{"contains": {"properties": {"metric": {"const": metric}}}} for metric in ("closed", "hops")]}
+)
+"""Every objective ends with these."""
 
 
 @document
 class SourceLine:
     """A line of an input; `path` is relative to the program's folder."""
 
-    path: str
-    line: Count
+    path: Name
+    line: LineNumber
 
 
 @document
 class InputFile:
-    path: str
-    sha256: str
+    path: Name
+    sha256: Digest
 
 
 @document
 class Objective:
-    metric: str
+    metric: Annotated[str, OneOf(tuple(metric.value for metric in Metric))]
     value: Count | None
     """None for a metric of which no profile has a figure."""
     bound: Count | None
@@ -46,30 +66,30 @@ class Objective:
 
 @document
 class Solver:
-    name: str
-    version: str
+    name: Name
+    version: Name
     status: Status
-    objectives: tuple[Objective, ...]
+    objectives: Annotated[tuple[Objective, ...], _HAS_LAST_LEVELS]
 
 
 @document
 class PortRow:
-    number: Count
+    number: PortNumber
     protocol: Protocol
-    target: Count
-    name: str | None
+    target: PortNumber
+    name: Name | None
 
 
 @document
 class LabelRow:
-    name: str
+    name: Name
     value: str
 
 
 @document
 class ServiceRow:
-    name: str
-    namespace: str
+    name: Name
+    namespace: Name
     replicas: Count
     ports: tuple[PortRow, ...]
     labels: tuple[LabelRow, ...] | None
@@ -89,18 +109,18 @@ class ServiceRow:
 
 @document
 class ExternalRow:
-    name: str
+    name: Name
     ports: tuple[PortRow, ...]
-    hosts: tuple[str, ...]
-    cidrs: tuple[str, ...]
+    hosts: tuple[Name, ...]
+    cidrs: tuple[Name, ...]
     line: SourceLine
 
 
 @document
 class CallRow:
-    source: str
-    destination: str
-    port: Count
+    source: Name
+    destination: Name
+    port: PortNumber
     rate: Amount | None
     """Requests (tcp: connections) per second."""
     size: Count | None
@@ -111,12 +131,12 @@ class CallRow:
 class ArgumentRow:
     """One argument with its default filled in. Durations are microseconds, sizes are bytes, percents are 0 to 100."""
 
-    name: str
-    type: str
+    name: Name
+    type: Name
     """As the kind declares it, without bounds: `int`, `duration`, `[caller]`."""
     value: Plain
     """Of a file, its path; `sha256` then has its digest."""
-    sha256: str | None
+    sha256: Digest | None
     weaker: Weaker | None
     """Which way a change of it makes a policy weaker; None: nothing is known of that."""
 
@@ -125,7 +145,7 @@ class ArgumentRow:
 class EffectRow:
     verb: Verb
     element: Element | None
-    names: tuple[str, ...] | None
+    names: tuple[Name, ...] | None
     """Headers in lower case; None means every header."""
 
 
@@ -134,8 +154,8 @@ class PolicyRow:
     """A policy with what it does, and the line that declares it. The line of its kind is left out: one of the prelude
     says nothing about the program, and would make every plan stale where the prelude is only worded anew."""
 
-    name: str
-    kind: str
+    name: Name
+    kind: Name
     line: SourceLine
     content: PolicyContent
 
@@ -148,16 +168,16 @@ class PolicyContent:
     """In the kind's order."""
     open: bool
     """The sources are `*`: every caller that can reach a destination, but for `excluded`."""
-    sources: tuple[str, ...]
+    sources: tuple[Name, ...]
     """Selected services and externals; empty if the scope is open, since a large application has thousands of them."""
-    excluded: tuple[str, ...]
+    excluded: tuple[Name, ...]
     """Services and externals that an open scope leaves out."""
-    destinations: tuple[str, ...]
-    ports: tuple[Count, ...] | None
+    destinations: tuple[Name, ...]
+    ports: tuple[PortNumber, ...] | None
     """Of the scope; None: every port."""
-    when: str | None
+    when: Name | None
     """The match in canonical form, as it could stand in a program."""
-    sides: tuple[Side, ...]
+    sides: Annotated[tuple[Side, ...], Filled, *Distinct]
     """Those that the kind and the policy's own annotations allow."""
     guard: bool
     state: bool
@@ -165,10 +185,10 @@ class PolicyContent:
     both: bool
     idempotent: bool
     judges_caller_alone: bool
-    protocols: tuple[Protocol, ...]
+    protocols: Annotated[tuple[Protocol, ...], Filled, *Distinct]
     effects: tuple[EffectRow, ...] | None
     """None: no effects are declared, so nothing is known."""
-    template_sha256: str | None
+    template_sha256: Digest | None
     """Of the file of a user's own kind."""
 
 
@@ -177,15 +197,15 @@ class AdmPort:
     """A port that the ADM works on: its own service's at ingress, a destination's at egress."""
 
     direction: Side
-    service: str
-    port: Count
+    service: Name
+    port: PortNumber
 
 
 @document
 class AdmPolicy:
-    policy: str
+    policy: Name
     side: Side
-    destinations: tuple[str, ...]
+    destinations: Annotated[tuple[Name, ...], Filled]
     line: SourceLine
 
 
@@ -193,11 +213,11 @@ class AdmPolicy:
 class Because:
     """Why a policy is at this ADM. `rule` is the one that ruled out the other side, or `free`."""
 
-    policy: str
+    policy: Name
     side: Side
-    destinations: tuple[str, ...]
-    rule: str
-    text: str
+    destinations: Annotated[tuple[Name, ...], Filled]
+    rule: Annotated[str, _REASONS]
+    text: Name
     lines: tuple[SourceLine, ...]
 
 
@@ -205,13 +225,13 @@ class Because:
 class AdmPlan:
     """The middlebox of one service. Policies are in the order in which they are declared, ingress before egress."""
 
-    service: str
-    dataplane: str
-    directions: tuple[Side, ...]
+    service: Name
+    dataplane: Annotated[str, OneOf(("envoy",))]
+    directions: Annotated[tuple[Side, ...], Filled, *Distinct]
     ports: tuple[AdmPort, ...]
-    policies: tuple[AdmPolicy, ...]
+    policies: Annotated[tuple[AdmPolicy, ...], Filled]
     replicas: Count
-    because: tuple[Because, ...]
+    because: Annotated[tuple[Because, ...], Filled]
     overhead: AdmRow | None
     """None without a profile."""
 
@@ -220,12 +240,12 @@ class AdmPlan:
 class Enforcement:
     """One policy on one call. Source `*`: a guard that applies to undeclared callers only."""
 
-    policy: str
-    source: str
-    destination: str
-    port: Count
+    policy: Name
+    source: Name
+    destination: Name
+    port: PortNumber
     side: Side
-    service: str
+    service: Name
 
 
 @document
@@ -233,7 +253,7 @@ class NotTaken:
     """A side that a decision did not take. `reason` is a rule (`R1` to `R10`), or `free`."""
 
     side: Side
-    reason: str
+    reason: Annotated[str, _REASONS]
     message: str | None
     lines: tuple[SourceLine, ...]
 
@@ -243,10 +263,10 @@ class DecisionPlan:
     """One policy at one destination. `open`: it also applies to callers that the program does not declare. `closes`:
     it is enforced for all callers only because the destination is closed to undeclared ones."""
 
-    policy: str
-    destination: str
-    sides: tuple[Side, ...]
-    ports: tuple[Count, ...]
+    policy: Name
+    destination: Name
+    sides: Annotated[tuple[Side, ...], Filled, *Distinct]
+    ports: tuple[PortNumber, ...]
     open: bool
     closes: bool
     not_taken: tuple[NotTaken, ...]
@@ -257,31 +277,31 @@ class DecisionPlan:
 class Closed:
     """A destination that only its declared senders may reach, the policies that need it, and those senders."""
 
-    destination: str
-    policies: tuple[str, ...]
-    senders: tuple[str, ...]
+    destination: Name
+    policies: tuple[Name, ...]
+    senders: tuple[Name, ...]
 
 
 @document
 class Assumption:
     """A condition outside admc's control on which the plan relies, and the services that it is about."""
 
-    about: tuple[str, ...]
-    text: str
+    about: Annotated[tuple[Name, ...], Filled]
+    text: Name
 
 
 @document
 class Warned:
-    code: str
-    message: str
+    code: Annotated[str, Pattern("^ADM[0-9]{3}$")]
+    message: Name
     line: SourceLine | None
 
 
 @document
 class Plan:
     schema_version: Literal[4]
-    app: str
-    inputs: tuple[InputFile, ...]
+    app: Name
+    inputs: Annotated[tuple[InputFile, ...], Filled]
     solver: Solver
     services: tuple[ServiceRow, ...]
     """By name; so also `externals`."""
@@ -300,3 +320,16 @@ class Plan:
     """Totals, and what is missing in them; None without a profile, never invented."""
     profile: ProfileRow | None = None
     """By which costs are estimated. A plan without one has no such field."""
+
+
+RULES: Final[Mapping[str, object]] = {
+    "if": {"required": ["profile"]},
+    "then": {"properties": {"overhead": {"type": "object"}}},
+    "else": {
+        "properties": {
+            "overhead": {"type": "null"},
+            "adms": {"items": {"properties": {"overhead": {"type": "null"}}}},
+        }
+    },
+}
+"""What the JSON Schema of a plan says of several fields together."""

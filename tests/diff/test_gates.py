@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,13 +73,6 @@ def test_a_plan_that_lies_elsewhere_says_nothing_about_gates(tmp_path: Path) -> 
     (tmp_path / "saved.json").write_bytes(to_json(compile_program(tmp_path / "head" / MAIN).plan))
     assert diff(f"{tmp_path}/saved.json", f"{tmp_path}/head/{MAIN}").notes == ()
     assert diff(f"{tmp_path}/head/{MAIN}", f"{tmp_path}/saved.json").notes == ()
-
-
-def test_a_plan_that_names_no_program_has_no_gates(tmp_path: Path) -> None:
-    write(tmp_path, {MAIN: PROGRAM, GATES: SAFE})
-    plan = replace(compile_program(tmp_path / MAIN).plan, inputs=())
-    (tmp_path / "saved.json").write_bytes(to_json(plan))
-    assert diff(f"{tmp_path}/saved.json", f"{tmp_path}/{MAIN}").gates == ()
 
 
 def test_gates_that_base_has_without_the_program_judge_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

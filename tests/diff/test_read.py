@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-import typing
 from collections.abc import Iterator
-from dataclasses import is_dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import admc
-from admc.diff.model import Diff, Word
+from admc.diff.model import Word
 from admc.diff.read import from_json, read_diff
 from admc.exits import CommandError
 from admc.render import diff_json
@@ -25,45 +21,6 @@ from tests.diff.harness import HERE
 SCHEMA = json.loads(Path(admc.__file__).with_name("diff.schema.json").read_text(encoding="utf-8"))
 GOLDEN = HERE / "golden"
 EXAMPLE = (GOLDEN / "hosts-move.json").read_bytes()
-
-
-def test_the_schema_has_exactly_the_fields_of_the_types() -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    agree(Diff, SCHEMA, set())
-
-
-def agree(type_: type, definition: dict[str, Any], seen: set[type]) -> None:
-    """The fields of a type, and of the types in its fields, are those that the schema has."""
-    seen.add(type_)
-    hints = typing.get_type_hints(type_)
-    assert hints.keys() == definition["properties"].keys() == set(definition["required"]), type_
-    assert definition["additionalProperties"] is False
-    for name, hint in hints.items():
-        for inner in parts(hint):
-            below = [each for each in walk(definition["properties"][name]) if "$ref" in each or "enum" in each]
-            if issubclass(inner, Enum):
-                assert [member.value for member in inner] in [each.get("enum") for each in below]
-            elif inner not in seen:
-                (reference,) = {each["$ref"] for each in below if "$ref" in each}
-                agree(inner, SCHEMA["$defs"][reference.removeprefix("#/$defs/")], seen)
-
-
-def parts(hint: object) -> Iterator[type]:
-    """The types with fields, and the enumerations, in the type of a field."""
-    if isinstance(hint, type) and (issubclass(hint, Enum) or is_dataclass(hint)):
-        yield hint
-    for each in typing.get_args(hint):
-        yield from parts(each)
-
-
-def walk(schema: object) -> Iterator[dict[str, Any]]:
-    if isinstance(schema, dict):
-        yield schema
-        for value in schema.values():
-            yield from walk(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from walk(value)
 
 
 def test_bytes_are_read_back_and_written_again() -> None:

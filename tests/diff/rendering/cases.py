@@ -49,7 +49,7 @@ def line(number: int, path: str = PROGRAM) -> SourceLine:
 
 def taken(name: str, commit: str | None, how: How = How.BESIDE, why: str | None = None, digest: str = "") -> Taken:
     version = None if how in (How.NOTHING, How.BROKEN) else 3
-    digest_of = None if version is None else (digest or name[0]) * 64
+    digest_of = None if version is None else (digest or f"{ord(name[0]) % 16:x}") * 64
     return Taken(name, PROGRAM, commit, how, why, version, digest_of[:64] if digest_of else None)
 
 
