@@ -1,6 +1,7 @@
 """Documents: JSON of a fixed shape, read as values of the types that describe it.
 
     bytes -> [read] -> value | DocumentError        type -> [schema] -> JSON Schema
+    text -> [read_exact] -> the same, with decimals as they are written
 
 A type of a document is a class with `@document`, which holds texts, numbers, truth values, enumerations, tuples,
 mappings by name and other such types. pydantic does the types and bounds, and is imported only when a document is read.
@@ -10,12 +11,15 @@ input, since identities and keys are read this way.
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from enum import Enum
+from decimal import Decimal
+from enum import Enum, auto
 from functools import cache
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar, dataclass_transform
 
@@ -23,6 +27,8 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen, Predicate
 from typing_extensions import TypeAliasType
 
 from dsl.collector import no_collection
+from dsl.diagnostics.diagnostic import did_you_mean
+from dsl.exact_json import MAX_CHARACTERS, JsonError, parse, without_mark
 from dsl.json_text import Places, elements, is_list, is_too_dense, may_have_more_keys, members, shown_path
 
 if TYPE_CHECKING:
@@ -105,6 +111,34 @@ Filled = MinLen(1)
 Distinct = (Predicate(_is_distinct), Published({"uniqueItems": True}))
 """Of a list with different entries: `Annotated[tuple[Side, ...], *Distinct]`."""
 
+MAX_PLACES: Final = 18
+"""Digits after the point of a decimal, at most."""
+Exact = Annotated[Decimal, Lt(10**19)]
+"""A decimal as it is written, of a document for `read_exact`: far more digits than any measurement has."""
+
+
+class Form(NamedTuple):
+    """What a text has to be: `Annotated[str, Form("[A-Z]{3}", "must be three capital letters")]`."""
+
+    pattern: str
+    message: str
+
+    def check(self, text: str) -> str:
+        if re.fullmatch(self.pattern, text) is None:
+            raise ValueError(self.message)
+        return text
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Callable[[object], Any]) -> dict[str, Any]:
+        return {
+            "type": "function-after",
+            "function": {"type": "no-info", "function": self.check},
+            "schema": handler(source),
+        }
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
+        return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
+
+
 MAX_VERSION: Final = 1 << 31
 _MAX_DIGITS: Final = 10
 _CONFIG: Final[dict[str, object]] = {
@@ -122,20 +156,39 @@ def document(cls: type[T]) -> type[T]:
     return dataclass(frozen=True, order=True, slots=True)(cls)
 
 
+class Fault(Enum):
+    """What is wrong with a value."""
+
+    SYNTAX = auto()
+    """It is no JSON, or has a key twice, in a document for `read_exact`."""
+    ABSENT = auto()
+    """It lacks a key or an entry."""
+    SHAPE = auto()
+    """It is of another kind than its type, or has a key that is unknown or there twice."""
+    NUMBER = auto()
+    """It is not a number that its type allows."""
+    NAME = auto()
+    """It is none of the texts that its type allows."""
+
+
 class Violation(NamedTuple):
     """One value that does not fit its type."""
 
     path: Path
     message: str
     """What is wrong, as the end of a sentence that begins with the place: `must be a whole number`."""
+    fault: Fault
+    range: tuple[int, int]
+    """Where in the text it stands: the first character, and the one after the last."""
+    hint: str | None = None
 
-    @property
-    def where(self) -> str:
-        return shown_path(self.path)
+    def __str__(self) -> str:
+        where = shown_path(self.path) or "the document"
+        return self.message if self.fault is Fault.SYNTAX else f"`{where}` {self.message}"
 
 
 class DocumentError(Exception):
-    """Bytes are no document of a type. `violations` are empty where they are no JSON at all."""
+    """Bytes are no document of a type. `violations` are empty where `read` finds that they are no JSON at all."""
 
     def __init__(self, message: str, violations: tuple[Violation, ...] = ()) -> None:
         self.message = message
@@ -146,9 +199,9 @@ class DocumentError(Exception):
 class VersionError(DocumentError):
     """A document has another schema version than the one that is read."""
 
-    def __init__(self, message: str, *, newer: bool) -> None:
+    def __init__(self, message: str, violation: Violation, *, newer: bool) -> None:
         self.newer = newer
-        super().__init__(message)
+        super().__init__(message, (violation,))
 
 
 # ---- reading ----
@@ -165,12 +218,29 @@ def read(expected: type[T], content: bytes) -> T:
     if is_list(content):
         # Else the error has a copy of it.
         raise DocumentError("it is not a JSON object")
+    return _validated(expected, content, lambda validator: validator.validate_json(content))
+
+
+def read_exact(expected: type[T], text: str) -> T:
+    """The value of a document that a person may have written, with decimals as they are written.
+
+    pydantic's own parser makes floats of them. Raises as `read` does; every violation has its place.
+    """
+    try:
+        parsed = parse(text)
+    except JsonError as error:
+        violation = Violation((), error.message, Fault.SYNTAX, error.range)
+        raise DocumentError(error.message, (violation,)) from None
+    return _validated(expected, without_mark(text).encode(), lambda validator: validator.validate_python(parsed))
+
+
+def _validated(expected: type[T], content: bytes, validate: Callable[[Any], T]) -> T:
     kind: Any = expected
     validator = _validator(kind)
     from pydantic_core import ValidationError
 
     try:
-        value: T = validator.validate_json(content)
+        value = validate(validator)
     except ValidationError as error:
         # Not the error itself, and not as a cause: a `ValidationError` quotes the input.
         errors = error.errors(include_url=False, include_input=False)
@@ -190,16 +260,28 @@ def _explained(content: bytes, errors: list[Any], expected: Any) -> DocumentErro
     if errors[0]["type"] == "json_invalid":
         return DocumentError(_not_json(errors[0]["ctx"]["error"]))
     places = Places(text)
-    version = _version(expected)
+    version = _version(expected) if places.text[places.root] == "{" else None
     if version is not None and (wrong := _wrong_version(places, version, _hints(expected))) is not None:
         return wrong
-    return _error(places, tuple(dict.fromkeys(_violation(places, error, expected) for error in errors)))
+    extra = _extra_keys(places, places.root, expected, ()) if len(text) <= MAX_CHARACTERS else iter(())
+    violations = tuple(islice(extra, _MANY))
+    # A key that is lacking may be the unknown one, with its right name.
+    named = {(violation.path, Fault.ABSENT) for violation in violations}
+    others = (_violation(places, error, expected) for error in _without_consequences(errors))
+    more = (violation for violation in others if (violation.path, violation.fault) not in named)
+    return _error(places, tuple(dict.fromkeys((*violations, *more))))
+
+
+def _without_consequences(errors: list[Any]) -> Iterator[Any]:
+    """A list is not too short only because an entry of it is wrong."""
+    around = {error["loc"][:length] for error in errors for length in range(len(error["loc"]))}
+    return (error for error in errors if error["type"] != "too_short" or error["loc"] not in around)
 
 
 def _error(places: Places, violations: tuple[Violation, ...]) -> DocumentError:
     first = violations[0]
-    line = places.line(places.of(first.path))
-    return DocumentError(f"`{first.where or 'the document'}` {first.message} (line {line})", violations)
+    line = places.line(first.range[0])
+    return DocumentError(f"{first} (line {line})", violations)
 
 
 def _not_json(message: str) -> str:
@@ -223,13 +305,18 @@ def _version(expected: type) -> int | None:
 
 def _wrong_version(places: Places, version: int, names: Collection[str]) -> DocumentError | None:
     place = places.within(places.root, "schema_version", names)
-    stated = "" if place is None else places.value(place)
+    if place is None:
+        return None
+    stated = places.value(place)
     if len(stated) > _MAX_DIGITS or not stated.isdecimal() or not 0 < int(stated) < MAX_VERSION:
-        return DocumentError("it has no `schema_version`")
+        message = "must be a whole number from 1"
+        violation = Violation(("schema_version",), message, Fault.SHAPE, places.range(place))
+        return DocumentError("it has no `schema_version`", (violation,))
     if int(stated) == version:
         return None
     reads = f"and this admc reads {version}"
-    return VersionError(f"it has schema version {stated}, {reads}", newer=int(stated) > version)
+    violation = Violation(("schema_version",), f"is {stated}, {reads}", Fault.SHAPE, places.range(place))
+    return VersionError(f"it has schema version {stated}, {reads}", violation, newer=int(stated) > version)
 
 
 # ---- messages ----
@@ -249,7 +336,14 @@ _MESSAGES: Final = {
     "dataclass_type": "must be an object",
     "string_too_short": "is empty",
     "string_pattern_mismatch": "has another form",
+    "is_instance_of": "must be a number",
+    "string_unicode": "has half of a character",
+    "too_short": "has no entries",
 }
+_FIRST_OF_NUMBER: Final = "-0123456789n"
+"""`null` stands for a number that is missing."""
+_NUMBERS: Final = frozenset(("int_type", "float_type", "finite_number", "is_instance_of"))
+_LENGTHS: Final = {"too_long": "entries", "string_too_long": "characters"}
 _BOUNDS: Final = {
     "greater_than": ("gt", "more than"),
     "greater_than_equal": ("ge", "at least"),
@@ -258,31 +352,57 @@ _BOUNDS: Final = {
 }
 
 
+_KEY: Final = "[key]"
+"""The last step to a key of a mapping that does not fit."""
+_MANY: Final = 100
+"""Violations of one kind that are looked for."""
+
+
 def _violation(places: Places, error: Any, expected: Any) -> Violation:
     """An error of pydantic in words of ours."""
     path: list[str | int] = []
     at = places.root
     for step in error["loc"]:
         part = _part(expected, step)
+        if part is None and step == _KEY:
+            return Violation(tuple(path), _message(error), Fault.SHAPE, places.range(places.key(tuple(path))))
         if part is None:
-            return Violation(tuple(path), "must be a number, a string, true, false, null or a list of these")
+            message = "must be a number, a string, true, false, null or a list of these"
+            return Violation(tuple(path), message, Fault.SHAPE, places.range(at))
         inner = places.within(at, step, _names_of(expected))
         if inner is None:
-            return Violation(tuple(path), f"lacks `{step}`" if isinstance(step, str) else f"lacks its entry {step + 1}")
+            return _lacks(places, tuple(path), f"`{step}`" if isinstance(step, str) else f"its entry {step + 1}", at)
         path.append(step)
         at, expected = inner, part
-    return Violation(tuple(path), _message(error))
+    place = at
+    if error["type"] == "too_long" and places.text[at] == "[":
+        place = places.within(at, error["ctx"]["max_length"]) or at
+    fault = _fault(error["type"], places.text[at], expected)
+    hint = _hint(places.value(at).strip('"'), _choices(expected)) if fault is Fault.NAME else None
+    return Violation(tuple(path), _message(error), fault, places.range(place), hint)
+
+
+def _lacks(places: Places, path: Path, subject: str, at: int) -> Violation:
+    return Violation(path, f"lacks {subject}", Fault.ABSENT, (at, at + 1))
+
+
+def _fault(kind: str, first: str, expected: Any) -> Fault:
+    """`first` is the first character of the value."""
+    if kind in ("enum", "literal_error"):
+        return Fault.NAME if first == '"' else Fault.SHAPE
+    is_number = kind in _NUMBERS or kind in _BOUNDS or kind == "value_error"
+    return Fault.NUMBER if is_number and first in _FIRST_OF_NUMBER else Fault.SHAPE
 
 
 def _message(error: Any) -> str:
     kind: str = error["type"]
     context = error.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
     if kind == "predicate_failed":
         return "has an entry twice" if "distinct" in error["msg"] else "has too many lists inside each other"
-    if kind == "too_long":
-        return f"has more than {context['max_length']} entries"
-    if kind == "too_short":
-        return "has no entries"
+    if kind in _LENGTHS:
+        return f"has more than {context['max_length']} {_LENGTHS[kind]}"
     if kind in ("enum", "literal_error"):
         return f"must be {context['expected'].replace(chr(39), '`').replace(', ', ' or ')}"
     if kind in _BOUNDS:
@@ -293,6 +413,20 @@ def _message(error: Any) -> str:
     return _MESSAGES.get(kind) or str(error["msg"]).lower()
 
 
+def _hint(name: str, known: Collection[str]) -> str | None:
+    return did_you_mean(name, known) or ("known are " + ", ".join(f"`{each}`" for each in known) if known else None)
+
+
+def _choices(expected: Any) -> Collection[str]:
+    """The texts that a value may be, if they are few."""
+    origin, arguments = typing.get_origin(expected), typing.get_args(expected)
+    if isinstance(expected, types.UnionType) or origin is typing.Union:
+        return next(filter(None, map(_choices, arguments)), ())
+    if origin is typing.Literal:
+        return arguments
+    return [each.value for each in expected] if isinstance(expected, type) and issubclass(expected, Enum) else ()
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
@@ -301,32 +435,32 @@ def _short(text: str) -> str:
 
 
 def _refuse_extra_keys(content: bytes, expected: Any) -> None:
-    """Raises `DocumentError` for the first key of a valid document that is unknown, or that its object has twice."""
-    text = content.decode("utf-8")
-    places = Places(text)
-    violation = _extra_key(text, places.root, expected, ())
-    if violation is not None:
-        raise _error(places, (violation,))
+    """Raises `DocumentError` for keys of a valid document that are unknown, or that their object has twice."""
+    places = Places(content.decode("utf-8"))
+    violations = tuple(islice(_extra_keys(places, places.root, expected, ()), _MANY))
+    if violations:
+        raise _error(places, violations)
 
 
-def _extra_key(text: str, at: int, expected: Any, path: Path) -> Violation | None:
+def _extra_keys(places: Places, at: int, expected: Any, path: Path) -> Iterator[Violation]:
+    text = places.text
     if text[at] == "[":
         for index, place in enumerate(elements(text, at)):
             part = _part(expected, index)
-            if part is not None and (violation := _extra_key(text, place, part, (*path, index))) is not None:
-                return violation
-    elif text[at] == "{":
+            if part is not None:
+                yield from _extra_keys(places, place, part, (*path, index))
+    elif text[at] == "{" and (_names_of(expected) or _part(expected, "") is not None):
         keys: set[str] = set()
-        for key, place in members(text, at):
+        for key, start, place in members(text, at):
             part = _part(expected, key)
             if part is None:
-                return Violation(path, f"has an unknown field `{_short(key)}`")
-            if key in keys:
-                return Violation(path, f"has `{_short(key)}` twice")
-            keys.add(key)
-            if (violation := _extra_key(text, place, part, (*path, key))) is not None:
-                return violation
-    return None
+                message, hint = f"has an unknown field `{_short(key)}`", _hint(key, _names_of(expected))
+                yield Violation(path, message, Fault.SHAPE, places.range(start), hint)
+            elif key in keys:
+                yield Violation(path, f"has `{_short(key)}` twice", Fault.SHAPE, places.range(start))
+            else:
+                keys.add(key)
+                yield from _extra_keys(places, place, part, (*path, key))
 
 
 @cache
@@ -388,21 +522,52 @@ def _with_few_errors(schema: Any) -> Any:
     kind = copy.get("type")
     if kind in ("tuple", "list", "frozenset", "set", "dict"):
         copy["fail_fast"] = True
+    elif kind in ("str", "int", "float", "bool", "decimal"):
+        copy["strict"] = True
+        if kind == "decimal":
+            function = {"type": "no-info", "function": _decimal}
+            copy = {"type": "function-before", "function": function, "schema": copy}
+    elif kind == "literal" and any(isinstance(choice, int) for choice in copy["expected"]):
+        # `true` is equal to 1.
+        copy = {"type": "chain", "steps": [{"type": "int", "strict": True}, copy]}
     elif kind == "dataclass":
-        copy["config"] = {**copy.get("config", {}), "extra_fields_behavior": "ignore"}
+        # Not strict: parsed JSON has lists for tuples and texts for enumerations.
+        copy["config"] = {**copy.get("config", {}), "extra_fields_behavior": "ignore", "strict": False}
     elif kind == "dataclass-field" and copy["schema"]["type"] != "default":
         copy["schema"] = {"type": "default", "schema": copy["schema"], "default": _ABSENT, "validate_default": True}
     return copy
 
 
+def _decimal(value: object) -> object:
+    """Raises `ValueError` for a number whose size or number of digits no document needs."""
+    number = Decimal(value) if type(value) is int else value
+    if isinstance(number, Decimal):
+        exponent = number.as_tuple().exponent
+        if number.adjusted() > MAX_PLACES:
+            raise ValueError("is out of range")
+        if isinstance(exponent, int) and exponent < -MAX_PLACES:
+            raise ValueError(f"has more than {MAX_PLACES} digits after the point")
+    return number
+
+
 def schema(expected: type) -> dict[str, object]:
     """The JSON Schema of a type, with what its docstrings say."""
     from pydantic import TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        def decimal_schema(self, schema: Any) -> dict[str, Any]:
+            # No text.
+            return self.float_schema(schema)
+
+        def dict_schema(self, schema: Any) -> dict[str, Any]:
+            published = super().dict_schema(schema)
+            return {**published, "additionalProperties": False} if "patternProperties" in published else published
 
     # Reading the source text of each class is only for this: it would be half of the time of a small command.
     _CONFIG["use_attribute_docstrings"] = True
     try:
-        published: dict[str, object] = TypeAdapter(expected).json_schema()
+        published: dict[str, object] = TypeAdapter(expected).json_schema(schema_generator=Generator)
     finally:
         del _CONFIG["use_attribute_docstrings"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_readable(published)}

@@ -67,13 +67,13 @@ def may_have_more_keys(content: bytes, number: int) -> bool:
 # ---- a walk through valid text ----
 
 
-def members(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """The keys of the object that begins at `start`, each with the place of its value."""
+def members(text: str, start: int) -> Iterator[tuple[str, int, int]]:
+    """The keys of the object that begins at `start`, each with its own place and that of its value."""
     at = _skip_blanks(text, start + 1)
     while text[at] == '"':
-        key, at = scanstring(text, at + 1, True)
-        value = _skip_blanks(text, _skip_blanks(text, at) + 1)
-        yield key, value
+        key, end = scanstring(text, at + 1, True)
+        value = _skip_blanks(text, _skip_blanks(text, end) + 1)
+        yield key, at, value
         at = _after(text, value)
 
 
@@ -112,13 +112,22 @@ class Places:
             kept = self._members.get(start)
             if kept is None or step not in names:
                 # A parser takes the last of two equal keys.
-                kept = {key: place for key, place in members(self.text, start) if key == step or key in names}
+                kept = {key: place for key, _, place in members(self.text, start) if key == step or key in names}
                 if step in names:
                     self._members[start] = kept
             return kept.get(step)
         if isinstance(step, int) and self.text[start] == "[":
             return next(islice(elements(self.text, start), step, None), None)
         return None
+
+    def key(self, path: Path) -> int:
+        """Where the last key of a path begins."""
+        *outer, name = path
+        return [at for key, at, _ in members(self.text, self.of(tuple(outer))) if key == name][-1]
+
+    def range(self, start: int) -> tuple[int, int]:
+        """Where the value or key that begins at `start` begins and ends."""
+        return start, _end(self.text, start)
 
     def line(self, start: int) -> int:
         """From 1."""

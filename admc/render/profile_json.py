@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from admc.decimals import significant
-from admc.overhead.profiles.write import document, json_text, to_json
+from admc.overhead.profiles.write import json_text, to_json
 from dsl.documents import plain
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def head(each: NamedProfile) -> dict[str, object]:
         "sha256": each.sha256,
         "source": profile.source,
         "platform": plain(profile.platform),
-        "proxy": profile.proxy._asdict(),
+        "proxy": plain(profile.proxy),
         "protocols": [hop.protocol.value for hop in profile.hops],
         "components": [cost.title for cost in profile.components],
     }
@@ -48,7 +48,7 @@ def described(each: NamedProfile) -> str:
 
 def made(found: NewProfile, output: Path | None) -> str:
     written = None if output is None else str(output)
-    return json_text({"profile": document(found.profile), "notes": list(found.notes), "written": written})
+    return json_text({"profile": plain(found.profile), "notes": list(found.notes), "written": written})
 
 
 def compared(found: Difference) -> str:

@@ -24,6 +24,7 @@ from admc.overhead.profiles.profile import (
 from admc.overhead.profiles.source import NamedProfile
 from admc.render.columns import table
 from admc.terminal import counted, visible
+from dsl.documents import fields_of
 
 MICRO: Final = 1_000_000
 _LEGEND: Final = "`*`: not measured at this rate or size, or none is stated; an interval is shown as `[low, high]`"
@@ -35,7 +36,7 @@ def listed(profiles: Sequence[NamedProfile]) -> str:
         profile = each.profile
         protocols = ", ".join(hop.protocol for hop in profile.hops)
         number = str(len(profile.components))
-        rows.append((each.named, " ".join(profile.proxy), protocols, number, profile.source))
+        rows.append((each.named, str(profile.proxy), protocols, number, profile.source))
     return _lines(table(rows, right=(3,)))
 
 
@@ -53,7 +54,7 @@ def described(each: NamedProfile) -> str:
         ("source", profile.source),
         ("machine", profile.platform.machine),
         ("system", profile.platform.system),
-        ("proxy", " ".join(profile.proxy)),
+        ("proxy", str(profile.proxy)),
         ("latency", profile.method.statistic),
         ("method", profile.method.text),
         ("holds up to", "not stated" if profile.saturation is None else f"{profile.saturation} cores of one sidecar"),
@@ -129,7 +130,7 @@ def _sidecar(profile: Profile) -> list[str]:
     return table(
         [
             (name, f"{_figure(figure)} {units.get(name, 'bytes') if figure else ''}")
-            for name, figure in profile.sidecar._asdict().items()
+            for name, figure in fields_of(profile.sidecar)
         ],
         indent="  ",
     )

@@ -6,15 +6,31 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
+from annotated_types import Ge, Len
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsl.documents import Amount, Count, DocumentError, Plain, Signed, VersionError, document, plain, read, schema
+from dsl.documents import (
+    Amount,
+    Count,
+    DocumentError,
+    Exact,
+    Form,
+    Plain,
+    Signed,
+    VersionError,
+    document,
+    plain,
+    read,
+    read_exact,
+    schema,
+)
 from dsl.json_text import Places, may_have_more_keys
 
 
@@ -197,6 +213,78 @@ def test_a_schema_has_descriptions_and_no_titles() -> None:
     assert published["additionalProperties"] is False
     assert published["properties"]["schema_version"] == {"const": 3, "type": "integer"}
     assert published["$defs"]["Row"]["properties"]["colour"]["description"] == "The colour of a row."
+
+
+@document
+class Price:
+    amount: Annotated[Exact, Ge(0)]
+    name: Annotated[str, Len(1, 9), Form("[a-z]+", "has small letters alone")]
+    ends: tuple[Exact, Exact] | None = None
+
+
+def inexact(text: str) -> list[tuple[str, str]]:
+    """What is refused, each with the text at its place."""
+    with pytest.raises(DocumentError) as caught:
+        read_exact(Price, text)
+    return [(str(violation), text[slice(*violation.range)]) for violation in caught.value.violations]
+
+
+@pytest.mark.parametrize(
+    "digits", ["0.1234567890123456789"[:20], "123456789.123456789012345678", "1.50", "1e3", "7", "0"]
+)
+def test_decimals_are_kept_as_they_are_written(digits: str) -> None:
+    text = f'{{"amount": {digits}, "name": "a", "ends": [-{digits}, {digits}]}}'
+    price = read_exact(Price, text)
+    assert (price.amount, price.ends) == (Decimal(digits), (-Decimal(digits), Decimal(digits)))
+    assert read_exact(Price, f"\ufeff{text}") == price
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ('{"amount": "1", "name": "a"}', "`amount` must be a number", '"1"'),
+        ('{"amount": -1, "name": "a"}', "`amount` must be at least 0", "-1"),
+        ('{"amount": 1e30, "name": "a"}', "`amount` is out of range", "1e30"),
+        ('{"amount": 1e-30, "name": "a"}', "`amount` has more than 18 digits after the point", "1e-30"),
+        ('{"amount": true, "name": "a"}', "`amount` must be a number", "true"),
+        ('{"amount": 1, "name": "A"}', "`name` has small letters alone", '"A"'),
+        ('{"amount": 1, "name": "\\ud800"}', "`name` has half of a character", '"\\ud800"'),
+        ('{"amount": 1, "name": "a", "ends": [1]}', "`ends` lacks its entry 2", "["),
+        ('{"amount": 1, "name": "a", "ends": [1, 2, 3]}', "`ends` has more than 2 entries", "3"),
+        ('{"amount": 1, "name": "a", "end": null}', "`the document` has an unknown field `end`", '"end"'),
+        ('{"amuont": 1, "name": "a"}', "`the document` has an unknown field `amuont`", '"amuont"'),
+        ('{"amount": 1}', "`the document` lacks `name`", "{"),
+        ("[]", "`the document` must be an object", "[]"),
+        ('{"amount": 1, "x": {"a": 1, "a": 2}}', "`a` is given twice in one object", '"a"'),
+        ('{"amount": NaN}', "`NaN` is no JSON value", "NaN"),
+        ('{"NaN": -Infinity}', "`-Infinity` is no JSON value", "-Infinity"),
+        ('{"amount": 1' + "0" * 40 + "}", "this number has more than 40 characters", "1" + "0" * 40),
+        ('{"amount": 1e99999}', "the exponent of this number is beyond 9999", "1e99999"),
+        ("[" * 18 + "]" * 18, "it is nested deeper than 16 levels", "["),
+        ("[" * 100_000, "it is nested deeper than 16 levels", "["),
+        ('{"amount": }', "expecting value", "}"),
+    ],
+)
+def test_what_is_wrong_in_an_exact_document_has_its_place(text: str, message: str, place: str) -> None:
+    assert inexact(text) == [(message, place)]
+
+
+def test_an_unknown_field_and_a_wrong_value_are_both_named() -> None:
+    assert inexact('{"amuont": 1, "name": 1}') == [
+        ("`the document` has an unknown field `amuont`", '"amuont"'),
+        ("`name` must be a string", "1"),
+    ]
+
+
+def test_the_schema_of_a_decimal_is_a_number() -> None:
+    amount = {"type": "number", "minimum": 0, "exclusiveMaximum": 10**19}
+    assert schema(Price)["properties"]["amount"] == amount
+    assert schema(Price)["properties"]["name"] == {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 9,
+        "pattern": "^(?:[a-z]+)$",
+    }
 
 
 NONSENSE = {

@@ -32,6 +32,8 @@ from admc.overhead.profiles.law import Amount
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
+    SCHEMA_VERSION,
+    UNITS,
     ComponentCost,
     Figure,
     HopCost,
@@ -94,14 +96,16 @@ def machine(draw: random.Random) -> Profile:
     idle = Decimal(draw.randrange(500, 3000)).scaleb(-6)
     hop = _laws(draw, 200, 900)
     return Profile(
+        SCHEMA_VERSION,
         "truth",
         "drawn",
         *_PLATFORM,
         fit((), "empty", *_PLATFORM, None).profile.method,
+        UNITS,
         None,
         {"whole": "all parts together"},
         (),
-        SidecarCost(Figure(idle), None, None, None, None),
+        SidecarCost(Figure(idle, None), None, None, None, None),
         (HopCost(Protocol.HTTP, _sizes(), TURNS, (Part("whole", *hop),)),),
         tuple(_component(draw, name) for name in COMPONENTS),
     )
@@ -109,7 +113,7 @@ def machine(draw: random.Random) -> Profile:
 
 def _component(draw: random.Random, name: str) -> ComponentCost:
     laws = _laws(draw, 5, 120)
-    return ComponentCost(name, Protocol.HTTP, None, None, (), False, _sizes(), TURNS, *laws, None)
+    return ComponentCost(name, Protocol.HTTP, None, None, {}, False, _sizes(), TURNS, *laws, None)
 
 
 def _sizes() -> Sizes:
@@ -121,17 +125,17 @@ def _laws(draw: random.Random, low: int, high: int) -> tuple[Law, Law]:
     cost = draw.uniform(low, high)
     latencies, seconds, bytes_ = [], [], []
     for rate in RATES:
-        latencies.append(Knot(Decimal(rate), Figure(Decimal(f"{cost:.3f}"))))
+        latencies.append(Knot(Decimal(rate), Decimal(f"{cost:.3f}"), None))
         seconds.append(Decimal(f"{cost * draw.uniform(0.5, 1):.3f}").scaleb(-6))
         bytes_.append(Decimal(f"{draw.uniform(0.1, 3):.3f}").scaleb(-9))
         cost *= draw.uniform(0.4, 0.95)
     seconds, bytes_ = sorted(seconds, reverse=True), sorted(bytes_, reverse=True)
-    slope = (Knot(Decimal(RATES[0]), Figure(Decimal(f"{draw.uniform(0.0001, 0.003):.6f}"))),)
+    slope = (Knot(Decimal(RATES[0]), Decimal(f"{draw.uniform(0.0001, 0.003):.6f}"), None),)
     return (
-        Law(tuple(latencies), tuple(Knot(Decimal(rate), slope[0].figure) for rate in RATES)),
+        Law(tuple(latencies), tuple(Knot.of(Decimal(rate), slope[0].figure) for rate in RATES)),
         Law(
-            tuple(Knot(Decimal(rate), Figure(each * rate)) for rate, each in zip(RATES, seconds, strict=True)),
-            tuple(Knot(Decimal(rate), Figure(each * rate)) for rate, each in zip(RATES, bytes_, strict=True)),
+            tuple(Knot(Decimal(rate), each * rate, None) for rate, each in zip(RATES, seconds, strict=True)),
+            tuple(Knot(Decimal(rate), each * rate, None) for rate, each in zip(RATES, bytes_, strict=True)),
         ),
     )
 

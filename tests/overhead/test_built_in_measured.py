@@ -8,6 +8,7 @@ from admc.overhead.measurement.uses import of_prelude
 from admc.overhead.model.prices import Prices
 from admc.overhead.profiles.profile import CPU, LATENCY, law
 from admc.overhead.profiles.source import built_in
+from dsl.documents import fields_of
 from dsl.kinds import prelude
 from dsl.program import Protocol
 
@@ -23,7 +24,7 @@ def test_it_has_every_component_of_the_prelude() -> None:
     }
     assert {(cost.component, cost.protocol) for cost in PROFILE.components} == wanted
     keys = {(use.protocol, use.key.name, use.key.side, use.key.kind, use.key.arguments) for use in of_prelude()}
-    found = {(each.protocol, each.component, each.side, each.kind, each.arguments) for each in PROFILE.components}
+    found = {(each.protocol, each.component, each.side, each.kind, each.choices) for each in PROFILE.components}
     assert found == keys
 
 
@@ -54,7 +55,7 @@ def test_a_cold_request_costs_several_times_that_of_a_busy_sidecar() -> None:
 
 def test_scripts_are_a_floor_and_a_sidecar_costs_something_idle() -> None:
     assert {cost.component for cost in PROFILE.components if cost.floor} == {"lua", "wasm"}
-    assert all(figure is not None and figure.value > 0 for figure in PROFILE.sidecar)
+    assert all(figure is not None and figure.value > 0 for _, figure in fields_of(PROFILE.sidecar))
     assert Prices(PROFILE).complete(Protocol.HTTP, CPU)
 
 

@@ -117,7 +117,7 @@ def test_known_costs_come_back() -> None:
             seconds = value(CPU, hop.parts[0].cpu, fitted, rate, size)
             assert abs(seconds - SECONDS[rate] - CPU_PER_BYTE * (size - 100)) < Fraction(1, 10**8)
     (compressor,) = fitted.profile.components
-    assert compressor.arguments == (("algorithm", "gzip"),)
+    assert compressor.arguments == {"algorithm": "gzip"}
     assert value(LATENCY, compressor.latency, fitted, 100, 4000) == 50
     assert abs(value(CPU, compressor.cpu, fitted, 100, 4000) - Fraction(1, 10_000)) < Fraction(1, 10**8)
     assert compressor.memory is not None

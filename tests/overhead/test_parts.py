@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -273,26 +274,26 @@ policy count = request_count() on web -> api
 """
 
 
-NOTHING = (Knot(Decimal(1), Figure(Decimal(0), Decimal(0), Decimal(0))),)
+NOTHING = (Knot(Decimal(1), Decimal(0), (Decimal(0), Decimal(0))),)
 FREE = ComponentCost(
     "request_count",
     Protocol.HTTP,
     None,
     None,
-    (),
+    {},
     False,
     Sizes(Decimal(100), Decimal(16000), Decimal(100)),
     None,
     Law(NOTHING, NOTHING),
     Law(NOTHING, NOTHING),
-    Figure(Decimal(0)),
+    Figure(Decimal(0), None),
 )
 
 
 def _whole_alone(profile: Profile) -> Profile:
     (hop,) = profile.hops
     alone = HopCost(hop.protocol, hop.sizes, hop.runs, hop.parts[:1])
-    return Profile(**{**vars(profile), "hops": (alone,), "parts": {"whole": "all parts together"}})
+    return replace(profile, hops=(alone,), parts={"whole": "all parts together"})
 
 
 def test_an_estimate_with_parts_is_that_of_the_whole(profile: Profile) -> None:
@@ -399,7 +400,7 @@ def test_requests_have_the_interval_of_the_whole(admc: Admc, folder: Path, profi
     request = "request look on internet -> web {\n  rate 20/s\n  call api\n}\n"
     found = []
     for each in (profile, _whole_alone(profile)):
-        priced = Profile(**{**vars(each), "components": (FREE,)})
+        priced = replace(each, components=(FREE,))
         (folder / "node.json").write_text(to_json(priced))
         (folder / "asked.adm").write_text(
             SHOP + 'profile "node.json"\nexternal internet\ncall internet -> web { rate 20/s  size 3KB }\n' + request

@@ -150,8 +150,8 @@ def test_a_profile_without_cpu_gives_no_value_of_the_overhead(tmp_path: Path) ->
         (b'"interval": null', b'"interval": [1, 1.5]', "must be a whole number"),
         (b'"at_least": true', b'"at_least": 1', "must be true or false"),
         (b'"sidecars": ', b'"sidecars": -', "must be at least 0"),
-        (b'"none": {', b'"nothing": {', "lacks `none`"),
-        (b'"profile": {"named"', b'"profile": {"name_"', "lacks `named`"),
+        (b'"none": {', b'"nothing": {', "has an unknown field `nothing`"),
+        (b'"profile": {"named"', b'"profile": {"name_"', "has an unknown field `name_`"),
     ],
 )
 def test_a_broken_overhead_is_refused(priced: Plan, old: bytes, new: bytes, where: str) -> None:

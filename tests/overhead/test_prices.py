@@ -114,17 +114,17 @@ def test_the_schema_takes_what_the_reader_takes() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"schema_version": 2}, "this price list has schema version `2`, and this admc reads 1"),
-        ({"schema_version": "1"}, 'this price list has schema version `"1"`, and this admc reads 1'),
-        ({"currency": "euro"}, "`currency` is three capital letters"),
-        ({"currency": None}, "`currency` is a string, not `null`"),
-        ({"core_month": -1}, "`core_month` is negative"),
-        ({"core_month": "24"}, "`core_month` is a number"),
+        ({"schema_version": 2}, "`schema_version` is 2, and this admc reads 1"),
+        ({"schema_version": "1"}, "`schema_version` must be a whole number from 1"),
+        ({"currency": "euro"}, "`currency` must be three capital letters"),
+        ({"currency": None}, "`currency` must be a string"),
+        ({"core_month": -1}, "`core_month` must be at least 0"),
+        ({"core_month": "24"}, "`core_month` must be a number"),
         ({"core_month": 1e30}, "`core_month` is out of range"),
-        ({"gib_month": None}, "`gib_month` is missing"),
-        ({"gib_moth": 1}, "a price list has no field `gib_moth`"),
+        ({"gib_month": None}, "`gib_month` must be a number"),
+        ({"gib_moth": 1}, "has an unknown field `gib_moth`"),
         ({"sidecar": {"cores": 1}}, "`sidecar` lacks `gib`"),
-        ({"sidecar": []}, "`sidecar` is an object"),
+        ({"sidecar": []}, "`sidecar` must be an object"),
     ],
 )
 def test_mistakes(change: dict[str, object], said: str) -> None:

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import admc
-from admc.overhead.profiles.fields import MAX_TEXT
-from admc.overhead.profiles.json_text import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES
+from admc.overhead.profiles.profile import MAX_TEXT
 from admc.overhead.profiles.source import built_in, built_in_names
 from admc.overhead.profiles.write import to_json
+from dsl.exact_json import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES
 from tests.overhead.documents import DOCUMENT, Document, changed, curve, found, law, profile
 
 SCHEMA = json.loads(Path(admc.__file__).with_name("profile.schema.json").read_text(encoding="utf-8"))
@@ -159,7 +159,7 @@ def test_unknown_names_get_the_known_one(name: str) -> None:
 def test_all_errors_of_a_file_are_found_at_once() -> None:
     def change(document: Document) -> None:
         _knot(document)["value"] = -1
-        document["components"][0]["component"] = "tpa"
+        document["method"]["statistic"] = "meadian"
         document["units"]["latency"] = "ms"
 
     _, findings = found(changed(change))

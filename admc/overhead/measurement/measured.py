@@ -208,15 +208,17 @@ def _described(profile: Profile, found: Found, measured_uses: Sequence[uses.Use]
     floors = {(use.protocol, use.key.name, use.key.kind, use.key.arguments) for use in measured_uses if use.floor}
     memory = found.about.get("memory", {})
     per = {
-        f"memory_{what}": Figure(Decimal(memory[what])) for what in ("hop", "policy", "connection") if what in memory
+        f"memory_{what}": Figure(Decimal(memory[what]), None)
+        for what in ("hop", "policy", "connection")
+        if what in memory
     }
     return replace(
         profile,
         source=f"measured by admc for {'the built-in kinds' if app is None else f'the program {app}'}",
         method=Method("median", _method(found.about)),
-        sidecar=profile.sidecar._replace(**per),
+        sidecar=replace(profile.sidecar, **per),
         components=tuple(
-            cost._replace(floor=(cost.protocol, cost.component, cost.kind, cost.arguments) in floors)
+            replace(cost, floor=(cost.protocol, cost.component, cost.kind, cost.choices) in floors)
             for cost in profile.components
         ),
     )

@@ -125,8 +125,9 @@ class _Sidecars:
             (
                 self._figure(costs.memory, service.replicas),
                 self._figure(costs.memory_hop, len(hops) * service.replicas),
-                costs.memory_connection
-                and self._figure(costs.memory_connection, sum(connections(self.program, hop) for hop in hops)),
+                None
+                if costs.memory_connection is None
+                else self._figure(costs.memory_connection, sum(connections(self.program, hop) for hop in hops)),
                 *policies,
             )
         )

@@ -163,7 +163,7 @@ class Prices:
         values = self._written.get(policy.name)
         if values is None:
             values = self._written[policy.name] = {name: written(value) for name, value in policy.arguments.items()}
-        return all(values.get(name) == value for name, value in cost.arguments)
+        return all(values.get(name) == value for name, value in cost.arguments.items())
 
     def functions(self, cost: ComponentCost) -> PartFunctions:
         found = self._functions.get(id(cost))

@@ -45,7 +45,7 @@ def bill(report: Report, prices: PriceList) -> Bill:
 
 def _money(totals: Totals, prices: PriceList) -> Money:
     cores, memory = _priced(totals.cpu, prices.core_month, NANO), _priced(totals.memory, prices.gib_month, GIB)
-    of_sidecar = prices.reserved_cores * prices.core_month + prices.reserved_gib * prices.gib_month
+    of_sidecar = prices.sidecar.cores * prices.core_month + prices.sidecar.gib * prices.gib_month
     reserved = float(of_sidecar * totals.sidecars)
     return Money(added((cores, memory)), whole(Amount(reserved, reserved, reserved), MICRO))
 

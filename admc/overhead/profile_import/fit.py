@@ -41,6 +41,8 @@ from admc.overhead.profile_import.waiting import waiting
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
+    SCHEMA_VERSION,
+    UNITS,
     WHOLE,
     ComponentCost,
     Curve,
@@ -82,6 +84,7 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
         and (cost := maker.component(protocol, arm)) is not None
     ]
     found = Profile(
+        schema_version=SCHEMA_VERSION,
         name=name,
         source="runs of this platform",
         platform=platform,
@@ -91,6 +94,7 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
             f"differences within a turn, the median over {maker.turns}; intervals of 90% by order statistics; a "
             "straight line through the medians of the sizes; components drawn together over rates, as parts of the hop",
         ),
+        units=UNITS,
         saturation=saturation,
         parts={WHOLE: "all parts together", **{name: PARTS[name] for name in PARTS if name in maker.parts}},
         own_components=tuple(sorted({cost.component for cost in components if cost.component in maker.own})),
@@ -170,7 +174,7 @@ class _Maker:
             protocol,
             arm.side,
             arm.kind,
-            arm.arguments,
+            dict(arm.arguments),
             False,
             sizes,
             len(turns),
@@ -313,7 +317,7 @@ def _with_all(sizes: Sequence[Decimal], turns: Sequence[Mapping[Decimal, Value]]
 
 def _curve(quantity: str, rates: Sequence[Decimal], found: Sequence[Estimate], places: int) -> Curve:
     return tuple(
-        Knot(rate, _scaled(each, rate if quantity == CPU else Decimal(1), places))
+        Knot.of(rate, _scaled(each, rate if quantity == CPU else Decimal(1), places))
         for rate, each in zip(rates, found, strict=True)
     )
 
@@ -321,7 +325,7 @@ def _curve(quantity: str, rates: Sequence[Decimal], found: Sequence[Estimate], p
 def _scaled(each: Estimate, factor: Decimal, places: int) -> Figure:
     """The figure of one request, rounded once, times a factor. Rounding before keeps the order of figures by rate."""
     low = None if each.low is None else rounded(each.low, places) * factor
-    return Figure(
+    return Figure.of(
         rounded(each.value, places) * factor, low, None if each.high is None else rounded(each.high, places) * factor
     )
 

@@ -10,8 +10,8 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import read_bounded
 from admc.overhead.profile_import import fit, meshinsight, pickle_data, runs
 from admc.overhead.profiles.new_profile import NewProfile
-from admc.overhead.profiles.profile import Platform, Proxy
-from admc.overhead.profiles.read import NAME_OF_PROFILE, is_profile_name, read_profile
+from admc.overhead.profiles.profile import NAME_OF_PROFILE, Platform, Proxy, is_profile_name
+from admc.overhead.profiles.read import read_profile
 from admc.overhead.profiles.write import to_json
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.files.reading import decode

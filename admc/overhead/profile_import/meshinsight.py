@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 from admc.overhead.profile_import.pickle_data import Name, Object, PickleError, read
 from admc.overhead.profiles.profile import (
-    Figure,
+    SCHEMA_VERSION,
+    UNITS,
     HopCost,
     Knot,
     Law,
@@ -133,6 +134,7 @@ def profile(name: str, platform: str, content: Mapping[object, object]) -> Impor
         raise PickleError("it has no latency that can be taken", 0)
     machine, system = _machine(platform)
     found = Profile(
+        schema_version=SCHEMA_VERSION,
         name=name,
         source="imported from a profile of MeshInsight's tool",
         platform=Platform(machine, system),
@@ -142,6 +144,7 @@ def profile(name: str, platform: str, content: Mapping[object, object]) -> Impor
             "MeshInsight's tool: one request at a time, messages of 100 to 4,000 bytes, functions timed by eBPF, one "
             "linear regression on the size for each part",
         ),
+        units=UNITS,
         saturation=None,
         parts=PARTS,
         own_components=(),
@@ -192,7 +195,7 @@ def _problem(line: _Line) -> str | None:
 
 
 def _curve(value: float) -> tuple[Knot, ...]:
-    return (Knot(None, Figure(Decimal(repr(value)).quantize(_PLACES))),)
+    return (Knot(None, Decimal(repr(value)).quantize(_PLACES), None),)
 
 
 # ---- regressions and numpy's numbers as data ----

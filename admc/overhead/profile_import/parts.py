@@ -180,7 +180,7 @@ def _curves(totals: Sequence[_Total]) -> Sequence[Curve]:
     rows = []
     for at, total in enumerate(totals):
         ends = [_ends([draw[at][part] for draw in drawn], value) for part, value in enumerate(values[at])]
-        rows.append([Knot(total.knot.rate, _figure(total, *each)) for each in zip(values[at], ends, strict=True)])
+        rows.append([Knot.of(total.knot.rate, _figure(total, *each)) for each in zip(values[at], ends, strict=True)])
     return [tuple(knots) for knots in zip(*rows, strict=True)]
 
 
@@ -238,10 +238,11 @@ def _ends(drawn: Sequence[int], value: int) -> tuple[int, int] | None:
 
 
 def _figure(total: _Total, value: int, ends: tuple[int, int] | None) -> Figure:
-    whole, low, high = total.knot.figure
-    if ends is None or low is None or high is None:
-        return Figure(total.cores(value))
+    whole, interval = total.knot.value, total.knot.interval
+    if ends is None or interval is None:
+        return Figure(total.cores(value), None)
+    low, high = interval
     share = Fraction(value) / (total.units(whole) or 1)
     down = hypotenuse((ceil(share * total.units(whole - low)), value - ends[0]))
     up = hypotenuse((ceil(share * total.units(high - whole)), ends[1] - value))
-    return Figure(total.cores(value), total.cores(value - down), total.cores(value + up))
+    return Figure(total.cores(value), (total.cores(value - down), total.cores(value + up)))

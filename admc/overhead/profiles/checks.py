@@ -13,10 +13,19 @@ from math import fsum
 from typing import Final, NamedTuple
 
 from admc.overhead.profiles.law import ROUNDING, Function, function
-from admc.overhead.profiles.profile import CPU, QUANTITIES, WHOLE, ComponentCost, Curve, HopCost, Law, Sizes, law
+from admc.overhead.profiles.profile import (
+    CPU,
+    MAX_RATES,
+    QUANTITIES,
+    WHOLE,
+    ComponentCost,
+    Curve,
+    HopCost,
+    Law,
+    Sizes,
+    law,
+)
 
-MAX_RATES: Final = 100
-"""Most rates of one law, and of all parts of a hop together: their sum has a figure at each."""
 _EXACT: Final = Context(prec=200)
 
 
@@ -59,7 +68,7 @@ def _sum_problem(hop: HopCost, quantity: str) -> Problem | None:
 
 
 def _knots(curve: Curve | None) -> dict[Decimal | None, Decimal]:
-    return {knot.rate: knot.figure.value for knot in curve or ()}
+    return {knot.rate: knot.value for knot in curve or ()}
 
 
 def _sum_of_knots(curves: Sequence[Curve | None]) -> dict[Decimal | None, Decimal] | None:
@@ -84,7 +93,7 @@ def unclear(one: ComponentCost, other: ComponentCost) -> bool:
     """Whether one policy may fit both entries, and neither is more specific: they name other arguments."""
     if (one.component, one.protocol, one.side, one.kind) != (other.component, other.protocol, other.side, other.kind):
         return False
-    names, others = ({name for name, _ in cost.arguments} for cost in (one, other))
+    names, others = (cost.arguments.keys() for cost in (one, other))
     return len(names) == len(others) and names != others
 
 

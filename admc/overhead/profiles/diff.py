@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from admc.decimals import fixed
 from admc.overhead.profiles.law import Function, function, total
 from admc.overhead.profiles.profile import LATENCY, QUANTITIES, HopCost, Law, Profile, Sizes, law
+from dsl.documents import MAX_PLACES, fields_of
 from dsl.program import Protocol
-
-_PLACES: Final = 18
-"""Most digits of a figure after the point (`profiles.fields`)."""
 
 
 class Cell(NamedTuple):
@@ -67,7 +65,7 @@ def cautions(one: Profile, other: Profile) -> Iterator[str]:
         ("latencies", one.method.statistic, other.method.statistic),
         ("machines", one.platform.machine, other.platform.machine),
         ("systems", one.platform.system, other.platform.system),
-        ("proxies", " ".join(one.proxy), " ".join(other.proxy)),
+        ("proxies", str(one.proxy), str(other.proxy)),
     ):
         if a != b:
             yield f"other {what}: {a}; {b}"
@@ -108,8 +106,8 @@ def _components(one: Profile, other: Profile) -> Iterator[Row]:
 
 
 def _sidecars(one: Profile, other: Profile) -> Iterator[Row]:
-    for name in one.sidecar._fields:
-        figures = [getattr(profile.sidecar, name) for profile in (one, other)]
+    for (name, figure), (_, compared) in zip(fields_of(one.sidecar), fields_of(other.sidecar), strict=True):
+        figures = (figure, compared)
         if any(figure is not None for figure in figures):
             cells = [None if figure is None else Cell(float(figure.value)) for figure in figures]
             quantity = "cores" if name == "idle_cpu" else "bytes"
@@ -126,7 +124,7 @@ def _rows(subject: str, quantity: str, one: _Costs | None, other: _Costs | None)
     stated = sorted({rate for functions in prepared for each in functions or () for rate in each.base.rates or ()})
     for rate in (*stated,) or (None,):
         cells = [None if functions is None else _cell(functions, quantity, rate, size) for functions in prepared]
-        shown = None if rate is None else Decimal(fixed(rate, _PLACES))
+        shown = None if rate is None else Decimal(fixed(rate, MAX_PLACES))
         yield Row(subject, quantity, shown, size, *cells)
 
 

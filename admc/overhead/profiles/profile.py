@@ -10,63 +10,98 @@ message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Annotated, Final, Literal
 
-from dsl.documents import document
+from annotated_types import Ge, Gt, Len, Lt
+
+from dsl.documents import Exact, Form, document
 from dsl.program import Protocol, Side
 
 SCHEMA_VERSION: Final = 1
+MAX_TEXT: Final = 2000
+MAX_RATES: Final = 100
+"""Most rates of one law, and of all parts of a hop together: their sum has a figure at each."""
 LATENCY: Final = "latency"
 CPU: Final = "cpu"
 QUANTITIES: Final = (LATENCY, CPU)
-UNITS: Final[Mapping[str, str]] = {
-    "latency": "us",
-    "cpu": "cores",
-    "memory": "bytes",
-    "rate": "requests/s",
-    "size": "bytes",
-}
-"""The only units of a profile. A file states them, so that figures in other units are refused and not misread."""
-
-
-STATISTICS: Final = ("median", "mean", "unstated")
 WHOLE: Final = "whole"
 """The part that stands for all parts of a hop together."""
 
 
-class Figure(NamedTuple):
-    """A measured value and its interval; `low` and `high` are None where the source gives no error."""
-
-    value: Decimal
-    low: Decimal | None = None
-    high: Decimal | None = None
-
-
-class Knot(NamedTuple):
-    """A figure at the rate of the whole sidecar at which it was measured; None where the source states no rate."""
-
-    rate: Decimal | None
-    figure: Figure
+_PROFILE_NAME: Final = "[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}"
+NAME_OF_PROFILE: Final = "at most 100 letters, digits, blanks, `_`, `.` and `-`, first a letter, a digit or `_`"
+_NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,99}"
+_LETTERS: Final = "at most 100 letters, digits and `_`, first no digit"
+Name = Annotated[str, Form(_NAME, f"is no name: it has {_LETTERS}")]
+Text = Annotated[str, Len(1, MAX_TEXT), Form(r"[\s\S]*\S[\s\S]*", "has nothing but blanks")]
+Number = Annotated[Exact, Ge(0)]
+Positive = Annotated[Exact, Gt(0)]
+Interval = tuple[Exact, Exact] | None
+"""The lowest and the highest value; None where the source gives no error. The low end may be negative."""
 
 
-Curve = tuple[Knot, ...]
+def is_profile_name(name: str) -> bool:
+    return re.fullmatch(_PROFILE_NAME, name) is not None
+
+
+@document
+class Figure:
+    """A measured value and its interval."""
+
+    value: Number
+    interval: Interval
+
+    @classmethod
+    def of(cls, value: Decimal, low: Decimal | None = None, high: Decimal | None = None) -> Figure:
+        return cls(value, None if low is None or high is None else (low, high))
+
+    @property
+    def low(self) -> Decimal | None:
+        return None if self.interval is None else self.interval[0]
+
+    @property
+    def high(self) -> Decimal | None:
+        return None if self.interval is None else self.interval[1]
+
+
+@document
+class Knot:
+    """A figure at the rate of the whole sidecar at which it was measured."""
+
+    rate: Positive | None
+    """None, for a single figure, where the source states no rate."""
+    value: Number
+    interval: Interval
+
+    @classmethod
+    def of(cls, rate: Decimal | None, figure: Figure) -> Knot:
+        return cls(rate, figure.value, figure.interval)
+
+    @property
+    def figure(self) -> Figure:
+        return Figure(self.value, self.interval)
+
+
+Curve = Annotated[tuple[Knot, ...], Len(1, MAX_RATES)]
 """Knots by ascending rate; a knot without a rate is the only one."""
 
 
-class Law(NamedTuple):
+@document
+class Law:
     """One quantity as a function of rate and size: `base` at the reference size, `per_byte` for each byte beyond it.
 
     `per_byte` is None where no slope is known.
     """
 
     base: Curve
-    per_byte: Curve | None = None
+    per_byte: Curve | None
 
 
-class Part(NamedTuple):
+@document
+class Part:
     """One part of the base of a hop. A quantity that was not measured is None."""
 
     name: str
@@ -74,22 +109,29 @@ class Part(NamedTuple):
     cpu: Law | None
 
 
-class Sizes(NamedTuple):
+@document
+class Sizes:
     """The smallest and largest measured size, and the size at which each `base` holds."""
 
-    low: Decimal
-    high: Decimal
-    reference: Decimal
+    low: Number
+    high: Number
+    reference: Number
 
 
-class HopCost(NamedTuple):
+MAX_PARTS: Final = 64
+MAX_COMPONENTS: Final = 2000
+Runs = Annotated[int, Ge(1), Lt(10**19)]
+
+
+@document
+class HopCost:
     """The base of a hop of one protocol: what every request pays that passes the hop, whatever policies sit there."""
 
     protocol: Protocol
     sizes: Sizes | None
     """None where the source states no size."""
-    runs: int | None
-    parts: tuple[Part, ...]
+    runs: Runs | None
+    parts: Annotated[tuple[Part, ...], Len(1, MAX_PARTS)]
 
     @property
     def title(self) -> str:
@@ -116,26 +158,32 @@ class HopCost(NamedTuple):
         return self.shares(quantity) if whole is None or law(whole, quantity) is None else (whole,)
 
 
-class ComponentCost(NamedTuple):
+@document
+class ComponentCost:
     """What one policy of a component adds to each request in its scope.
 
-    `side`, `kind` and `arguments` say which policies the figures are for; None and () stand for all of them.
+    `side`, `kind` and `arguments` say which policies the figures are for; None and no arguments stand for all of them.
     """
 
     component: str
     protocol: Protocol
     side: Side | None
     kind: str | None
-    arguments: tuple[tuple[str, str], ...]
+    arguments: Mapping[str, Text]
     """Parameters and their values as `vocabulary.written` has them; a file stands as `sha256:DIGEST`. By parameter."""
     floor: bool
     """The component costs at least this: a script or a module that does nothing was measured."""
     sizes: Sizes | None
-    runs: int | None
+    runs: Runs | None
     latency: Law | None
     cpu: Law | None
     memory: Figure | None
     """Bytes for each policy; None where the figure of `Sidecar.memory_policy` stands for it."""
+
+    @property
+    def choices(self) -> tuple[tuple[str, str], ...]:
+        """The arguments by name."""
+        return tuple(sorted(self.arguments.items()))
 
     @property
     def title(self) -> str:
@@ -143,11 +191,12 @@ class ComponentCost(NamedTuple):
         words = [self.protocol.value]
         words += [] if self.side is None else [self.side.value]
         words += [] if self.kind is None else [self.kind]
-        words += [f"{name}={value}" for name, value in self.arguments]
+        words += [f"{name}={value}" for name, value in self.choices]
         return f"{self.component} ({', '.join(words)})"
 
 
-class SidecarCost(NamedTuple):
+@document
+class SidecarCost:
     """What one sidecar takes without any request: CPU in cores, memory in bytes."""
 
     idle_cpu: Figure | None
@@ -159,39 +208,60 @@ class SidecarCost(NamedTuple):
 
 @document
 class Platform:
-    machine: str
-    system: str
+    machine: Text
+    system: Text
 
 
-class Proxy(NamedTuple):
-    name: str
-    version: str
+@document
+class Proxy:
+    name: Text
+    version: Text
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
 
 
-class Method(NamedTuple):
-    statistic: str
-    """What a latency is, over requests: one of `STATISTICS`."""
-    text: str
+@document
+class Method:
+    statistic: Literal["median", "mean", "unstated"]
+    """What a latency is, over requests."""
+    text: Text
 
 
-@dataclass(frozen=True)
+@document
+class Units:
+    """The only units of a profile. A file states them, so that figures in other units are refused and not misread."""
+
+    latency: Literal["us"]
+    cpu: Literal["cores"]
+    memory: Literal["bytes"]
+    rate: Literal["requests/s"]
+    size: Literal["bytes"]
+
+
+UNITS: Final = Units("us", "cores", "bytes", "requests/s", "bytes")
+
+
+@document
 class Profile:
-    name: str
-    source: str
+    schema_version: Literal[1]
+    name: Annotated[str, Form(_PROFILE_NAME, f"has {NAME_OF_PROFILE}")]
+    source: Text
     """The publication or the run that the figures come from."""
     platform: Platform
     proxy: Proxy
     method: Method
-    saturation: Decimal | None
+    units: Units
+    saturation: Positive | None
     """Most cores of one sidecar up to which the figures hold; None where the source states none."""
-    parts: Mapping[str, str]
-    """Name of each part, and what it is."""
-    own_components: tuple[str, ...]
+    parts: Annotated[Mapping[Name, Text], Len(1, MAX_PARTS)]
+    """Name of each part, and what it is; `whole` stands for all parts together, and others beside it add up to it."""
+    own_components: Annotated[tuple[Name, ...], Len(0, MAX_COMPONENTS)]
     """Components that no built-in kind has."""
     sidecar: SidecarCost
-    hops: tuple[HopCost, ...]
+    hops: Annotated[tuple[HopCost, ...], Len(0, len(Protocol))]
     """In the order of `Protocol`, each at most once."""
-    components: tuple[ComponentCost, ...]
+    components: Annotated[tuple[ComponentCost, ...], Len(0, MAX_COMPONENTS)]
     """By component, protocol, side, kind and arguments."""
 
     def measures(self, quantity: str) -> bool:
@@ -209,7 +279,10 @@ def law(cost: Part | ComponentCost, quantity: str) -> Law | None:
     return cost.latency if quantity == LATENCY else cost.cpu
 
 
+def protocol_order(cost: HopCost | ComponentCost) -> int:
+    return list(Protocol).index(cost.protocol)
+
+
 def component_order(cost: ComponentCost) -> tuple[object, ...]:
     """The canonical order of components; equal for two entries that are for the same policies."""
-    protocol = list(Protocol).index(cost.protocol)
-    return cost.component, protocol, cost.side or "", cost.kind or "", cost.arguments
+    return cost.component, protocol_order(cost), cost.side or "", cost.kind or "", cost.choices

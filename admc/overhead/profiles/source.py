@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import present, read_bounded
-from admc.overhead.profiles.json_text import MAX_CHARACTERS
 from admc.overhead.profiles.profile import Profile
 from admc.overhead.profiles.read import read_profile
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
+from dsl.exact_json import MAX_CHARACTERS
 from dsl.files.reading import decode
 from dsl.program import ProfileSource, Program
 from dsl.text import SourceText, Span

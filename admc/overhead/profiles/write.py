@@ -7,99 +7,20 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from admc.overhead.profiles.profile import (
-    SCHEMA_VERSION,
-    UNITS,
-    ComponentCost,
-    Curve,
-    Figure,
-    HopCost,
-    Law,
-    Profile,
-    Sizes,
-)
-from dsl.documents import fields_of
+from admc.overhead.profiles.profile import Profile
+from dsl.documents import plain
 
 _WIDTH: Final = 110
 _INDENT: Final = "  "
 
-Document = Mapping[str, object]
-
 
 def to_json(profile: Profile) -> str:
-    return json_text(document(profile))
+    return json_text(plain(profile))
 
 
 def json_text(value: object) -> str:
     """Any JSON value, with decimals as they are."""
     return _text(value, 0) + "\n"
-
-
-def document(profile: Profile) -> Document:
-    """The JSON form, with decimals as `Decimal`."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "name": profile.name,
-        "source": profile.source,
-        "platform": dict(fields_of(profile.platform)),
-        "proxy": profile.proxy._asdict(),
-        "method": profile.method._asdict(),
-        "units": UNITS,
-        "saturation": profile.saturation,
-        "parts": profile.parts,
-        "own_components": list(profile.own_components),
-        "sidecar": {name: _figure(figure) for name, figure in profile.sidecar._asdict().items()},
-        "hops": [_hop(hop) for hop in profile.hops],
-        "components": [_component(cost) for cost in profile.components],
-    }
-
-
-def _hop(hop: HopCost) -> Document:
-    return {
-        "protocol": hop.protocol.value,
-        "sizes": _sizes(hop.sizes),
-        "runs": hop.runs,
-        "parts": [{"name": part.name, "latency": _law(part.latency), "cpu": _law(part.cpu)} for part in hop.parts],
-    }
-
-
-def _component(cost: ComponentCost) -> Document:
-    return {
-        "component": cost.component,
-        "protocol": cost.protocol.value,
-        "side": None if cost.side is None else cost.side.value,
-        "kind": cost.kind,
-        "arguments": dict(cost.arguments),
-        "floor": cost.floor,
-        "sizes": _sizes(cost.sizes),
-        "runs": cost.runs,
-        "latency": _law(cost.latency),
-        "cpu": _law(cost.cpu),
-        "memory": _figure(cost.memory),
-    }
-
-
-def _sizes(sizes: Sizes | None) -> Document | None:
-    return None if sizes is None else sizes._asdict()
-
-
-def _law(law: Law | None) -> Document | None:
-    if law is None:
-        return None
-    return {"base": _curve(law.base), "per_byte": None if law.per_byte is None else _curve(law.per_byte)}
-
-
-def _curve(curve: Curve) -> list[Document]:
-    return [{"rate": knot.rate, **_known(knot.figure)} for knot in curve]
-
-
-def _figure(figure: Figure | None) -> Document | None:
-    return None if figure is None else _known(figure)
-
-
-def _known(figure: Figure) -> Document:
-    interval = None if figure.low is None or figure.high is None else [figure.low, figure.high]
-    return {"value": figure.value, "interval": interval}
 
 
 def _text(value: object, depth: int) -> str:

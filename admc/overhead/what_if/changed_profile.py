@@ -12,7 +12,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from typing import Final
 
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.overhead.profiles.fields import MAX_MAGNITUDE
 from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
@@ -32,6 +31,7 @@ from admc.overhead.profiles.vocabulary import known_components
 from admc.overhead.profiles.write import to_json
 from admc.overhead.what_if.changes import CODE, MEMORY, Change
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.documents import MAX_PLACES, fields_of
 from dsl.text import SourceText
 
 SIDECAR: Final = "sidecar"
@@ -39,7 +39,7 @@ SIDECAR: Final = "sidecar"
 NAMED: Final = 20
 """Names in a message."""
 _EXACT: Final = Context(prec=200)
-_FINEST: Final = Decimal(1).scaleb(-MAX_MAGNITUDE)
+_FINEST: Final = Decimal(1).scaleb(-MAX_PLACES)
 
 
 def changed(profile: Profile, changes: Sequence[Change]) -> SourceText:
@@ -64,10 +64,10 @@ def changed(profile: Profile, changes: Sequence[Change]) -> SourceText:
 def _with(profile: Profile, change: Change) -> Profile:
     sidecar = profile.sidecar
     if change.name == SIDECAR and change.quantity == CPU:
-        sidecar = sidecar._replace(idle_cpu=_figure(sidecar.idle_cpu, change.factor))
+        sidecar = replace(sidecar, idle_cpu=_figure(sidecar.idle_cpu, change.factor))
     elif change.name == SIDECAR and change.quantity == MEMORY:
-        memory = {name: figure for name, figure in sidecar._asdict().items() if name != "idle_cpu"}
-        sidecar = sidecar._replace(**{name: _figure(figure, change.factor) for name, figure in memory.items()})
+        memory = {name: figure for name, figure in fields_of(sidecar) if name != "idle_cpu"}
+        sidecar = replace(sidecar, **{name: _figure(figure, change.factor) for name, figure in memory.items()})
     return replace(
         profile,
         sidecar=sidecar,
@@ -79,11 +79,11 @@ def _with(profile: Profile, change: Change) -> Profile:
 def _hop(hop: HopCost, change: Change) -> HopCost:
     """A change of `whole` is one of all parts. After a change of another part, `whole` is the new sum."""
     names = {change.name} if hop.whole is None or change.name != WHOLE else {part.name for part in hop.parts}
-    found = hop._replace(parts=tuple(_part(part, change) if part.name in names else part for part in hop.parts))
+    found = replace(hop, parts=tuple(_part(part, change) if part.name in names else part for part in hop.parts))
     if found == hop or found.whole is None:
         return found
     summed = Part(WHOLE, _summed(found, found.whole, LATENCY), _summed(found, found.whole, CPU))
-    return found._replace(parts=tuple(summed if part.name == WHOLE else part for part in found.parts))
+    return replace(found, parts=tuple(summed if part.name == WHOLE else part for part in found.parts))
 
 
 def _part(part: Part, change: Change) -> Part:
@@ -105,11 +105,10 @@ def _sum(curve: Curve, parts: Sequence[Curve]) -> Curve:
     """Each figure and its interval, moved to the sum of the parts: the error of the whole stays what it was."""
     found = []
     for knot, *shares in zip(curve, *parts, strict=True):
-        value, low, high = knot.figure
-        by = sum((share.figure.value for share in shares), Decimal(0)) - value
-        found.append(
-            Knot(knot.rate, Figure(value + by, None if low is None else low + by, None if high is None else high + by))
-        )
+        value = sum((share.value for share in shares), Decimal(0))
+        by = value - knot.value
+        interval = None if knot.interval is None else (knot.interval[0] + by, knot.interval[1] + by)
+        found.append(Knot(knot.rate, value, interval))
     return tuple(found)
 
 
@@ -117,10 +116,10 @@ def _component(cost: ComponentCost, change: Change) -> ComponentCost:
     if cost.component != change.name:
         return cost
     if change.quantity == MEMORY:
-        return cost._replace(memory=_figure(cost.memory, change.factor))
+        return replace(cost, memory=_figure(cost.memory, change.factor))
     if change.quantity == LATENCY:
-        return cost._replace(latency=_law(cost.latency, change.factor))
-    return cost._replace(cpu=_law(cost.cpu, change.factor))
+        return replace(cost, latency=_law(cost.latency, change.factor))
+    return replace(cost, cpu=_law(cost.cpu, change.factor))
 
 
 def _law(law: Law | None, factor: Decimal) -> Law | None:
@@ -130,7 +129,7 @@ def _law(law: Law | None, factor: Decimal) -> Law | None:
 
 
 def _curve(curve: Curve, factor: Decimal) -> Curve:
-    return tuple(Knot(knot.rate, _times(knot.figure, factor)) for knot in curve)
+    return tuple(Knot.of(knot.rate, _times(knot.figure, factor)) for knot in curve)
 
 
 def _figure(figure: Figure | None, factor: Decimal) -> Figure | None:
@@ -140,13 +139,13 @@ def _figure(figure: Figure | None, factor: Decimal) -> Figure | None:
 def _times(figure: Figure, factor: Decimal) -> Figure:
     low = None if figure.low is None else _written(figure.low * factor, ROUND_FLOOR)
     high = None if figure.high is None else _written(figure.high * factor, ROUND_CEILING)
-    return Figure(_written(figure.value * factor, ROUND_HALF_EVEN), low, high)
+    return Figure.of(_written(figure.value * factor, ROUND_HALF_EVEN), low, high)
 
 
 def _written(value: Decimal, rounding: str) -> Decimal:
     """With no more digits than a profile may have: the product has those of figure and factor."""
     exponent = value.as_tuple().exponent
-    return value if isinstance(exponent, int) and exponent >= -MAX_MAGNITUDE else value.quantize(_FINEST, rounding)
+    return value if isinstance(exponent, int) and exponent >= -MAX_PLACES else value.quantize(_FINEST, rounding)
 
 
 # ---- names ----
@@ -193,5 +192,5 @@ def _has(profile: Profile, name: str, quantity: str | None) -> bool:
         found[MEMORY].append(cost.memory)
     if name == SIDECAR:
         found[CPU].append(profile.sidecar.idle_cpu)
-        found[MEMORY] += profile.sidecar[1:]
+        found[MEMORY] += [figure for name, figure in fields_of(profile.sidecar) if name != "idle_cpu"]
     return any(figure is not None for key in found if quantity in (None, key) for figure in found[key])

@@ -43,7 +43,7 @@ def predictor(profile: Profile, layout: Layout) -> Callable[[Configuration], Pre
 
     Its scripts are those that `admc profile measure` uses without a program, so their figures are no floors here."""
     program = layout.program
-    profile = replace(profile, components=tuple(cost._replace(floor=False) for cost in profile.components))
+    profile = replace(profile, components=tuple(replace(cost, floor=False) for cost in profile.components))
 
     def predict(configuration: Configuration) -> Prediction:
         pod = configuration.pod
@@ -132,11 +132,11 @@ def _points(found: Law | None, quantity: str, sizes: Sequence[Decimal]) -> Itera
                 yield knot.rate, size, float(value) / scale
 
 
-_NOTHING: Curve = (Knot(Decimal(1), Figure(Decimal(0), Decimal(0), Decimal(0))),)
+_NOTHING: Curve = (Knot(Decimal(1), Decimal(0), (Decimal(0), Decimal(0))),)
 
 
 def _free(profile: Profile) -> tuple[ComponentCost, ...]:
-    return tuple(cost._replace(latency=Law(_NOTHING), cpu=Law(_NOTHING)) for cost in profile.components)
+    return tuple(replace(cost, latency=Law(_NOTHING, None), cpu=Law(_NOTHING, None)) for cost in profile.components)
 
 
 def without_rate(profile: Profile) -> Profile:
@@ -148,9 +148,9 @@ def without_rate(profile: Profile) -> Profile:
         return Law(found.base[-1:], None if found.per_byte is None else found.per_byte[-1:])
 
     hops = tuple(
-        hop._replace(parts=tuple(Part(part.name, flat(part.latency), flat(part.cpu)) for part in hop.parts))
+        replace(hop, parts=tuple(Part(part.name, flat(part.latency), flat(part.cpu)) for part in hop.parts))
         for hop in profile.hops
     )
-    components = tuple(cost._replace(latency=flat(cost.latency), cpu=flat(cost.cpu)) for cost in profile.components)
-    idle = profile.sidecar._replace(idle_cpu=Figure(Decimal(0), Decimal(0), Decimal(0)))
+    components = tuple(replace(cost, latency=flat(cost.latency), cpu=flat(cost.cpu)) for cost in profile.components)
+    idle = replace(profile.sidecar, idle_cpu=Figure(Decimal(0), (Decimal(0), Decimal(0))))
     return replace(profile, hops=hops, components=components, sidecar=idle)

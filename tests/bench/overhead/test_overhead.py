@@ -50,22 +50,31 @@ SMALL, LARGE = Decimal(100), Decimal(65536)
 
 
 def _figure(value: str) -> Figure:
-    return Figure(Decimal(value), Decimal(value) * Decimal("0.9"), Decimal(value) * Decimal("1.1"))
+    return Figure.of(Decimal(value), Decimal(value) * Decimal("0.9"), Decimal(value) * Decimal("1.1"))
 
 
 def _curve(*points: tuple[int, str]) -> tuple[Knot, ...]:
-    return tuple(Knot(Decimal(rate), _figure(value)) for rate, value in points)
+    return tuple(Knot.of(Decimal(rate), _figure(value)) for rate, value in points)
 
 
 @cache
 def _profile() -> Profile:
     """A hop takes 1 ms of CPU at 10/s and 0.2 ms at 1,000/s; a component a tenth of that."""
     sizes = Sizes(SMALL, LARGE, SMALL)
-    hop = Part("whole", Law(_curve((10, "400"), (1000, "200"))), Law(_curve((10, "0.01"), (1000, "0.2"))))
-    cost = Law(_curve((10, "40"), (1000, "20"))), Law(_curve((10, "0.001"), (1000, "0.02")))
+    hop = Part("whole", Law(_curve((10, "400"), (1000, "200")), None), Law(_curve((10, "0.01"), (1000, "0.2")), None))
+    cost = Law(_curve((10, "40"), (1000, "20")), None), Law(_curve((10, "0.001"), (1000, "0.02")), None)
     components = tuple(
         ComponentCost(
-            use.key.name, use.protocol, use.key.side, use.key.kind, use.key.arguments, False, sizes, 5, *cost, None
+            use.key.name,
+            use.protocol,
+            use.key.side,
+            use.key.kind,
+            dict(use.key.arguments),
+            False,
+            sizes,
+            5,
+            *cost,
+            None,
         )
         for use in of_prelude()
     )
@@ -74,7 +83,7 @@ def _profile() -> Profile:
         base,
         parts={"whole": "all"},
         saturation=Decimal("0.7"),
-        sidecar=base.sidecar._replace(idle_cpu=_figure("0.001")),
+        sidecar=replace(base.sidecar, idle_cpu=_figure("0.001")),
         hops=tuple(HopCost(protocol, sizes, 5, (hop,)) for protocol in Protocol),
         components=components,
     )
