@@ -414,7 +414,7 @@ def _message(error: Any) -> str:
 
 
 def _hint(name: str, known: Collection[str]) -> str | None:
-    return did_you_mean(name, known) or ("known are " + ", ".join(f"`{each}`" for each in known) if known else None)
+    return did_you_mean(name, known) or ("known are " + ", ".join(f"`{choice}`" for choice in known) if known else None)
 
 
 def _choices(expected: Any) -> Collection[str]:
@@ -424,7 +424,7 @@ def _choices(expected: Any) -> Collection[str]:
         return next(filter(None, map(_choices, arguments)), ())
     if origin is typing.Literal:
         return arguments
-    return [each.value for each in expected] if isinstance(expected, type) and issubclass(expected, Enum) else ()
+    return [member.value for member in expected] if isinstance(expected, type) and issubclass(expected, Enum) else ()
 
 
 def _short(text: str) -> str:

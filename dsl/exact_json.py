@@ -23,6 +23,8 @@ _TOKEN: Final = re.compile(
     r"|(?P<begin>[\[{])|(?P<end>[\]}])|(?P<word>[^\s\[\]{},:\"]++)",
     re.DOTALL,
 )
+_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string, which may not be closed."""
 _EXPONENT: Final = re.compile(r"[eE][+-]?0*([0-9]+)$")
 _MAX_WHOLE: Final = 18
 
@@ -58,8 +60,7 @@ def parse(text: str) -> object:
     try:
         value: object = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_refused)
     except json.JSONDecodeError as error:
-        message = error.msg[0].lower() + error.msg[1:].replace("'", "`").removesuffix(" at")
-        raise JsonError(message, error.pos, min(error.pos + 1, len(text))) from None
+        raise _syntax(text, error) from None
     except _WordError as error:
         tokens = (token for token in _TOKEN.finditer(text) if (token["word"] or "").startswith(error.word))
         start = next(tokens).start()
@@ -71,6 +72,16 @@ def parse(text: str) -> object:
         return value
     _check_tokens(text)
     raise JsonError("it is nested too deeply", 0, 1)
+
+
+def _syntax(text: str, error: json.JSONDecodeError) -> JsonError:
+    message, start = error.msg[0].lower() + error.msg[1:].replace("'", "`"), error.pos
+    if error.msg.startswith(("Invalid", "Unterminated")):
+        message = "this string is not closed, or has a character that JSON does not allow"
+        # The parser may be at the end of its line.
+        strings = (string.span() for string in _STRING.finditer(text))
+        start = next((begin for begin, end in strings if begin <= start < end), start)
+    return JsonError(message, start, min(start + 1, len(text)))
 
 
 def _number(word: str) -> int | Decimal:

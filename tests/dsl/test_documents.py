@@ -263,6 +263,8 @@ def test_decimals_are_kept_as_they_are_written(digits: str) -> None:
         ("[" * 18 + "]" * 18, "it is nested deeper than 16 levels", "["),
         ("[" * 100_000, "it is nested deeper than 16 levels", "["),
         ('{"amount": }', "expecting value", "}"),
+        ('{"amount": "a\\"b\n}', "this string is not closed, or has a character that JSON does not allow", '"'),
+        ('{"amount": "\\x"}', "this string is not closed, or has a character that JSON does not allow", '"'),
     ],
 )
 def test_what_is_wrong_in_an_exact_document_has_its_place(text: str, message: str, place: str) -> None:

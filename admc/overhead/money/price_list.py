@@ -52,10 +52,10 @@ def named_prices(path: Path) -> PriceList:
     content = read_bounded(path, MAX_CHARACTERS, "the price list")
     diagnostics = Diagnostics()
     text = decode(str(path), content, None, diagnostics)
-    found = None if text is None else read_prices(text, diagnostics)
-    if found is None:
+    prices = None if text is None else read_prices(text, diagnostics)
+    if prices is None:
         raise CommandError(Exit.INPUT, diagnostics.items)
-    return found
+    return prices
 
 
 def read_prices(source: SourceText, diagnostics: Diagnostics) -> PriceList | None:

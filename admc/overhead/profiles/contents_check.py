@@ -117,12 +117,12 @@ class _Checker:
 
     def laws(self, cost: Part | ComponentCost, path: Path) -> None:
         for quantity in QUANTITIES:
-            found = law(cost, quantity)
-            if found is None:
+            costs = law(cost, quantity)
+            if costs is None:
                 continue
-            self.curve(found.base, (*path, quantity, "base"))
-            self.curve(found.per_byte or (), (*path, quantity, "per_byte"))
-            if quantity == CPU and any(knot.rate is None for knot in (*found.base, *(found.per_byte or ()))):
+            self.curve(costs.base, (*path, quantity, "base"))
+            self.curve(costs.per_byte or (), (*path, quantity, "per_byte"))
+            if quantity == CPU and any(knot.rate is None for knot in (*costs.base, *(costs.per_byte or ()))):
                 self.error(FIGURE, "the CPU lacks its rate", (*path, quantity), cause="CPU is given as cores at a rate")
 
     def curve(self, curve: Curve, path: Path) -> None:
