@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from admc.diff.model import Diff
+from admc.overhead.money.price_list import PriceList
+from admc.overhead.profiles.profile import Profile
 from admc.plan.model import RULES, Plan
 from dsl.documents import schema
 
@@ -18,6 +20,8 @@ def schemas() -> dict[Path, str]:
     documents = {
         "plan": {"title": "admc plan", **schema(Plan), **RULES},
         "diff": {"title": "admc difference", **schema(Diff)},
+        "profile": {"title": "admc profile", **schema(Profile)},
+        "prices": {"title": "prices for `admc overhead --prices`", **schema(PriceList)},
     }
     return {FOLDER / f"{name}.schema.json": text(document) for name, document in documents.items()}
 

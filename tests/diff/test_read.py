@@ -80,7 +80,7 @@ def paths(value: object, before: tuple[str | int, ...] = ()) -> Iterator[tuple[s
         (b"", "not JSON"),
         (b"[]", "not a JSON object"),
         (b"{}", "lacks `schema_version`"),
-        (b'{"schema_version": true}', "lacks `schema_version`"),
+        (b'{"schema_version": true}', "no `schema_version`"),
         (b'{"schema_version": 1}', "it has schema version 1, and this admc reads 2"),
         (b'{"schema_version": 99}', "and this admc reads 2"),
         (b'{"schema_version": 2, "app": NaN}', "`app` must be a string"),
