@@ -11,11 +11,12 @@ input, since identities and keys are read this way.
 
 from __future__ import annotations
 
+import base64
 import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum, auto
 from functools import cache
@@ -29,7 +30,7 @@ from typing_extensions import TypeAliasType
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import did_you_mean
 from dsl.exact_json import MAX_CHARACTERS, JsonError, parse, without_mark
-from dsl.json_text import Places, elements, is_list, is_too_dense, may_have_more_keys, members, shown_path
+from dsl.json_text import Places, elements, is_list, is_too_dense, may_have_more_keys, members, shown_key, shown_path
 
 if TYPE_CHECKING:
     from dsl.json_text import Path
@@ -139,6 +140,28 @@ class Form(NamedTuple):
         return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
 
 
+class _Base64:
+    """Reads bytes of a text in base 64, in the alphabet that `plain` writes."""
+
+    def __get_pydantic_core_schema__(self, _source: object, _handler: object) -> object:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(_decoded, core_schema.str_schema())
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        from pydantic_core import PydanticCustomError
+
+        # Not a cause: it may quote the text.
+        raise PydanticCustomError("base64_type", "must be in base 64") from None
+
+
+Bytes = Annotated[bytes, _Base64()]
+"""Bytes, as a text in base 64."""
+
 MAX_VERSION: Final = 1 << 31
 _MAX_DIGITS: Final = 10
 _CONFIG: Final[dict[str, object]] = {
@@ -149,11 +172,18 @@ _CONFIG: Final[dict[str, object]] = {
 }
 
 
-@dataclass_transform(frozen_default=True, order_default=True)
+@dataclass_transform(frozen_default=True, order_default=True, field_specifiers=(field,))
 def document(cls: type[T]) -> type[T]:
     """Makes a class a type of documents: a frozen data class with slots, whose values have an order."""
     cls.__pydantic_config__ = _CONFIG  # type: ignore[attr-defined]
     return dataclass(frozen=True, order=True, slots=True)(cls)
+
+
+@dataclass_transform(frozen_default=True, order_default=True, field_specifiers=(field,))
+def record(cls: type[T]) -> type[T]:
+    """A type of documents that have each of its fields. A default is for code only: what lacks a field is refused."""
+    cls.__is_complete__ = True  # type: ignore[attr-defined]
+    return document(cls)
 
 
 class Fault(Enum):
@@ -199,7 +229,8 @@ class DocumentError(Exception):
 class VersionError(DocumentError):
     """A document has another schema version than the one that is read."""
 
-    def __init__(self, message: str, violation: Violation, *, newer: bool) -> None:
+    def __init__(self, message: str, violation: Violation, version: int, *, newer: bool) -> None:
+        self.version = version
         self.newer = newer
         super().__init__(message, (violation,))
 
@@ -316,7 +347,8 @@ def _wrong_version(places: Places, version: int, names: Collection[str]) -> Docu
         return None
     reads = f"and this admc reads {version}"
     violation = Violation(("schema_version",), f"is {stated}, {reads}", Fault.SHAPE, places.range(place))
-    return VersionError(f"it has schema version {stated}, {reads}", violation, newer=int(stated) > version)
+    message = f"it has schema version {stated}, {reads}"
+    return VersionError(message, violation, int(stated), newer=int(stated) > version)
 
 
 # ---- messages ----
@@ -339,6 +371,7 @@ _MESSAGES: Final = {
     "is_instance_of": "must be a number",
     "string_unicode": "has half of a character",
     "too_short": "has no entries",
+    "base64_type": "must be in base 64",
 }
 _FIRST_OF_NUMBER: Final = "-0123456789n"
 """`null` stands for a number that is missing."""
@@ -427,10 +460,6 @@ def _choices(expected: Any) -> Collection[str]:
     return [member.value for member in expected] if isinstance(expected, type) and issubclass(expected, Enum) else ()
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
 # ---- keys that do not belong there ----
 
 
@@ -454,10 +483,10 @@ def _extra_keys(places: Places, at: int, expected: Any, path: Path) -> Iterator[
         for key, start, place in members(text, at):
             part = _part(expected, key)
             if part is None:
-                message, hint = f"has an unknown field `{_short(key)}`", _hint(key, _names_of(expected))
+                message, hint = f"has an unknown field `{shown_key(key)}`", _hint(key, _names_of(expected))
                 yield Violation(path, message, Fault.SHAPE, places.range(start), hint)
             elif key in keys:
-                yield Violation(path, f"has `{_short(key)}` twice", Fault.SHAPE, places.range(start))
+                yield Violation(path, f"has `{shown_key(key)}` twice", Fault.SHAPE, places.range(start))
             else:
                 keys.add(key)
                 yield from _extra_keys(places, place, part, (*path, key))
@@ -533,9 +562,21 @@ def _with_few_errors(schema: Any) -> Any:
     elif kind == "dataclass":
         # Not strict: parsed JSON has lists for tuples and texts for enumerations.
         copy["config"] = {**copy.get("config", {}), "extra_fields_behavior": "ignore", "strict": False}
-    elif kind == "dataclass-field" and copy["schema"]["type"] != "default":
-        copy["schema"] = {"type": "default", "schema": copy["schema"], "default": _ABSENT, "validate_default": True}
+        arguments = copy["schema"]
+        for part in arguments["fields"]:
+            if part["schema"]["type"] != "default":
+                part["schema"] = _required(part["schema"])
+            elif _is_complete(copy["cls"]):
+                part["schema"] = _required(part["schema"]["schema"])
     return copy
+
+
+def _required(schema: Any) -> Any:
+    return {"type": "default", "schema": schema, "default": _ABSENT, "validate_default": True}
+
+
+def _is_complete(expected: type) -> bool:
+    return getattr(expected, "__is_complete__", False)
 
 
 def _decimal(value: object) -> object:
@@ -634,7 +675,7 @@ def _of_object(expected: type) -> tuple[int, Counter | None]:
     for part in fields(expected):
         fixed, varying = _counted(hints[part.name])
         get = attrgetter(part.name)
-        if part.default is not MISSING:
+        if part.default is not MISSING and not _is_complete(expected):
             counters.append(_optional(get, part.default, _keys(hints[part.name])))
             continue
         total += 1 + fixed
@@ -664,6 +705,8 @@ def plain(value: object) -> object:
     """A value of a document's types as what `json` writes; fields stand in the order of their class."""
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     if isinstance(value, tuple):
         return [plain(part) for part in value]
     if isinstance(value, frozenset):

@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 Path = tuple[str | int, ...]
 """The keys and positions that lead to a value; empty for the whole document."""
 
-SMALL: Final = 1_000_000
-"""Bytes. What a smaller document holds is bounded by its size."""
+MODEST: Final = 128_000_000
+"""Bytes of memory that the values of any document may take, however dense its text is."""
+_OBJECT, _LIST, _KEY, _ELEMENT = 320, 130, 56, 32
+"""Bytes of memory that a parser needs for each."""
 BYTES_OF_A_VALUE: Final = 10
 BYTES_OF_A_KEY: Final = 16
 BYTES_OF_A_CONTAINER: Final = 40
 """The parser needs 32 bytes of memory for a value, 56 with its key, and 100 for an empty list, so the densest text
 takes seven times its size. In a large plan a value has 16 bytes of text, a key 20 and an object or a list 63; an
 endpoints file has 11 for an address."""
+LONGEST: Final = 40
+"""Characters of a key in a message."""
 _BLANKS: Final = b" \t\r\n"
 _STRING: Final = r'"(?:[^"\\]++|\\.)*+"'
 _VALUE: Final = re.compile(rf"{_STRING}|[^\[\]{{}},\s]++", re.DOTALL)
@@ -39,13 +43,13 @@ _ESCAPED: Final = re.compile(rb'(?<!\\)(?:\\\\)*\\":')
 
 def is_too_dense(content: bytes) -> bool:
     """Whether a document has more values than its size allows. Each of them takes memory before its type is known."""
-    if len(content) <= SMALL:
+    lists, objects, commas, keys = (content.count(mark) for mark in (b"[", b"{", b",", b'":'))
+    if lists * _LIST + objects * _OBJECT + keys * _KEY + commas * _ELEMENT <= MODEST:
         return False
-    containers = content.count(b"[") + content.count(b"{")
     return (
-        containers * BYTES_OF_A_CONTAINER > len(content)
-        or (containers + content.count(b",")) * BYTES_OF_A_VALUE > len(content)
-        or content.count(b'":') * BYTES_OF_A_KEY > len(content)
+        (lists + objects) * BYTES_OF_A_CONTAINER > len(content)
+        or (lists + objects + commas) * BYTES_OF_A_VALUE > len(content)
+        or keys * BYTES_OF_A_KEY > len(content)
     )
 
 
@@ -161,5 +165,11 @@ def _skip_blanks(text: str, at: int) -> int:
 
 def shown_path(path: Sequence[str | int]) -> str:
     """`calls[3].port`; empty for the whole document."""
-    parts = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    parts = [f"[{step}]" if isinstance(step, int) else f".{shown_key(step)}" for step in path]
     return "".join(parts).removeprefix(".")
+
+
+def shown_key(key: str) -> str:
+    """A key in a message: short, and without characters that could control a terminal."""
+    short = key if len(key) <= LONGEST else f"{key[: LONGEST - 3]}..."
+    return short if short.isprintable() else ascii(short)[1:-1]

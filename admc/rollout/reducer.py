@@ -166,9 +166,9 @@ def _observed(state: RolloutState, seen: Observation) -> RolloutState:
     for holding in state.may_have:
         services = holding.services.intersection(by_service)
         left = services | served if holding.label == state.now else services - caught_up
-        may_have.append(holding._replace(services=left))
+        may_have.append(replace(holding, services=left))
     if all(each.has_now for each in seen.clients):
-        may_have = [each._replace(proven=each.label == state.now) for each in may_have]
+        may_have = [replace(each, proven=each.label == state.now) for each in may_have]
     # As long as a proxy lacks the present plan, the plan before is one to return to, though no proxy has it now.
     behind = any(not each.has_now or each.older for each in seen.clients)
     needed = {state.now, *state.before[-1:]} if behind else {state.now}
@@ -310,5 +310,5 @@ def _held(state: RolloutState, seen: Observation, following: Label) -> list[Hold
     if state.now.goal is None:
         changed = NO_SERVICES.union(*(seen.changes(state.now.base, plan) for plan in following.plans))
     return [
-        each._replace(services=each.services | changed) if each.label == state.now else each for each in state.may_have
+        replace(each, services=each.services | changed) if each.label == state.now else each for each in state.may_have
     ]

@@ -11,24 +11,26 @@ of a proxy to tell which plans may be in force somewhere.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import field, replace
+from typing import Final
 
 from admc.rollout.model import StepName
+from dsl.documents import Bytes, Count, record
 
 STEPS: Final = tuple(StepName)
 """The steps of a move, in order; the goal, at rest, follows the last one."""
 NO_SERVICES: Final[frozenset[str]] = frozenset()
 
 
-class Label(NamedTuple):
+@record
+class Label:
     """What is published to every proxy. Plans are named by digest."""
 
     base: str
     goal: str | None = None
     """The plan that the move leads to; None at rest."""
     step: StepName | None = None
-    move: int = 0
+    move: Count = 0
     """Number of the move, from which the key of its marker is derived."""
 
     @property
@@ -42,7 +44,7 @@ class Label(NamedTuple):
             raise ValueError("a plan at rest has no neighbours by itself")
         index = STEPS.index(self.step) + (-1 if back else 1)
         if 0 <= index < len(STEPS):
-            return self._replace(step=STEPS[index])
+            return replace(self, step=STEPS[index])
         return Label(self.base if back else self.goal)
 
     def follows(self, other: Label) -> bool:
@@ -51,7 +53,8 @@ class Label(NamedTuple):
         return self.goal is None and (other.goal is None or (other.step is STEPS[-1] and other.goal == self.base))
 
 
-class Holding(NamedTuple):
+@record
+class Holding:
     """A label, and the services of which some proxy may have it, or a connection that was made with it."""
 
     label: Label
@@ -60,14 +63,15 @@ class Holding(NamedTuple):
     """It is the last one that every proxy had."""
 
 
-class Chain(NamedTuple):
+@record
+class Chain:
     """What a filter chain refers to by a name of its own, at the proxies of one service."""
 
     service: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RolloutState:
     """What the manifest on disk says."""
 
@@ -77,9 +81,9 @@ class RolloutState:
     """`now` is one of them. Before it are those that it replaced, in this order."""
     back: bool = False
     """The move is being taken back."""
-    moves: int = 0
+    moves: Count = 0
     """Number of the last move that began."""
-    secret: bytes = field(default=b"", repr=False)
+    secret: Bytes = field(default=b"", repr=False)
     """From which the keys of all markers are derived."""
     queued: str | None = None
     """The newest plan, where it is not what `now` leads to."""

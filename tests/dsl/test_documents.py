@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from dsl.documents import (
     Amount,
+    Bytes,
     Count,
     DocumentError,
     Exact,
@@ -29,6 +30,7 @@ from dsl.documents import (
     plain,
     read,
     read_exact,
+    record,
     schema,
 )
 from dsl.json_text import Places, may_have_more_keys
@@ -109,6 +111,50 @@ def test_a_document_is_read_and_written_again() -> None:
 )
 def test_what_does_not_fit_is_named(change: dict[str, object], message: str) -> None:
     assert refused(json.dumps(GOOD | change).encode()).message == f"{message} (line 1)"
+
+
+@record
+class Entry:
+    name: str
+    content: Bytes = b""
+    names: frozenset[str] = frozenset()
+
+
+ENTRY = {"name": "a", "content": "/+8=", "names": ["b", "c"]}
+
+
+def test_bytes_are_in_base_64() -> None:
+    entry = Entry("a", b"\xff\xef", frozenset(("b", "c")))
+    assert read(Entry, json.dumps(ENTRY).encode()) == entry
+    assert plain(entry) == ENTRY
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (ENTRY | {"content": "_-8="}, "`content` must be in base 64 (line 1)"),
+        (ENTRY | {"content": "secret"}, "`content` must be in base 64 (line 1)"),
+        (ENTRY | {"content": 1}, "`content` must be a string (line 1)"),
+        ({"name": "a", "names": []}, "`the document` lacks `content` (line 1)"),
+        ({"name": "a", "content": ""}, "`the document` lacks `names` (line 1)"),
+    ],
+)
+def test_a_record_has_all_its_fields(content: dict[str, object], message: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read(Entry, json.dumps(content).encode())
+    assert caught.value.message == message
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(("name", "shown"), [("x" * 99, "x" * 37 + "..."), ("\x1b[2J", "\\x1b[2J"), ("ü", "ü")])
+def test_a_name_in_a_message_is_short_and_controls_no_terminal(name: str, shown: str) -> None:
+    error = refused(json.dumps(GOOD | {"by_name": {name: 1}}).encode())
+    assert error.message == f"`by_name.{shown}` must be an object (line 1)"
+
+
+def test_a_dense_text_is_read_while_it_is_not_large() -> None:
+    rows = [{"name": "", "number": 0}] * 100_000
+    assert len(read(Sheet, json.dumps(GOOD | {"rows": rows}, separators=(",", ":")).encode()).rows) == 100_000
 
 
 def test_an_error_has_its_line() -> None:
@@ -308,13 +354,22 @@ NONSENSE = {
     "blanks": lambda: b" " * 64_000_000,
     "bytes": lambda: bytes(range(256)) * 250_000,
 }
+DOCUMENTS = {
+    "plan": ("admc.plan.model:Plan", 4, "calls"),
+    "difference": ("admc.diff.model:Diff", 2, "weaker"),
+    "state": ("admc.serve.storage.manifest:Manifest", 3, "groups"),
+    "index": ("admc.cluster.storage.record:Index", 1, "packs"),
+    "status": ("admc.serve.observe.status:Status", 2, "adms"),
+    "injection": ("admc.serve.observe.injection:InjectionDocument", 2, "services"),
+}
 _CHILD = """
-import re, sys
-from admc.plan.model import Plan
+import importlib, re, sys
 from dsl.documents import DocumentError, read
+module, _, name = sys.argv[2].partition(":")
+expected = getattr(importlib.import_module(module), name)
 content = open(sys.argv[1], "rb").read()
 try:
-    read(Plan, content)
+    read(expected, content)
 except DocumentError as error:
     # Not `ru_maxrss`, which counts what the parent had.
     print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024, str(error)[:100])
@@ -322,9 +377,13 @@ except DocumentError as error:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("document", DOCUMENTS)
 @pytest.mark.parametrize("name", NONSENSE)
-def test_64_megabytes_of_nonsense_take_less_than_300(name: str, tmp_path: Path) -> None:
+def test_64_megabytes_of_nonsense_take_less_than_300(name: str, document: str, tmp_path: Path) -> None:
+    expected, version, section = DOCUMENTS[document]
+    content = NONSENSE[name]()
+    content = content.replace(b'"schema_version":4', b'"schema_version":%d' % version, 1)
     path = tmp_path / "x.json"
-    path.write_bytes(NONSENSE[name]())
-    run = subprocess.run([sys.executable, "-c", _CHILD, path], capture_output=True, text=True, check=True)
+    path.write_bytes(content.replace(b'"calls":', b'"%s":' % section.encode(), 1))
+    run = subprocess.run([sys.executable, "-c", _CHILD, path, expected], capture_output=True, text=True, check=True)
     assert int(run.stdout.split()[0]) < 300, run.stdout

@@ -70,7 +70,7 @@ def second_version() -> dict[str, Any]:
 def test_the_second_schema_version_is_read() -> None:
     left = Holding(Label("newest"), frozenset(("cart",)))
     found = from_json(json.dumps(second_version()).encode())
-    assert found == MANIFEST._replace(rollout=replace(STATE, may_have=(left, *STATE.may_have)))
+    assert found == replace(MANIFEST, rollout=replace(STATE, may_have=(left, *STATE.may_have)))
     assert from_json(json.dumps({**second_version(), "rollout": None, "plans": {}}).encode()).rollout is None
 
 
@@ -120,7 +120,7 @@ def edited(change: Callable[[dict[str, Any]], object]) -> bytes:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda it: it.update(schema_version=4), "it has schema version 4, and this admc reads up to 3"),
+        (lambda it: it.update(schema_version=4), "it has schema version 4, and this admc reads 3"),
         (lambda it: it.update(schema_version="2"), "it has no `schema_version`"),
         (lambda it: it.pop("plans"), "`the document` lacks `plans`"),
         (lambda it: it.update(more=1), "`the document` has an unknown field `more`"),
@@ -131,7 +131,7 @@ def edited(change: Callable[[dict[str, Any]], object]) -> bytes:
         (lambda it: it["groups"]["web"].update(object="/etc/passwd"), "an object of it is not named by a digest"),
         (lambda it: it["rollout"]["may_have"].pop(), "what is published is not once among what proxies may have"),
         (lambda it: it["rollout"]["now"].update(step="never"), "`rollout.now.step` must be"),
-        (lambda it: it["rollout"]["now"].update(move=-1), "`rollout.now.move` must be a whole number"),
+        (lambda it: it["rollout"]["now"].update(move=-1), "`rollout.now.move` must be at least 0"),
         (lambda it: it["rollout"]["may_have"][0]["label"].update(move=3), "neither a plan at rest nor a step"),
         (lambda it: it["rollout"].update(moves=6), "neither a plan at rest nor a step"),
         (lambda it: it["rollout"]["may_have"][1].update(proven=True), "more than one label is proven"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def serving(
     row = server_row(
         phase=phase, app="shop", source="policies.adm", state="abcdef0123", started=1e9, why=why, rollout=rollout
     )
-    return collect(row._replace(version="0.1.0"), ["search", "geo"], {"search": NEW, "geo": NEW}, clients)
+    return collect(replace(row, version="0.1.0"), ["search", "geo"], {"search": NEW, "geo": NEW}, clients)
 
 
 def test_adms_without_proxies_and_proxies_without_adms_are_both_there() -> None:
@@ -88,7 +89,11 @@ def test_types_and_schema_name_the_same_fields() -> None:
     assert set(rows.values()) == SCHEMA["$defs"].keys()
     assert typing.get_type_hints(Status).keys() == SCHEMA["properties"].keys() == set(SCHEMA["required"])
     for name, definition in ((name, SCHEMA["$defs"][key]) for name, key in rows.items()):
-        assert set(getattr(model, name)._fields) == definition["properties"].keys() == set(definition["required"])
+        assert (
+            typing.get_type_hints(getattr(model, name)).keys()
+            == definition["properties"].keys()
+            == set(definition["required"])
+        )
         assert definition["additionalProperties"] is False
 
 
@@ -145,19 +150,19 @@ def test_a_rollout_is_no_problem_and_hides_none() -> None:
 def test_unlisted_names_are_shown() -> None:
     found = serving(client("search", "s"), client("geo", "g"))
     names = tuple(f"s{number}" for number in range(7))
-    said = render(found._replace(server=found.server._replace(unlisted=names))).splitlines()
+    said = render(replace(found, server=replace(found.server, unlisted=names))).splitlines()
     missing = "no addresses for: `s0`, `s1`, `s2`, `s3`, `s4` and 2 more; connections that may be theirs are refused"
     assert said[2:4] == [missing, ""]
-    assert from_json(to_json(found._replace(server=found.server._replace(unlisted=names)))).server.unlisted == names
+    assert from_json(to_json(replace(found, server=replace(found.server, unlisted=names)))).server.unlisted == names
     assert "no address" not in render(found)
 
 
 def test_a_replica_that_stands_by_names_the_active_one() -> None:
     found = serving(client("search", "s"))
     assert "standby" not in render(found)
-    waiting = found._replace(server=found.server._replace(role="standby", holder="admc-1_ab"))
+    waiting = replace(found, server=replace(found.server, role="standby", holder="admc-1_ab"))
     assert render(waiting).splitlines()[2] == "standby: `admc-1_ab` is active"
-    alone = found._replace(server=found.server._replace(role="unsure"))
+    alone = replace(found, server=replace(found.server, role="unsure"))
     assert render(alone).splitlines()[2] == "unsure: no replica is known to be active"
     assert from_json(to_json(waiting)) == waiting
 
@@ -167,7 +172,7 @@ def test_a_status_of_an_earlier_release_is_read() -> None:
     document = json.loads(to_json(found))
     document["schema_version"] = 1
     del document["server"]["role"], document["server"]["holder"]
-    assert from_json(json.dumps(document).encode()) == found._replace(schema_version=1)
+    assert from_json(json.dumps(document).encode()) == found
 
 
 def test_what_is_wanted_is_in_force_only_where_nothing_is_wrong() -> None:
@@ -181,7 +186,7 @@ def test_text_before_there_is_a_program() -> None:
     row = server_row(
         phase=ServerPhase.STARTING, app="", source="p.adm", state="", started=1e9, why="it is being compiled"
     )
-    assert render(collect(row._replace(version="1"), [], {}, [])) == (
+    assert render(collect(replace(row, version="1"), [], {}, [])) == (
         "starting with nothing yet from `p.adm`\n"
         "admc 1, since 2001-09-09T01:46:40Z\n"
         "not ready: it is being compiled\n"
@@ -193,14 +198,14 @@ def test_text_before_there_is_a_program() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "it is not JSON"),
-        (b"\xff", "it is not JSON"),
-        (b"[" * 100_000, "it is not JSON"),
-        (b"[]", "it has no `schema_version`"),
+        (b"", "line 1 is not JSON; the file may be cut short"),
+        (b"\xff", "byte 0 is not UTF-8"),
+        (b'{"x":' + b"[" * 100_000, "it is nested too deeply (line 1)"),
+        (b"[]", "it is not a JSON object"),
         (b'{"schema_version": true}', "it has no `schema_version`"),
-        (b'{"schema_version": 3}', "it has schema version 3, and this admc reads up to 2"),
-        (b'{"schema_version": 1}', "`the status` lacks `adms`"),
-        (b'{"schema_version": 1, "server": {}, "adms": 5}', "`server` lacks `app`"),
+        (b'{"schema_version": 3}', "it has schema version 3, and this admc reads 2"),
+        (b'{"schema_version": 1}', "`the document` lacks `server` (line 1)"),
+        (b'{"schema_version": 1, "server": {}, "adms": 5}', "`server` lacks `version` (line 1)"),
     ],
 )
 def test_other_answers_are_refused(content: bytes, why: str) -> None:
@@ -215,6 +220,6 @@ TEXTS = st.text(max_size=30)
 @given(st.builds(NodeRow, *[TEXTS] * 10, st.booleans(), TEXTS, st.lists(st.builds(TypeRow, *[TEXTS] * 5)).map(tuple)))
 def test_no_answer_takes_over_a_terminal(node: NodeRow) -> None:
     found = serving()
-    shown = render(found._replace(adms=(found.adms[0]._replace(nodes=(node,)),)))
+    shown = render(replace(found, adms=(replace(found.adms[0], nodes=(node,)),)))
     assert all(character.isprintable() or character == "\n" for character in shown)
     assert len(shown.splitlines()) == 7 + sum(bool(item.error) for item in node.types)

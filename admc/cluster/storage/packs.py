@@ -12,9 +12,10 @@ import gzip
 import hashlib
 import json
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from admc.serve.storage.manifest import ManifestError
+from dsl.documents import Count, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +29,11 @@ MAX_UNPACKED: Final = 512 * 1024 * 1024
 LEVEL: Final = 6
 
 
-class Pack(NamedTuple):
+@record
+class Pack:
     """Where a pack lies."""
 
-    length: int
+    length: Count
     """Its bytes, unpacked."""
     parts: tuple[str, ...]
     """The digests of its parts, in order."""

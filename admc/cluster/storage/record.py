@@ -13,14 +13,13 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from admc.cluster.names import CONTROLLER, GROUP
 from admc.cluster.storage.packs import MAX_PARTS, MAX_UNPACKED, Pack, digest_of
 from admc.serve.storage.manifest import ManifestError
-from admc.typed_json import JsonTypeError, parse, plain
+from dsl.documents import DocumentError, plain, read, record
 
-SCHEMA_VERSION: Final = 1
 TYPE: Final = f"{GROUP}/state"
 WRITER: Final = f"{GROUP}/written-by"
 INDEX: Final = "state.json"
@@ -31,10 +30,11 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 Document = dict[str, Any]
 
 
-class Index(NamedTuple):
+@record
+class Index:
     """What `admc-NAME-state` says."""
 
-    schema_version: int
+    schema_version: Literal[1]
     manifest: str
     """The digest of the object that is the manifest."""
     packs: tuple[Pack, ...]
@@ -106,18 +106,9 @@ def index_from_json(content: bytes) -> Index:
     if len(content) > MAX_INDEX:
         raise ManifestError(f"it has more than {MAX_INDEX:,} bytes")
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ManifestError("it is not JSON; it may be cut short") from error
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if type(version) is not int or version < 1:
-        raise ManifestError("it has no `schema_version`")
-    if version > SCHEMA_VERSION:
-        raise ManifestError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
-    try:
-        index = parse(Index, document)
-    except JsonTypeError as error:
-        raise ManifestError(f"`{error.where or 'the document'}` {error.what}") from error
+        index = read(Index, content)
+    except DocumentError as error:
+        raise ManifestError(error.message) from error
     if not all(map(_DIGEST.fullmatch, (index.manifest, *index.parts))):
         raise ManifestError("a part of it is not named by a digest")
     check(index)

@@ -26,7 +26,6 @@ from admc.cluster.storage.objects import PackedObjects
 from admc.cluster.storage.record import (
     INDEX,
     PART,
-    SCHEMA_VERSION,
     Index,
     check,
     content_of,
@@ -273,7 +272,7 @@ class SecretStorage:
         name = self._objects.put(to_json(manifest))
         wanted = manifest.objects | {name}
         pack, parts = self._objects.pack_new(wanted)
-        index = Index(SCHEMA_VERSION, name, (*sorted(self._objects.packs(wanted)), pack))
+        index = Index(1, name, (*sorted(self._objects.packs(wanted)), pack))
         check(index)
         if manifest.under_way:
             self._mark()

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from admc.json_document import JsonDocumentError, versioned
 from admc.serve.build.address_deps import AddressIndex
-from admc.typed_json import JsonTypeError, parse, plain
+from dsl.documents import Count, DocumentError, plain, read, record
 from dsl.program import Side, Verb
 from emitters.interception.pod import pod_captures
 from emitters.kubernetes import kubernetes_name, pod_labels
@@ -22,28 +21,29 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
     from solver.placement import Placement
 
-SCHEMA_VERSION: Final = 2
 
-
-class Captured(NamedTuple):
+@record
+class Captured:
     """The ports whose connections the rules of a pod redirect, sorted."""
 
-    ingress: tuple[int, ...]
-    egress: tuple[int, ...]
+    ingress: tuple[Count, ...]
+    egress: tuple[Count, ...]
 
 
-class PortRow(NamedTuple):
+@record
+class PortRow:
     """A port of a service, with the names of the policies that the plans enforce on connections to it."""
 
-    number: int
-    target: int
+    number: Count
+    target: Count
     ingress: tuple[str, ...]
     """By the ADM of the service."""
     egress: tuple[str, ...]
     """By the ADMs of its callers."""
 
 
-class ServiceRow(NamedTuple):
+@record
+class ServiceRow:
     namespace: str
     object: str
     """The name of its Kubernetes Service."""
@@ -65,8 +65,9 @@ class ServiceRow(NamedTuple):
     """The plan takes it into account that its pods are on the network of their nodes."""
 
 
-class InjectionDocument(NamedTuple):
-    schema_version: int
+@record
+class InjectionDocument:
+    schema_version: Literal[2]
     app: str
     installation: str
     """Empty where the server follows files."""
@@ -112,7 +113,7 @@ def injection_document(
             tuple(sorted(selected.get(name, ()))),
             service.host_network,
         )
-    return InjectionDocument(SCHEMA_VERSION, newest.app, installation, server, rows)
+    return InjectionDocument(2, newest.app, installation, server, rows)
 
 
 class _Enforced(NamedTuple):
@@ -171,10 +172,6 @@ def to_json(document: InjectionDocument) -> bytes:
 def from_json(content: bytes) -> InjectionDocument:
     """Raises `InjectionFormatError`."""
     try:
-        data, _ = versioned(content, SCHEMA_VERSION)
-        found: InjectionDocument = parse(InjectionDocument, data)
-    except JsonDocumentError as error:
-        raise InjectionFormatError(str(error)) from error
-    except JsonTypeError as error:
-        raise InjectionFormatError(f"`{error.where}` {error.what}") from error
-    return found
+        return read(InjectionDocument, content)
+    except DocumentError as error:
+        raise InjectionFormatError(error.message) from error

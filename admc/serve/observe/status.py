@@ -10,19 +10,17 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from admc import __version__
 from admc.rollout.marker import concealed_text
-from admc.typed_json import JsonTypeError, parse
+from dsl.documents import DocumentError, VersionError, fields_of, plain, read, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from xds_server.transport.client import ClientStatus
 
-SCHEMA_VERSION: Final = 2
-MAX_VERSION: Final = 1 << 31
 ACTIVE: Final = "active"
 
 
@@ -35,7 +33,8 @@ class ServerPhase(StrEnum):
     DRAINING = "draining"
 
 
-class TypeRow(NamedTuple):
+@record
+class TypeRow:
     """One type of resource on one stream."""
 
     type: str
@@ -47,7 +46,8 @@ class TypeRow(NamedTuple):
     has ended its subscription to them, or they are removed; empty otherwise."""
 
 
-class NodeRow(NamedTuple):
+@record
+class NodeRow:
     """One stream of a proxy. Versions are digests of whole snapshots, and empty if there is none yet."""
 
     id: str
@@ -70,7 +70,8 @@ class NodeRow(NamedTuple):
     types: tuple[TypeRow, ...]
 
 
-class AdmRow(NamedTuple):
+@record
+class AdmRow:
     """A service that has an ADM, or whose proxies are connected although it has none."""
 
     service: str
@@ -81,7 +82,10 @@ class AdmRow(NamedTuple):
     nodes: tuple[NodeRow, ...]
 
 
-class ServerRow(NamedTuple):
+@record
+class _FirstServerRow:
+    """As the first schema version had it."""
+
     version: str
     phase: ServerPhase
     why: str
@@ -96,6 +100,12 @@ class ServerRow(NamedTuple):
     state: str
     """The version of the active state."""
     since: str
+
+
+@record
+class ServerRow(_FirstServerRow):
+    """What a server says of itself."""
+
     role: str
     """`active`, `standby`, or `unsure`: it was the active one of several replicas, and does not know whether another
     one is by now. A server that no other one replaces is always `active`."""
@@ -103,8 +113,16 @@ class ServerRow(NamedTuple):
     """The replica that is active, as far as this one knows; empty without replicas."""
 
 
-class Status(NamedTuple):
-    schema_version: int
+@record
+class _FirstStatus:
+    schema_version: Literal[1]
+    server: _FirstServerRow
+    adms: tuple[AdmRow, ...]
+
+
+@record
+class Status:
+    schema_version: Literal[2]
     server: ServerRow
     adms: tuple[AdmRow, ...]
 
@@ -137,7 +155,7 @@ def collect(
         )
         for service in sorted(nodes)
     )
-    return Status(SCHEMA_VERSION, server, tuple(rows))
+    return Status(2, server, tuple(rows))
 
 
 def server_row(
@@ -191,34 +209,23 @@ def _time(seconds: float) -> str:
 
 def to_json(status: Status) -> bytes:
     """Canonical bytes, with a final line break: pure ASCII, one field a line."""
-    return (json.dumps(_plain(status), indent=2) + "\n").encode("ascii")
+    return (json.dumps(plain(status), indent=2) + "\n").encode("ascii")
 
 
 def from_json(content: bytes) -> Status:
     """Read the status of another admc. Raises `StatusFormatError`."""
     try:
-        document = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise StatusFormatError("it is not JSON") from error
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if type(version) is not int or not 0 < version < MAX_VERSION:
-        raise StatusFormatError("it has no `schema_version`")
-    if version > SCHEMA_VERSION:
-        raise StatusFormatError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
-    if version == 1 and isinstance(document.get("server"), dict):
-        document["server"] |= {"role": ACTIVE, "holder": ""}
+        return _read(content)
+    except DocumentError as error:
+        raise StatusFormatError(error.message) from error
+
+
+def _read(content: bytes) -> Status:
     try:
-        status = parse(Status, document)
-    except JsonTypeError as error:
-        raise StatusFormatError(f"`{error.where or 'the status'}` {error.what}") from error
-    return status
-
-
-def _plain(value: object) -> object:
-    """Named tuples as objects, other tuples as lists."""
-    if isinstance(value, tuple):
-        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
-        if fields is None:
-            return [_plain(item) for item in value]
-        return {name: _plain(item) for name, item in zip(fields, value, strict=True)}
-    return value
+        return read(Status, content)
+    except VersionError as error:
+        if error.newer:
+            raise
+    first = read(_FirstStatus, content)
+    server = ServerRow(**dict(fields_of(first.server)), role=ACTIVE, holder="")
+    return Status(2, server, first.adms)

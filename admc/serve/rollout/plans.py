@@ -5,6 +5,7 @@ Label -> {service: Snapshot}, without what older connections need besides
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.compile.pipeline import folder_of
@@ -148,7 +149,7 @@ class Plans:
         if change.moves:
             change.is_safe = False
             for step in (STEPS[0], STEPS[-1]):
-                self.content(label._replace(step=step), key)
+                self.content(replace(label, step=step), key)
         change.is_safe = True
 
     def has_steps(self, old: str, new: str) -> bool:

@@ -7,6 +7,7 @@ Where manifest and objects lie is not known here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from admc.serve.storage.manifest import Manifest, ManifestError, RecipeDigests, SavedSnapshot
@@ -66,7 +67,7 @@ class Contents:
         `CommandError`."""
         saved = {name: self._put_group(old.groups.get(name), snapshot) for name, snapshot in groups.items()}
         if position is None:
-            return old._replace(groups=saved)
+            return replace(old, groups=saved)
         plans = {name: self._put_recipe(recipe) for name, recipe in position.plans.items()}
         frozen = {name: self._put_group(old.frozen.get(name), item) for name, item in position.frozen.items()}
         return Manifest(position.rollout, plans, saved, frozen)

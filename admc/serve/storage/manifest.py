@@ -14,15 +14,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from dataclasses import field
+from typing import Final, Literal
 
-from admc.rollout.rollout_state import RolloutState
-from admc.typed_json import JsonTypeError, parse, plain
+from admc.rollout.rollout_state import Chain, Holding, Label, RolloutState
+from dsl.documents import Bytes, Count, DocumentError, VersionError, plain, read, record
 from emitters.envoy import Mode
 
-SCHEMA_VERSION: Final = 3
-OF_SECOND_VERSION: Final = 2
 SECRET_BYTES: Final = 32
 MAX_SERVICES: Final = 100_000
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -36,7 +34,8 @@ class OldManifestError(ManifestError):
     """The content has a version that this admc no longer reads."""
 
 
-class RecipeDigests(NamedTuple):
+@record
+class RecipeDigests:
     """What a plan is made from: the digests of the objects."""
 
     main: str
@@ -52,7 +51,8 @@ class RecipeDigests(NamedTuple):
         return frozenset({*self.inputs.values(), self.plan} | (set() if self.endpoints is None else {self.endpoints}))
 
 
-class SavedSnapshot(NamedTuple):
+@record
+class SavedSnapshot:
     """A snapshot, or resources of one, as an object."""
 
     object: str
@@ -60,7 +60,8 @@ class SavedSnapshot(NamedTuple):
     """Names of clusters that proxies have from their bootstrap."""
 
 
-class Manifest(NamedTuple):
+@record
+class Manifest:
     """What `state.json` says."""
 
     rollout: RolloutState | None
@@ -69,8 +70,9 @@ class Manifest(NamedTuple):
     """Every plan that the rollout names."""
     groups: Mapping[str, SavedSnapshot]
     """Service -> the snapshot that its proxies acknowledged last."""
-    frozen: Mapping[str, SavedSnapshot] = MappingProxyType({})
+    frozen: Mapping[str, SavedSnapshot] = field(default_factory=dict)
     """Service -> the resources that older connections may use."""
+    schema_version: Literal[3] = 3
 
     @property
     def objects(self) -> frozenset[str]:
@@ -84,62 +86,80 @@ class Manifest(NamedTuple):
         return self.rollout is not None and len(self.rollout.may_have) > 1
 
 
-class _Document(NamedTuple):
-    schema_version: int
-    rollout: RolloutState | None
+@record
+class _SecondHolding:
+    label: Label
+    services: frozenset[str]
+    proven: bool
+    left: bool
+    """The rollout was taken back from it."""
+
+
+@record
+class _SecondState:
+    now: Label
+    may_have: tuple[_SecondHolding, ...]
+    back: bool
+    moves: Count
+    secret: Bytes
+    queued: str | None
+    aborted: str | None
+    kept: Mapping[str, tuple[str, ...]]
+    """Service -> names of chains."""
+
+    @property
+    def state(self) -> RolloutState:
+        """In the third version the labels that a rollout was taken back from come first, and are not marked."""
+        held = (
+            Holding(holding.label, holding.services, proven=holding.proven)
+            for holding in sorted(self.may_have, key=lambda holding: not holding.left)
+        )
+        kept = frozenset(Chain(service, name) for service, names in self.kept.items() for name in names)
+        return RolloutState(self.now, tuple(held), self.back, self.moves, self.secret, self.queued, self.aborted, kept)
+
+
+@record
+class _SecondManifest:
+    """What `state.json` said before its third version."""
+
+    rollout: _SecondState | None
     plans: Mapping[str, RecipeDigests]
     groups: Mapping[str, SavedSnapshot]
     frozen: Mapping[str, SavedSnapshot]
+    schema_version: Literal[2]
+
+    @property
+    def manifest(self) -> Manifest:
+        rollout = None if self.rollout is None else self.rollout.state
+        return Manifest(rollout, self.plans, self.groups, self.frozen)
 
 
 def to_json(manifest: Manifest) -> bytes:
     """The content of `state.json`."""
-    return (json.dumps(plain(_Document(SCHEMA_VERSION, *manifest)), sort_keys=True) + "\n").encode()
+    return (json.dumps(plain(manifest), sort_keys=True) + "\n").encode()
 
 
 def from_json(content: bytes) -> Manifest:
     """The manifest that a file has. Raises `ManifestError`."""
-    document = _document(content)
     try:
-        manifest = Manifest(*parse(_Document, document)[1:])
-    except JsonTypeError as error:
-        raise ManifestError(f"`{error.where or 'the document'}` {error.what}") from error
+        manifest = _read(content)
+    except VersionError as error:
+        if error.newer:
+            raise ManifestError(error.message) from error
+        raise OldManifestError(f"it has schema version {error.version}, and this admc reads 2 and 3") from error
+    except DocumentError as error:
+        raise ManifestError(error.message) from error
     _check(manifest)
     return manifest
 
 
-def _document(content: bytes) -> dict[str, Any]:
+def _read(content: bytes) -> Manifest:
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ManifestError("it is not JSON; the file may be cut short") from error
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if type(version) is not int or version < 1:
-        raise ManifestError("it has no `schema_version`")
-    if version > SCHEMA_VERSION:
-        raise ManifestError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
-    if version < OF_SECOND_VERSION:
-        raise OldManifestError(
-            f"it has schema version {version}, and this admc reads {OF_SECOND_VERSION} and {SCHEMA_VERSION}"
-        )
-    return document if version != OF_SECOND_VERSION else _from_second_version(document)
-
-
-def _from_second_version(document: dict[str, Any]) -> dict[str, Any]:
-    """It kept the labels that a rollout was taken back from in their place, marked; now they come first. And it had the
-    chains by service."""
-    rollout = document.get("rollout")
-    try:
-        if rollout is not None:
-            held = sorted(rollout["may_have"], key=lambda each: not each["left"])
-            held = [{name: value for name, value in each.items() if name != "left"} for each in held]
-            kept = [
-                {"service": service, "name": name} for service in rollout["kept"] for name in rollout["kept"][service]
-            ]
-            rollout = {**rollout, "may_have": held, "kept": kept}
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ManifestError("its rollout is not what admc stores") from error
-    return {**document, "rollout": rollout}
+        return read(Manifest, content)
+    except VersionError as error:
+        if error.newer:
+            raise
+    return read(_SecondManifest, content).manifest
 
 
 def _check(manifest: Manifest) -> None:

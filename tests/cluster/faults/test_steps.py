@@ -38,14 +38,14 @@ def test_a_step_that_is_left_out_is_found() -> None:
 
 
 def test_a_move_that_begins_anew_is_found() -> None:
-    again = [replace(each, now=each.now._replace(move=5)) for each in MOVE[2:6]]
+    again = [replace(each, now=replace(each.now, move=5)) for each in MOVE[2:6]]
     assert taken_twice([*MOVE[:4], BEFORE, *again, MOVE[-1]], ANNOUNCED)[0] == "`plan` was stored after `senders`"
     anew = [replace(each, secret=bytes([1] * 32)) for each in MOVE[3:]]
     assert taken_twice([*MOVE[:3], *anew], ANNOUNCED) == ["the rollout was begun anew, with another secret"]
 
 
 def test_another_move_has_another_number() -> None:
-    same = [replace(each, now=each.now._replace(move=3)) for each in MOVE[2:3]]
+    same = [replace(each, now=replace(each.now, move=3)) for each in MOVE[2:3]]
     assert taken_twice([*MOVE[:2], *same], []) == ["`prepare` was stored after `plan`"]
 
 

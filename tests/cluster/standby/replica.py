@@ -13,6 +13,7 @@ import logging
 import sys
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,8 +41,8 @@ def say(event: str, **fields: object) -> None:
 
 def step_of(number: int) -> Position:
     found = moving("a")
-    now = found.rollout.now._replace(move=number)
-    held = tuple(each._replace(label=now) if each.label.goal else each for each in found.rollout.may_have)
+    now = replace(found.rollout.now, move=number)
+    held = tuple(replace(each, label=now) if each.label.goal else each for each in found.rollout.may_have)
     return found._replace(rollout=type(found.rollout)(now, held, moves=number, secret=bytes(32)))
 
 

@@ -35,7 +35,6 @@ from admc.diff.model import (
 from admc.overhead.profiles.profile import Platform
 from admc.overhead.rows import AmountRow, ProfileRow
 from admc.plan.model import SourceLine
-from admc.typed_json import Signed
 from dsl.program import Side
 
 OLD, NEW = "1f0c6a9e5d3b7284c0e1f2a3b4c5d6e7f8091a2b", "9b8a7c6d5e4f30213243546576879a8b9cadbecf"
@@ -78,7 +77,7 @@ def amount(value: int, *, at_least: bool = False) -> AmountRow:
 
 
 def cost_line(metric: str, base: AmountRow, head: AmountRow) -> CostLine:
-    return CostLine(metric, base, head, Signed(head.value - base.value))
+    return CostLine(metric, base, head, head.value - base.value)
 
 
 NO_ROLLOUT = Rollout((), (), (), (), None)
