@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+from codecs import BOM_UTF8
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
 from admc.terminal import visible
-from dsl.json_type import RepeatedKeyError, without_repeats
+from dsl.documents import DocumentError, Given, VersionError, document, fields_of, read
 from dsl.program import Input, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from dsl.program import Program, Service
 
 FACTS: Final = "cluster-facts.json"
 """Of the document among the inputs of a plan."""
-SCHEMA_VERSION: Final = 1
 MAX_BYTES: Final = 8_000_000
 MAX_REASON: Final = 200
 """Characters."""
@@ -50,6 +50,19 @@ class ServiceFacts(NamedTuple):
 NO_FACTS: Final = ServiceFacts()
 
 
+@document
+class _Entry:
+    host_network: Given[bool] = None
+    no_adm: Given[str] = None
+    untrusted: Given[str] = None
+
+
+@document
+class _Facts:
+    schema_version: Literal[1]
+    services: Mapping[str, _Entry]
+
+
 def to_json(facts: Mapping[str, ServiceFacts]) -> bytes:
     """The document, in canonical form: only services with a fact, and only their facts."""
     services = {
@@ -57,8 +70,8 @@ def to_json(facts: Mapping[str, ServiceFacts]) -> bytes:
         for name, found in facts.items()
         if found != NO_FACTS
     }
-    document = {"schema_version": SCHEMA_VERSION, "services": services}
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    content = {"schema_version": 1, "services": services}
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
 def from_json(content: bytes) -> Mapping[str, ServiceFacts]:
@@ -66,25 +79,12 @@ def from_json(content: bytes) -> Mapping[str, ServiceFacts]:
     if len(content) > MAX_BYTES:
         raise _wrong(f"it has more than {MAX_BYTES:,} bytes")
     try:
-        document = json.loads(content, object_pairs_hook=without_repeats)
-    except RecursionError:
-        raise _wrong("it is nested too deeply") from None
-    except RepeatedKeyError:
-        raise _wrong("it is not JSON: a name is there twice") from None
-    except ValueError as error:
-        raise _wrong(f"it is not JSON: {visible(str(error)[:100])}") from None
-    if not isinstance(document, dict):
-        raise _wrong("it is not an object")
-    version = document.get("schema_version")
-    if type(version) is int and version > SCHEMA_VERSION:
-        raise _wrong(f"its schema version is {version}", "use the admc that wrote it, or a newer one")
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise _wrong("it has no known `schema_version`")
-    services = document.get("services")
-    unknown = sorted(document.keys() - {"schema_version", "services"})
-    if unknown or not isinstance(services, dict):
-        raise _wrong(f"it has an unknown name `{visible(unknown[0][:100])}`" if unknown else "`services` is no object")
-    return {name: _facts(name, entry) for name, entry in services.items()}
+        facts = read(_Facts, content.removeprefix(BOM_UTF8))
+    except VersionError as error:
+        raise _wrong(error.message, "use the admc that wrote it, or a newer one" if error.newer else None) from error
+    except DocumentError as error:
+        raise _wrong(error.message, error.hint) from error
+    return {name: _facts(name, entry) for name, entry in facts.services.items()}
 
 
 def with_facts(program: Program, content: bytes) -> Program:
@@ -128,19 +128,15 @@ def _worse(service: Service, facts: ServiceFacts) -> Service:
     )
 
 
-def _facts(name: str, entry: object) -> ServiceFacts:
+def _facts(name: str, entry: _Entry) -> ServiceFacts:
     where = f"`services.{visible(name[:100])}`"
-    if not isinstance(entry, dict):
-        raise _wrong(f"{where} is not an object")
-    for field, value in entry.items():
-        if field == "host_network":
-            if value is not True:
-                raise _wrong(f"`host_network` of {where} is not `true`")
-        elif field not in ServiceFacts._fields:
-            raise _wrong(f"{where} has an unknown name `{visible(field[:100])}`")
-        elif not isinstance(value, str) or not 0 < len(value) <= MAX_REASON or not value.isprintable():
+    if entry.host_network is False:
+        raise _wrong(f"`host_network` of {where} is not `true`")
+    given = {field: value for field, value in fields_of(entry) if value is not None}
+    for field, value in given.items():
+        if isinstance(value, str) and (not 0 < len(value) <= MAX_REASON or not value.isprintable()):
             raise _wrong(f"`{field}` of {where} is no reason of at most {MAX_REASON} characters that print")
-    return ServiceFacts(**entry)
+    return ServiceFacts(**given)
 
 
 def _wrong(what: str, hint: str | None = None) -> CommandError:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Final
+from codecs import BOM_UTF8
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostics, Severity
-from dsl.json_type import Json, RepeatedKeyError, without_repeats
+from dsl.documents import DocumentError, Given, document, read
 from emitters.addresses.model import Addresses, Network, ServiceAddresses, network, order, text_of
 from emitters.errors import EmitError
 
@@ -15,12 +17,35 @@ if TYPE_CHECKING:
 
     from dsl.program import Program
 
+T = TypeVar("T")
 MAX_ADDRESSES: Final = 1_000_000
 """In one endpoints file."""
-_KEYS: Final = dict.fromkeys(ServiceAddresses._fields).keys()
-"""Of an entry of a service."""
+Listed = tuple[str, ...]
 
 
+@document
+class _Service:
+    addresses: Given[Listed] = None
+    pods: Given[Listed] = None
+    unready: Given[Listed] = None
+
+    @property
+    def parts(self) -> tuple[Listed, Listed, Listed]:
+        return self.addresses or (), self.pods or (), self.unready or ()
+
+
+@document
+class _External:
+    addresses: Given[Listed] = None
+
+
+@document
+class _EndpointsFile:
+    services: Given[Mapping[str, _Service]] = None
+    externals: Given[Mapping[str, _External]] = None
+
+
+@no_collection()
 def from_json(
     data: bytes, program: Program | None = None, *, of_several: bool = False, before: Addresses | None = None
 ) -> Addresses:
@@ -32,68 +57,42 @@ def from_json(
     """
     findings = Diagnostics()
     try:
-        content = json.loads(data, object_pairs_hook=without_repeats)
-    except RepeatedKeyError as error:
-        _wrong(findings, f"`{str(error)[:80]}` is there twice", "give all addresses of a name in one entry")
-        raise EmitError(findings.items) from None
-    except (ValueError, RecursionError) as error:
-        _wrong(findings, f"it is not JSON: {_reason(error)}")
-        raise EmitError(findings.items) from None
-    services: dict[str, ServiceAddresses] = {}
-    externals: dict[str, tuple[str, ...]] = {}
+        file = read(_EndpointsFile, data.removeprefix(BOM_UTF8))
+    except DocumentError as error:
+        _wrong(findings, error.message, error.hint)
+        raise EmitError(findings.items) from error
     left = [MAX_ADDRESSES]
+    externals = {
+        name: _addresses(findings, entry.addresses or (), f"`externals.{name}`", left, networks=True)
+        for name, entry in _known(findings, file.externals, "externals", None if program is None else program.externals)
+    }
+    services: dict[str, ServiceAddresses] = {}
     earlier = {} if before is None else {**before.others, **before.services}
-    for section, entries in _entries(findings, content, "the file", ("services", "externals")):
-        known = None if program is None else program.services if section == "services" else program.externals
-        if of_several and section == "services":
-            known = None
-        for name, entry in _entries(findings, entries, f"`{section}`", known):
-            where = f"`{section}.{name}`"
-            if section == "externals":
-                found = dict(_entries(findings, entry, where, ("addresses",)))
-                externals[name] = _addresses(findings, found.get("addresses", []), f"{where}", left, networks=True)
-                continue
-            same = earlier.get(name)
-            if same is not None and _is_as_before(entry, same, left):
-                services[name] = same
-                continue
-            parts = {
-                key: _addresses(findings, value, f"`{section}.{name}.{key}`", left, networks=False)
-                for key, value in _entries(findings, entry, where, ("addresses", "pods", "unready"))
-            }
-            found_here = ServiceAddresses(parts.get("addresses", ()), parts.get("pods", ()), parts.get("unready", ()))
-            for pod in sorted(set(found_here.unready) - set(found_here.pods)):
-                hint = "`unready` says which of the `pods` get no new requests: list it in both"
-                _wrong(findings, f"{where} has the unready pod `{pod}`, which is not one of its `pods`", hint)
-            services[name] = found_here
+    known = None if program is None or of_several else program.services
+    for name, entry in _known(findings, file.services, "services", known):
+        same = earlier.get(name)
+        if same is not None and entry.parts == same and (count := sum(map(len, same))) <= left[0]:
+            # In canonical form and order.
+            left[0] -= count
+            services[name] = same
+            continue
+        parts = (
+            _addresses(findings, listed, f"`services.{name}.{key}`", left, networks=False)
+            for key, listed in zip(ServiceAddresses._fields, entry.parts, strict=True)
+        )
+        located = ServiceAddresses(*parts)
+        for pod in sorted(set(located.unready) - set(located.pods)):
+            hint = "`unready` says which of the `pods` get no new requests: list it in both"
+            message = f"`services.{name}` has the unready pod `{pod}`, which is not one of its `pods`"
+            _wrong(findings, message, hint)
+        services[name] = located
     if findings.has_errors:
         raise EmitError(findings.items)
-    if program is None:
+    if program is None or not of_several:
         return Addresses(services, externals)
     own = {name: located for name, located in services.items() if name in program.services}
     others = {name: located for name, located in services.items() if name not in own}
     return Addresses(own, externals, others=others)
-
-
-def _is_as_before(entry: Json, before: ServiceAddresses, left: list[int]) -> bool:
-    """Whether an entry says what was read earlier, in canonical form and order."""
-    if not isinstance(entry, dict) or not entry.keys() <= _KEYS:
-        return False
-    lists = [entry.get(key, []) for key in _KEYS]
-    for value, known in zip(lists, before, strict=True):
-        if not isinstance(value, list) or tuple(value) != known:
-            return False
-    count = sum(map(len, before))
-    if count > left[0]:
-        return False
-    left[0] -= count
-    return True
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg.lower()} at line {error.lineno} column {error.colno}"
-    return "nested too deeply" if isinstance(error, RecursionError) else "not UTF-8 text"
 
 
 def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None:
@@ -108,43 +107,37 @@ def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None
     )
 
 
-def _entries(
-    findings: Diagnostics, value: Json, where: str, known: Collection[str] | None
-) -> Iterator[tuple[str, Json]]:
-    """The entries of an object, in the order of names, without unknown names."""
-    if not isinstance(value, dict):
-        _wrong(findings, f"{where} is not an object")
-        return
-    for name in sorted(value):
+def _known(
+    findings: Diagnostics, entries: Mapping[str, T] | None, section: str, known: Collection[str] | None
+) -> Iterator[tuple[str, T]]:
+    """The entries of a section, in the order of names, without unknown names."""
+    for name, entry in sorted((entries or {}).items()):
         if known is not None and name not in known:
-            _wrong(findings, f"{where} has an unknown name `{name}`", findings.did_you_mean(name, known))
+            _wrong(findings, f"`{section}` has an unknown name `{name}`", findings.did_you_mean(name, known))
         else:
-            yield name, value[name]
+            yield name, entry
 
 
-def _addresses(findings: Diagnostics, value: Json, where: str, left: list[int], *, networks: bool) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        _wrong(findings, f"{where} is not a list of addresses")
-        return ()
-    left[0] -= len(value)
+def _addresses(findings: Diagnostics, listed: Listed, where: str, left: list[int], *, networks: bool) -> Listed:
+    left[0] -= len(listed)
     if left[0] < 0:
         _wrong(
             findings, f"it has more than {MAX_ADDRESSES:,} addresses", "split the program, or leave out what is unused"
         )
         return ()
     found: set[Network] = set()
-    for item in value:
+    for address in listed:
         try:
-            if not isinstance(item, str) or ("/" in item and not networks) or "%" in item:
-                raise ValueError(item)
-            one = network(item, strict=True)
+            if ("/" in address and not networks) or "%" in address:
+                raise ValueError(address)
+            one = network(address, strict=True)
             if one.num_addresses == 1 and _of_no_host(one):
                 hint = "list the address by which other services reach it"
-                _wrong(findings, f"{where} has `{item}`, which is the address of no host", hint)
+                _wrong(findings, f"{where} has `{address}`, which is the address of no host", hint)
             found.add(one)
         except ValueError:
             kind = "an address or a network" if networks else "an address"
-            _wrong(findings, f"{where} has `{str(item)[:80]}`, which is not {kind}", "write `10.0.0.1` or `fd00::1`")
+            _wrong(findings, f"{where} has `{address[:80]}`, which is not {kind}", "write `10.0.0.1` or `fd00::1`")
     return tuple(map(text_of, sorted(found, key=order)))
 
 

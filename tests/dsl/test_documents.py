@@ -23,6 +23,7 @@ from dsl.documents import (
     DocumentError,
     Exact,
     Form,
+    Given,
     Plain,
     Signed,
     VersionError,
@@ -99,6 +100,10 @@ def test_a_document_is_read_and_written_again() -> None:
         ({"rows": [{"name": "a", "number": True}]}, "`rows[0].number` must be a whole number"),
         ({"rows": [{"name": "a", "number": 1 << 130}]}, "`rows[0].number` is out of range"),
         ({"rows": [{"name": "a", "number": 1, "colour": "green"}]}, "`rows[0].colour` must be `red` or `blue`"),
+        (
+            {"rows": [{"name": "a", "number": 1, "Colour": "red"}]},
+            "`rows[0]` has an unknown field `Colour`",
+        ),
         ({"share": "1"}, "`share` must be a number"),
         ({"share": float("nan")}, "`share` must be a number"),
         ({"ends": [1]}, "`ends` lacks its entry 2"),
@@ -183,6 +188,15 @@ def test_what_is_no_json_is_refused(content: bytes, message: str) -> None:
     assert refused(content).message == message
 
 
+def test_true_is_no_version() -> None:
+    @document
+    class First:
+        schema_version: Literal[1]
+
+    with pytest.raises(DocumentError, match="it has no `schema_version`"):
+        read(First, b'{"schema_version": true}')
+
+
 @pytest.mark.parametrize(("version", "newer"), [(2, False), (4, True)])
 def test_another_version_is_named_whatever_else_is_wrong(version: int, newer: bool) -> None:
     for content in (GOOD | {"schema_version": version}, {"schema_version": version, "other": 1}):
@@ -212,6 +226,42 @@ def test_a_key_that_stands_twice_is_refused_in_any_layout(
     bad = good.replace(old.replace("SEP", separator), new.replace("SEP", separator), 1)
     assert bad != good
     assert " twice (line " in refused(bad.encode()).message
+
+
+@document
+class Notes:
+    lines: Given[tuple[str, ...]] = None
+    row: Given[Row] = None
+
+
+@pytest.mark.parametrize(
+    ("content", "notes"),
+    [
+        (b"{}", Notes()),
+        (b'{"lines": []}', Notes(())),
+        (b'{"row": {"name": "a", "number": 1}}', Notes(None, Row("a", 1))),
+    ],
+)
+def test_a_field_that_may_be_left_out_is_none_then(
+    content: bytes, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsl.documents._refuse_extra_keys", None)  # it takes long
+    assert read(Notes, content) == notes
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"lines": null}', "`lines` must be a list"),
+        (b'{"row": null}', "`row` must be an object"),
+        (b'{"row": {"name": "a"}}', "`row` lacks `number`"),
+        (b'{"lines": [], "lines": []}', "`the document` has `lines` twice"),
+    ],
+)
+def test_a_field_that_may_be_left_out_is_never_null(content: bytes, message: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read(Notes, content)
+    assert caught.value.message == f"{message} (line 1)"
 
 
 def test_an_optional_field_may_stand_with_its_default() -> None:
@@ -360,6 +410,9 @@ DOCUMENTS = {
     "state": ("admc.serve.storage.manifest:Manifest", 3, "groups"),
     "index": ("admc.cluster.storage.record:Index", 1, "packs"),
     "status": ("admc.serve.observe.status:Status", 2, "adms"),
+    "facts": ("admc.compile.facts:_Facts", 1, "services"),
+    "identities": ("admc.serve.auth.identity:_IdentitiesFile", 1, "services"),
+    "endpoints": ("emitters.addresses.endpoints_file:_EndpointsFile", 1, "services"),
     "injection": ("admc.serve.observe.injection:InjectionDocument", 2, "services"),
 }
 _CHILD = """

@@ -183,18 +183,22 @@ def test_administrators() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("{", "it is not JSON: ", "its shape is"),
-        ("[" * 100_000, "nested too deeply", "its shape is"),
-        ("[]", "it is not an object", "its shape is"),
-        ("{}", "it has no `services`", "its shape is"),
-        ('{"service": {}, "services": {}}', "it has an unknown name `service`", "services"),
-        ('{"services": []}', "`services` is not an object", "its shape is"),
+        ("{", "line 1 is not JSON", "its shape is"),
+        ('{"services": ' + "[" * 100_000, "nested too deeply", "its shape is"),
+        ("[]", "it is not a JSON object", "its shape is"),
+        ("{}", "`the document` lacks `services`", "its shape is"),
+        (
+            '{"service": {}, "services": {}}',
+            "unknown field `service`",
+            "did you mean `services`?",
+        ),
+        ('{"services": []}', "`services` must be an object", "its shape is"),
         ('{"services": {"serch": []}}', "the program has no service `serch`", "search"),
-        ('{"services": {"search": "spiffe://t/a"}}', "`services.search` is not a list", "its shape is"),
+        ('{"services": {"search": "spiffe://t/a"}}', "`services.search` must be a list", "its shape is"),
         ('{"services": {"search": ["spiffe://T/a"]}}', "`services.search` has `spiffe://T/a`, which is no", "SERVICE"),
-        ('{"services": {"search": [7]}}', "`services.search` has `7`, which is not an identity", "spiffe://"),
+        ('{"services": {"search": [7]}}', "`services.search[0]` must be a string", "its shape is"),
         ('{"services": {"search": ["\\u001b[2J"]}}', r"has `\x1b[2J`, which is not an identity", "spiffe://"),
-        ('{"services": {"geo": [], "geo": ["spiffe://t/a"]}}', "`geo` is there twice", "one list"),
+        ('{"services": {"geo": [], "geo": ["spiffe://t/a"]}}', "`services` has `geo` twice", "its shape is"),
     ],
 )
 def test_a_file_with_nonsense_is_refused_whole(text: str, message: str, hint: str) -> None:

@@ -10,10 +10,11 @@ account (`system:serviceaccount:shop:search`, from a token). If an identity has 
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 import time
+from codecs import BOM_UTF8
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
@@ -25,14 +26,14 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import read_bounded
 from admc.serve.auth.tokens import ACCOUNT, TokenKeys, bearer, load_keys
 from admc.terminal import visible
-from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics
-from dsl.json_type import RepeatedKeyError, without_repeats
+from dsl.diagnostics.diagnostic import Diagnostics
+from dsl.documents import DocumentError, document, read
 from emitters.kubernetes import kubernetes_name
 from xds_server.limits.unauthenticated import address_of
 from xds_server.transport.client import Admission, Caller, DeniedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection
     from pathlib import Path
 
     from dsl.program import Program
@@ -189,58 +190,38 @@ _IDENTITY_HINT: Final = (
 )
 
 
+@document
+class _IdentitiesFile:
+    services: Mapping[str, tuple[str, ...]]
+
+
 def from_json(data: bytes, services: Collection[str], *, ignore_unknown: bool = False) -> Mapping[str, frozenset[str]]:
     """Read an identities file (docs/identity.md). Raises `CommandError` with all findings."""
     findings = Diagnostics()
+    listed: Mapping[str, tuple[str, ...]] = {}
     try:
-        content = json.loads(data, object_pairs_hook=without_repeats)
-    except RepeatedKeyError as error:
-        _wrong(findings, f"`{_shown(str(error))}` is there twice", "give all identities of a service in one list")
-        content = {"services": {}}
-    except (ValueError, RecursionError) as error:
-        _wrong(findings, f"it is not JSON: {_reason(error)}")
-        content = {"services": {}}
+        listed = read(_IdentitiesFile, data.removeprefix(BOM_UTF8)).services
+    except DocumentError as error:
+        _wrong(findings, error.message, error.hint)
     found: dict[str, set[str]] = {}
-    for name, listed in _listed(findings, content):
+    for name, identities in sorted(listed.items()):
         if name not in services:
-            if ignore_unknown:
-                continue
-            _wrong(findings, f"the program has no service `{_shown(name)}`", findings.did_you_mean(name, services))
-        elif not isinstance(listed, list):
-            _wrong(findings, f"`services.{name}` is not a list of identities")
-        else:
-            for identity in listed:
-                if findings.full:
-                    break
-                if not isinstance(identity, str) or not _is_identity(identity):
-                    shown = _shown(identity if isinstance(identity, str) else json.dumps(identity))
-                    _wrong(findings, f"`services.{name}` has `{shown}`, which is not an identity", _IDENTITY_HINT)
-                else:
-                    found.setdefault(identity, set()).add(name)
+            if not ignore_unknown:
+                _wrong(findings, f"the program has no service `{_shown(name)}`", findings.did_you_mean(name, services))
+            continue
+        for identity in identities:
+            if findings.full:
+                break
+            if not _is_identity(identity):
+                message = f"`services.{name}` has `{_shown(identity)}`, which is not an identity"
+                _wrong(findings, message, _IDENTITY_HINT)
+            else:
+                found.setdefault(identity, set()).add(name)
     if len(found) > MAX_IDENTITIES:
         _wrong(findings, f"it has more than {MAX_IDENTITIES:,} identities")
     if findings.has_errors:
         raise CommandError(Exit.INPUT, findings.items)
     return MappingProxyType({identity: frozenset(names) for identity, names in sorted(found.items())})
-
-
-def _listed(findings: Diagnostics, content: object) -> Iterable[tuple[str, object]]:
-    if not isinstance(content, dict):
-        _wrong(findings, "it is not an object")
-        return ()
-    for name in sorted(content.keys() - {"services"})[: MAX_DIAGNOSTICS + 1]:
-        _wrong(findings, f"it has an unknown name `{_shown(name)}`", findings.did_you_mean(name, ["services"]))
-    services = content.get("services")
-    if not isinstance(services, dict):
-        _wrong(findings, "`services` is not an object" if "services" in content else "it has no `services`")
-        return ()
-    return sorted(services.items())
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg.lower()} at line {error.lineno} column {error.colno}"
-    return "nested too deeply" if isinstance(error, RecursionError) else "not UTF-8 text"
 
 
 def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None:

@@ -29,7 +29,7 @@ def test_an_endpoints_file_is_read_in_canonical_order() -> None:
         "services": {"search": {"addresses": ["fd00::1", "10.0.0.2", "10.0.0.1"], "pods": ["10.1.0.1", "10.1.0.1"]}},
         "externals": {"office": {"addresses": ["10.10.0.0/16", "10.11.0.1"]}},
     }
-    found = from_json(json.dumps(data).encode(), PROGRAM)
+    found = from_json(b"\xef\xbb\xbf" + json.dumps(data).encode(), PROGRAM)
     assert found.services == {"search": ServiceAddresses(("10.0.0.1", "10.0.0.2", "fd00::1"), ("10.1.0.1",))}
     assert found.externals == {"office": ("10.10.0.0/16", "10.11.0.1")}
     assert [str(network) for network in peers(PROGRAM, found, "office")] == [
@@ -75,17 +75,20 @@ def test_pods_that_are_not_ready_are_pods_and_are_not_chosen_unless_none_is() ->
     [
         (b"{", "not JSON"),
         (b"\xff", "not UTF-8"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b"[]", "not an object"),
-        (b'{"service": {}}', "unknown name `service`"),
+        (b'{"services": ' + b"[" * 100_000, "nested too deeply"),
+        (b"[]", "not a JSON object"),
+        (b'{"service": {}}', "unknown field `service` (line 1)"),
         (b'{"services": {"serch": {}}}', "unknown name `serch`"),
-        (b'{"services": {"geo": {}, "search": {"pods": ["10.1.0.1"]}, "geo": {}}}', "`geo` is there twice"),
-        (b'{"services": {"geo": {"pods": ["10.1.0.1"], "pods": []}}}', "`pods` is there twice"),
-        (b'{"services": {"search": {"pod": []}}}', "unknown name `pod`"),
-        (b'{"services": {"search": {"pods": "10.0.0.1"}}}', "not a list"),
+        (b'{"services": {"geo": {}, "search": {"pods": ["10.1.0.1"]}, "geo": {}}}', "`services` has `geo` twice"),
+        (b'{"services": {"geo": {"pods": ["10.1.0.1"], "pods": []}}}', "`services.geo` has `pods` twice"),
+        (
+            b'{"services": {"search": {"pod": []}}}',
+            "unknown field `pod`",
+        ),
+        (b'{"services": {"search": {"pods": "10.0.0.1"}}}', "`services.search.pods` must be a list"),
         (b'{"services": {"search": {"pods": ["10.0.0.0/8"]}}}', "not an address"),
         (b'{"services": {"search": {"pods": ["fe80::1%eth0"]}}}', "not an address"),
-        (b'{"services": {"search": {"pods": [7]}}}', "not an address"),
+        (b'{"services": {"search": {"pods": [7]}}}', "`services.search.pods[0]` must be a string"),
         (b'{"services": {"search": {"pods": ["0.0.0.0"]}}}', "`0.0.0.0`, which is the address of no host"),
         (b'{"services": {"search": {"addresses": ["::"]}}}', "`::`, which is the address of no host"),
         (b'{"services": {"search": {"pods": ["::ffff:0.0.0.0"]}}}', "which is the address of no host"),
@@ -93,13 +96,15 @@ def test_pods_that_are_not_ready_are_pods_and_are_not_chosen_unless_none_is() ->
         (b'{"services": {"search": {"pods": ["ff02::1"]}}}', "which is the address of no host"),
         (b'{"services": {"search": {"pods": ["255.255.255.255"]}}}', "which is the address of no host"),
         (b'{"externals": {"office": {"addresses": ["::/128"]}}}', "which is the address of no host"),
-        (b'{"services": {"search": {"pods": [], "unready": "10.1.0.1"}}}', "`services.search.unready` is not a list"),
+        (b'{"services": {"search": {"pods": [], "unready": "10.1.0.1"}}}', "`services.search.unready` must be a list"),
         (b'{"services": {"search": {"pods": ["10.1.0.1"], "unready": ["10.1.0.0/24"]}}}', "not an address"),
         (
             b'{"services": {"search": {"pods": ["10.1.0.1"], "unready": ["10.1.0.1", "10.1.0.2"]}}}',
             "`services.search` has the unready pod `10.1.0.2`, which is not one of its `pods`",
         ),
-        (b'{"externals": {"office": {"addresses": [], "unready": []}}}', "unknown name `unready`"),
+        (b'{"services": null}', "`services` must be an object"),
+        (b'{"services": {"search": {"pods": null}}}', "`services.search.pods` must be a list"),
+        (b'{"externals": {"office": {"addresses": [], "unready": []}}}', "unknown field `unready`"),
         (b'{"externals": {"office": {"addresses": ["10.0.0.1/8"]}}}', "not an address or a network"),
         (b'{"externals": {"office": {"addresses": ["api.example"]}}}', "not an address or a network"),
     ],
