@@ -343,6 +343,8 @@ def _not_json(message: str) -> str:
 
 def _version(expected: type) -> int | None:
     """The version of a type's documents, if they have versions."""
+    if not is_dataclass(expected):
+        return None
     stated = typing.get_type_hints(expected).get("schema_version")
     return None if stated is None else typing.get_args(stated)[0]
 

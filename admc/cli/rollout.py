@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -64,10 +63,13 @@ def _commanded(server: str, action: Action) -> tuple[str, str]:
         talk.close()
     if response.status in _CAUSES:
         raise _refused(action, response.status, content.decode("utf-8", "replace").strip())
+    from admc.serve.observe.status import Commanded
+    from dsl import documents
+
     try:
-        found = json.loads(content)
-        return str(found["app"]), str(found["outcome"])
-    except (ValueError, KeyError, TypeError) as error:
+        done = documents.read(Commanded, content)
+        return done.app, done.outcome
+    except documents.DocumentError as error:
         raise no_admc(
             server, f"the response has HTTP status {response.status}, and is not one of `admc serve`"
         ) from error

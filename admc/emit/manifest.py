@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from dsl.documents import DocumentError, Given, document, read
+
 MANIFEST = ".admc-manifest.json"
 DEEPEST = 8
 LONGEST = 255
@@ -32,30 +34,34 @@ class Manifest(NamedTuple):
 NONE = Manifest({})
 
 
+@document
+class _Content:
+    files: Mapping[str, str | tuple[str, ...]]
+    written_by: Given[str] = None
+    under_way: Given[bool] = None
+
+
 def to_json(manifest: Manifest) -> bytes:
     """The content of the file. A single digest is a string, as in the first release."""
     known = sorted(manifest.files.items())
     files = {name: min(digests) if len(digests) == 1 else sorted(digests) for name, digests in known}
-    document = {"written_by": "admc", **({"under_way": True} if manifest.under_way else {}), "files": files}
-    return (json.dumps(document, indent=1) + "\n").encode("ascii")
+    content = {"written_by": "admc", **({"under_way": True} if manifest.under_way else {}), "files": files}
+    return (json.dumps(content, indent=1) + "\n").encode("ascii")
 
 
 def from_json(content: bytes) -> Manifest:
     """The manifest; `NONE` if the content is not one."""
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
+        stored = read(_Content, content)
+    except DocumentError:
         return NONE
-    files = document.get("files") if isinstance(document, dict) else None
-    if not isinstance(files, dict):
-        return NONE
-    found = {name: _digests(listed) for name, listed in files.items() if _may_be_emitted(name)}
-    return Manifest({name: digests for name, digests in found.items() if digests}, document.get("under_way") is True)
+    known = {name: _digests(listed) for name, listed in stored.files.items() if _may_be_emitted(name)}
+    return Manifest({name: digests for name, digests in known.items() if digests}, stored.under_way is True)
 
 
-def _digests(listed: object) -> frozenset[str]:
-    items = listed if isinstance(listed, list) else [listed]
-    return frozenset(item for item in items[:8] if isinstance(item, str) and _DIGEST.fullmatch(item))
+def _digests(listed: str | tuple[str, ...]) -> frozenset[str]:
+    digests = (listed,) if isinstance(listed, str) else listed
+    return frozenset(digest for digest in digests[:8] if _DIGEST.fullmatch(digest))
 
 
 def _may_be_emitted(name: str) -> bool:

@@ -37,6 +37,16 @@ def test_check_never_solves(shop: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("check", "policies.adm"), ("fmt", "policies.adm")])
+def test_commands_that_read_no_document_load_no_reader_of_documents(shop: Path, arguments: tuple[str, ...]) -> None:
+    probe = (
+        "import sys; from admc.__main__ import main; code = main(sys.argv[1:]); "
+        "sys.exit('it is loaded' if {'pydantic', 'pydantic_core'} & set(sys.modules) else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe, *arguments], cwd=shop.parent, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def test_fmt(admc: Admc, tmp_path: Path) -> None:
     path = write(tmp_path, "app   shop   // name\n\n\n\nservice cart   {http 8080}\n")
     before = path.read_text()

@@ -413,6 +413,10 @@ DOCUMENTS = {
     "facts": ("admc.compile.facts:_Facts", 1, "services"),
     "identities": ("admc.serve.auth.identity:_IdentitiesFile", 1, "services"),
     "endpoints": ("emitters.addresses.endpoints_file:_EndpointsFile", 1, "services"),
+    "plan in ConfigMaps": ("admc.cluster.program.plan_objects:_Index", 1, "parts"),
+    "emitted folder": ("admc.emit.manifest:_Content", 1, "files"),
+    "redirection": ("admc.serve.files.redirection:Known", 1, "asked"),
+    "names of traces": ("admc.overhead.traces.names:_Names", 1, "names"),
     "injection": ("admc.serve.observe.injection:InjectionDocument", 2, "services"),
 }
 _CHILD = """

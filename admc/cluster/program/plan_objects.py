@@ -17,10 +17,13 @@ import binascii
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+
+from annotated_types import Le, MaxLen
 
 from admc.cluster.names import CONTROLLER
 from admc.cluster.packing import PackedError, packed, unpacked
+from dsl.documents import Count, DocumentError, Given, VersionError, document, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -171,17 +174,27 @@ def changes(wanted: PlanObjects, there: Mapping[str, Found]) -> Changes:
 # ---- reading ----
 
 
-class Part(NamedTuple):
+@document
+class Part:
     name: str
     sha256: str
 
 
-class Stored(NamedTuple):
+@document
+class Stored:
     """A document in parts."""
 
     sha256: str
-    size: int
-    parts: tuple[Part, ...]
+    size: Annotated[Count, Le(MAX_PLAN)]
+    parts: Annotated[tuple[Part, ...], MaxLen(MAX_PARTS)]
+
+
+@document
+class _Index(Stored):
+    """The plan, and beside it its facts."""
+
+    schema_version: Literal[1]
+    facts: Given[Stored] = None
 
 
 class Index(NamedTuple):
@@ -189,27 +202,20 @@ class Index(NamedTuple):
     facts: Stored | None
 
 
-def read_index(document: Mapping[str, Any]) -> Index:
+def read_index(config_map: Mapping[str, Any]) -> Index:
     """Raises `PlanObjectError`."""
-    name = document["metadata"]["name"]
+    name = config_map["metadata"]["name"]
     try:
-        content = json.loads((document.get("data") or {})[INDEX])
-        if content["schema_version"] != 1:
-            raise PlanObjectError("it was written by a newer admc")
-        return Index(_stored(content, name), _stored(content[FACTS], name) if FACTS in content else None)
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        index = read(_Index, (config_map.get("data") or {})[INDEX].encode())
+    except (LookupError, TypeError, AttributeError, UnicodeEncodeError, DocumentError) as error:
+        if isinstance(error, VersionError) and error.newer:
+            raise PlanObjectError("it was written by a newer admc") from error
         raise PlanObjectError(f"the ConfigMap `{name}` is not what admc wrote") from error
-
-
-def _stored(content: Mapping[str, Any], name: str) -> Stored:
-    parts = tuple(Part(each["name"], each["sha256"]) for each in content["parts"])
-    found = Stored(content["sha256"], content["size"], parts)
-    fine = all(isinstance(each, str) for part in parts for each in part) and isinstance(found.sha256, str)
-    if not fine or type(found.size) is not int or len(parts) > MAX_PARTS or not 0 <= found.size <= MAX_PLAN:
-        raise ValueError
-    if not all(part.name.startswith(f"{name}-") and CONFIG_MAP_NAME.fullmatch(part.name) for part in parts):
-        raise PlanObjectError(f"the ConfigMap `{name}` names parts of another plan")
-    return found
+    plan = Stored(index.sha256, index.size, index.parts)
+    for part in (*plan.parts, *(index.facts.parts if index.facts is not None else ())):
+        if not (part.name.startswith(f"{name}-") and CONFIG_MAP_NAME.fullmatch(part.name)):
+            raise PlanObjectError(f"the ConfigMap `{name}` names parts of another plan")
+    return Index(plan, index.facts)
 
 
 def read_part(part: Part, document: Mapping[str, Any]) -> bytes:

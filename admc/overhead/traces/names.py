@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
-import json
+from codecs import BOM_UTF8
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from admc.exits import CommandError, Exit
 from admc.files import read_bounded
 from dsl.diagnostics.diagnostic import Diagnostics
-from dsl.json_type import RepeatedKeyError, without_repeats
+from dsl.documents import DocumentError, read
 
 MAX_BYTES: Final = 20_000_000
+_Names: TypeAlias = Mapping[str, str]
 CODE: Final = "ADM879"
 _SHAPE: Final = 'its shape is {"session-db.default.svc.cluster.local": "session_db", "10.0.0.7:5432": "ledger"}'
 
@@ -38,8 +39,13 @@ def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
     content = read_bounded(path, MAX_BYTES, "the names of traces", regular=True)
     findings = Diagnostics()
     found: dict[str, str] = {}
-    for name, meant in _pairs(content, path, findings).items():
-        if not isinstance(meant, str) or not name or not meant:
+    entries: _Names = {}
+    try:
+        entries = read(_Names, content.removeprefix(BOM_UTF8))  # type: ignore[type-abstract]
+    except DocumentError as error:
+        _wrong(findings, path, error.message)
+    for name, meant in entries.items():
+        if not name or not meant:
             _wrong(findings, path, f"`{name[:80]}` stands for no name")
         elif parties is not None and meant not in parties:
             hint = findings.did_you_mean(meant, parties) or "declare the service, or leave the entry out"
@@ -53,24 +59,6 @@ def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
     if findings.has_errors:
         raise CommandError(Exit.INPUT, findings.items)
     return TraceNames(found)
-
-
-def _pairs(content: bytes, path: Path, findings: Diagnostics) -> dict[str, object]:
-    try:
-        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=without_repeats)
-    except RepeatedKeyError as error:
-        _wrong(findings, path, f"`{str(error)[:80]}` is there twice", "give each name once")
-        return {}
-    except json.JSONDecodeError as error:
-        _wrong(findings, path, f"line {error.lineno} is no JSON: {error.msg.lower()}")
-        return {}
-    except (ValueError, RecursionError):
-        _wrong(findings, path, "it is no JSON")
-        return {}
-    if not isinstance(found, dict):
-        _wrong(findings, path, "it is not an object")
-        return {}
-    return found
 
 
 def _wrong(findings: Diagnostics, path: Path, what: str, hint: str = _SHAPE) -> None:

@@ -18,22 +18,25 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import has_content, read_bounded, system_message, write_whole
 from admc.rollout.captures import captures
+from admc.rollout.model import Captures
 from admc.serve.file_watch import look
+from dsl.documents import DocumentError, read, record
 from emitters.interception.captures import interceptions
 from emitters.interception.rules import restore_file
 from emitters.interception.tables import Family
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from admc.rollout.model import Captures, Placed, Step
+    from admc.rollout.model import Placed, Step
     from admc.serve.file_watch import FileStat, Signature
     from emitters.addresses import Addresses
 
@@ -41,7 +44,6 @@ LOG: Final = logging.getLogger("admc.serve")
 MAX_LOADED: Final = 1000
 MAX_KNOWN: Final = 64_000_000
 MAX_RULES: Final = 64_000_000
-SCHEMA_VERSION: Final = 1
 NAME: Final = "redirected.json"
 SHOWN: Final = 3
 FAMILIES: Final = {"iptables.rules": Family.IPV4, "ip6tables.rules": Family.IPV6}
@@ -54,20 +56,23 @@ class Rules(NamedTuple):
     digest: str
 
 
-class Asked(NamedTuple):
+@record
+class Asked:
     """Requested rules that are not confirmed yet."""
 
     digest: str
     captures: frozenset[str]
 
 
-class Known(NamedTuple):
+@record
+class Known:
     """The content of `redirected.json`."""
 
     redirected: Captures
     asked: Mapping[str, Asked]
     digests: Mapping[str, str]
     """Service -> digest of the rules that were confirmed in the present rollout."""
+    schema_version: Literal[1] = 1
 
 
 class Redirection:
@@ -105,8 +110,8 @@ class Redirection:
         self._left = {self._folder / NAME: look(self._folder / NAME)}
         try:
             content = read_bounded(self._folder / NAME, MAX_KNOWN, "what is redirected", regular=True)
-            self._known = _parsed(json.loads(content))
-        except (CommandError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            self._known = read(Known, content)
+        except (CommandError, DocumentError):
             self._known = _unknown(self._folder)
         for name, asked in self._known.asked.items():
             place = self._folder / "interception" / name
@@ -289,7 +294,7 @@ def _rules_there(folder: Path, service: str) -> Rules | None:
 
 def _record(known: Known) -> bytes:
     document = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": known.schema_version,
         "redirected": {name: sorted(names) for name, names in sorted(known.redirected.items())},
         "asked": {
             name: {"digest": own.digest, "captures": sorted(own.captures)} for name, own in sorted(known.asked.items())
@@ -297,16 +302,3 @@ def _record(known: Known) -> bytes:
         "digests": dict(sorted(known.digests.items())),
     }
     return (json.dumps(document) + "\n").encode()
-
-
-def _parsed(document: Any) -> Known:
-    if document["schema_version"] != SCHEMA_VERSION:
-        raise ValueError("another schema")
-    return Known(
-        {name: frozenset(map(str, names)) for name, names in document["redirected"].items()},
-        {
-            name: Asked(str(own["digest"]), frozenset(map(str, own["captures"])))
-            for name, own in document["asked"].items()
-        },
-        {name: str(digest) for name, digest in document["digests"].items()},
-    )

@@ -132,6 +132,14 @@ class Status:
         return not self.server.why and all(adm.in_sync for adm in self.adms)
 
 
+@record
+class Commanded:
+    """The answer to a command of the operator about the rollout."""
+
+    app: str
+    outcome: str
+
+
 class StatusFormatError(Exception):
     """The text is not a status that this admc can read."""
 

@@ -274,14 +274,14 @@ def test_names_of_traces_stand_for_services(admc: Admc, name: str) -> None:
     [
         ('{"x": "dbb"}', "the program has no `dbb`, for which `x` stands"),
         ('{"x": "dbb"}', "did you mean `db`?"),
-        ('{"x": 5}', "`x` stands for no name"),
+        ('{"x": 5}', "`x` must be a string (line 1)"),
         ('{"x": ""}', "`x` stands for no name"),
-        ('{"x": "db", "x": "web"}', "`x` is there twice"),
+        ('{"x": "db", "x": "web"}', "`the document` has `x` twice"),
         ('{"x": "db", "db": "web"}', "`x` stands for `db`, which stands for another name"),
-        ('["x"]', "it is not an object"),
-        ('{\n"x": ', "line 2 is no JSON"),
-        ("", "line 1 is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
+        ('["x"]', "it is not a JSON object"),
+        ('{\n"x": ', "line 2 is not JSON"),
+        ("", "line 1 is not JSON"),
+        ('{"x": ' + "[" * 100_000, "it is nested too deeply"),
     ],
 )
 def test_names_that_cannot_be_used(admc: Admc, text: str, said: str) -> None:
