@@ -139,7 +139,7 @@ def test_what_both_say_is_the_programs() -> None:
         (b"[]", "it is not a JSON object"),
         (b'"\xff"', "byte 1 is not UTF-8"),
         (b'{"services": ' + b"[" * 100_000, "nested too deeply"),
-        (b"{}", "it has no `schema_version`"),
+        (b"{}", "`the document` lacks `schema_version`"),
         (b'{"schema_version": true, "services": {}}', "it has no `schema_version`"),
         (b'{"schema_version": 2, "services": {}}', "it has schema version 2, and this admc reads 1"),
         (b'{"schema_version": 1}', "`the document` lacks `services`"),
