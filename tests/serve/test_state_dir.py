@@ -248,7 +248,7 @@ def _change(folder: Path, change: Callable[[dict[str, object]], object]) -> None
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut short": (lambda f: os.truncate(f / "state.json", 40), "cut short"),
     "newer": (lambda f: _change(f, lambda c: c.update(schema_version=4)), "schema version 4"),
-    "no version": (lambda f: _change(f, lambda c: c.pop("schema_version")), "no `schema_version`"),
+    "no version": (lambda f: _change(f, lambda c: c.pop("schema_version")), "lacks `schema_version`"),
     "a list": (lambda f: (f / "state.json").write_text("[]"), "not a JSON object"),
     "deep": (lambda f: (f / "state.json").write_text('{"groups": ' + "[" * 200_000), "too deeply"),
     "binary": (lambda f: (f / "state.json").write_bytes(b"\xff\xfe\0"), "not UTF-8"),
