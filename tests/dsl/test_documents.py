@@ -34,7 +34,7 @@ from dsl.documents import (
     record,
     schema,
 )
-from dsl.json_text import Places, may_have_more_keys
+from dsl.documents.json_text import Places, may_have_more_keys
 
 
 class Colour(StrEnum):
@@ -245,7 +245,7 @@ class Notes:
 def test_a_field_that_may_be_left_out_is_none_then(
     content: bytes, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dsl.documents._refuse_extra_keys", None)  # it takes long
+    monkeypatch.setattr("dsl.documents.reading._refuse_extra_keys", None)  # it takes long
     assert read(Notes, content) == notes
 
 

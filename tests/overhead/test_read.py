@@ -18,7 +18,7 @@ import admc
 from admc.overhead.profiles.profile import MAX_TEXT
 from admc.overhead.profiles.source import built_in, built_in_names
 from admc.overhead.profiles.write import to_json
-from dsl.exact_json import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES
+from dsl.documents.exact_json import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES
 from tests.overhead.documents import DOCUMENT, Document, changed, curve, found, law, profile
 
 SCHEMA = json.loads(Path(admc.__file__).with_name("profile.schema.json").read_text(encoding="utf-8"))

@@ -27,14 +27,14 @@ from admc.overhead.profiles.profile import (
 from admc.overhead.profiles.vocabulary import kinds_of_component, known_components, read_argument
 from dsl.diagnostics.diagnostic import Severity
 from dsl.documents import fields_of
-from dsl.exact_json import without_mark
-from dsl.json_text import Places
+from dsl.documents.exact_json import without_mark
+from dsl.documents.json_text import Places
 from dsl.text import Span
 from dsl.units import BadNumber
 
 if TYPE_CHECKING:
     from dsl.diagnostics.diagnostic import Diagnostics
-    from dsl.json_text import Path
+    from dsl.documents.json_text import Path
     from dsl.program import Kind
     from dsl.text import SourceText
 

@@ -15,7 +15,7 @@ from admc.files import present, read_bounded
 from admc.overhead.profiles.profile import Profile
 from admc.overhead.profiles.read import read_profile
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
-from dsl.exact_json import MAX_CHARACTERS
+from dsl.documents.exact_json import MAX_CHARACTERS
 from dsl.files.reading import decode
 from dsl.program import ProfileSource, Program
 from dsl.text import SourceText, Span

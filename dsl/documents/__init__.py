@@ -1,0 +1,73 @@
+"""Documents: JSON of a fixed shape, read as values of the types that describe it.
+
+    bytes -> [read] -> value | DocumentError        type -> [schema] -> JSON Schema
+    text -> [read_exact] -> the same, with decimals as they are written
+    value -> [plain] -> what `json` writes
+
+A type of a document is a class with `@document` (`types`), which holds texts, numbers, truth values, enumerations,
+tuples, mappings by name and other such types; `structure` says what stands where. pydantic does the types and bounds
+(`validator`), and is imported only when a document is read. What it does not do is here: the limits on a document from
+a stranger (`json_text`), repeated and unknown keys (`key_count`, `extra_keys`), and messages that never quote the input
+(`violations`), since identities and keys are read in this way.
+"""
+
+from __future__ import annotations
+
+from dsl.documents.errors import DocumentError, Fault, VersionError, Violation
+from dsl.documents.json_schema import schema
+from dsl.documents.reading import read, read_exact
+from dsl.documents.types import (
+    MAX_PLACES,
+    Amount,
+    Bytes,
+    Count,
+    Digest,
+    Distinct,
+    Exact,
+    Filled,
+    Form,
+    Given,
+    LineNumber,
+    Name,
+    OneOf,
+    Pattern,
+    Plain,
+    PortNumber,
+    Published,
+    Signed,
+    document,
+    record,
+)
+from dsl.documents.writing import fields_of, plain
+
+__all__ = [
+    "MAX_PLACES",
+    "Amount",
+    "Bytes",
+    "Count",
+    "Digest",
+    "Distinct",
+    "DocumentError",
+    "Exact",
+    "Fault",
+    "Filled",
+    "Form",
+    "Given",
+    "LineNumber",
+    "Name",
+    "OneOf",
+    "Pattern",
+    "Plain",
+    "PortNumber",
+    "Published",
+    "Signed",
+    "VersionError",
+    "Violation",
+    "document",
+    "fields_of",
+    "plain",
+    "read",
+    "read_exact",
+    "record",
+    "schema",
+]

@@ -1,0 +1,67 @@
+"""What is wrong with a document, and where."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.documents.json_text import shown_path
+
+if TYPE_CHECKING:
+    from dsl.documents.json_text import Path, Places
+
+
+class Fault(Enum):
+    """What is wrong with a value."""
+
+    SYNTAX = auto()
+    """It is no JSON, or has a key twice, in a document for `read_exact`."""
+    ABSENT = auto()
+    """It lacks a key or an entry."""
+    SHAPE = auto()
+    """It is of another kind than its type, or has a key that is unknown or there twice."""
+    NUMBER = auto()
+    """It is not a number that its type allows."""
+    NAME = auto()
+    """It is none of the texts that its type allows."""
+
+
+class Violation(NamedTuple):
+    """One value that does not fit its type."""
+
+    path: Path
+    message: str
+    """What is wrong, as the end of a sentence that begins with the place: `must be a whole number`."""
+    fault: Fault
+    range: tuple[int, int]
+    """Where in the text it stands: the first character, and the one after the last."""
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        where = shown_path(self.path) or "the document"
+        return self.message if self.fault is Fault.SYNTAX else f"`{where}` {self.message}"
+
+
+class DocumentError(Exception):
+    """Bytes are no document of a type. `violations` are empty where `read` finds that they are no JSON at all."""
+
+    def __init__(self, message: str, violations: tuple[Violation, ...] = ()) -> None:
+        self.message = message
+        self.violations = violations
+        self.hint = violations[0].hint if violations else None
+        super().__init__(message)
+
+
+class VersionError(DocumentError):
+    """A document has another schema version than the one that is read."""
+
+    def __init__(self, message: str, violation: Violation, version: int, *, newer: bool) -> None:
+        self.version = version
+        self.newer = newer
+        super().__init__(message, (violation,))
+
+
+def error_of(places: Places, violations: tuple[Violation, ...]) -> DocumentError:
+    first = violations[0]
+    line = places.line(first.range[0])
+    return DocumentError(f"{first} (line {line})", violations)
