@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _INTERRUPTED = 130
-"""`admc.exits.Exit.INTERRUPTED`, for a Ctrl-C that comes before that is loaded."""
+"""`admc.base.exits.Exit.INTERRUPTED`, for a Ctrl-C that comes before that is loaded."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,15 +54,15 @@ def _open_closed_streams() -> None:
 
 
 def _run(typed: list[str]) -> int:
+    from admc.base.exits import CommandError
     from admc.cli.app import run
     from admc.cli.options import requested_format
-    from admc.exits import CommandError
 
     try:
         return run(typed)
     except CommandError as error:
+        from admc.base.findings.report import Format, Report
         from admc.cli.output import OutputError, show_failure
-        from admc.render.report import Format, Report
 
         format_ = Format.TEXT if isinstance(error, OutputError) else requested_format(typed)
         show_failure(Report(error.diagnostics, error.exit_code, error.folder), format_)

@@ -10,6 +10,8 @@ import typer
 from typer.exceptions import TyperException
 
 from admc import __version__
+from admc.base.exits import Exit, wrong_usage
+from admc.base.terminal import visible
 from admc.cli.check import check
 from admc.cli.comment import app as comment
 from admc.cli.compile import compile_
@@ -32,8 +34,6 @@ from admc.cli.serve import serve
 from admc.cli.status import status
 from admc.cli.test import run_tests
 from admc.cli.try_ import try_
-from admc.exits import Exit, wrong_usage
-from admc.terminal import visible
 
 IMPORT: Final = "import"
 COMMENT: Final = "comment"

@@ -6,11 +6,11 @@ import platform
 import sys
 
 from admc import __version__
+from admc.base.exits import Exit
+from admc.base.findings.report import Report
+from admc.base.unexpected import describe
 from admc.cli.options import requested_format
 from admc.cli.output import show_failure
-from admc.exits import Exit
-from admc.render.report import Report
-from admc.unexpected import describe
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from admc.base.findings.report import Format
 from admc.cli.options import FormatOption, IncludeOption, ProgramsArgument, WarningsOption
-from admc.render.report import Format
 
 if TYPE_CHECKING:
     from admc.compile.checking import Checked
@@ -18,10 +18,10 @@ def check(
     format_: FormatOption = Format.TEXT,
 ) -> int:
     """Check programs for errors, without solving them."""
+    from admc.base.findings.report import Report
     from admc.cli.output import show_report, write_out
     from admc.compile.checking import check_all
     from admc.compile.programs import find_programs
-    from admc.render.report import Report
 
     selected = find_programs(programs)
     outcome = check_all(selected, include, warnings_as_errors=warnings_as_errors)
@@ -43,7 +43,7 @@ def _document(program: Checked) -> dict[str, object]:
 
 
 def _line(program: Checked) -> str:
-    from admc.terminal import visible
+    from admc.base.terminal import visible
 
     shown = visible(program.path)
     if program.facts is None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admc.exits import CommandError, wrong_usage
-from admc.terminal import visible
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import visible
 
 if TYPE_CHECKING:
     from admc.cluster.api.errors import ApiError

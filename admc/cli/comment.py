@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from admc.base.exits import Exit, wrong_usage
+from admc.base.terminal import visible
 from admc.cli.parser import Command, Group
-from admc.exits import Exit, wrong_usage
-from admc.terminal import visible
 
 if TYPE_CHECKING:
     from admc.cli.output import Progress

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from admc.base.exits import Exit, wrong_usage
+from admc.base.findings.report import Format
+from admc.base.terminal import command, counted, visible
 from admc.cli.options import (
     AdmMode,
     EffortOption,
@@ -18,10 +21,7 @@ from admc.cli.options import (
     WarningsOption,
 )
 from admc.cli.xds_options import XdsOptions, server_of
-from admc.exits import Exit, wrong_usage
 from admc.plan.beside import default_plan_path
-from admc.render.report import Format
-from admc.terminal import command, counted, visible
 
 if TYPE_CHECKING:
     from admc.compile.pipeline import Compiled
@@ -266,8 +266,8 @@ def _kept(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, fo
 
 def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, files: dict[str, bytes] | None) -> None:
     """Whether the plan can go there, before the configuration is written. Raises `CommandError`."""
+    from admc.base.files import check_folder, status_to_replace
     from admc.emit.folder import MANIFEST
-    from admc.files import check_folder, status_to_replace
 
     status_to_replace(target, inputs)
     where = Path(os.path.realpath(target))
@@ -289,7 +289,7 @@ def _write_folder(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...
 
 
 def _write_plan(target: Path, content: bytes, inputs: tuple[Path, ...]) -> bool:
-    from admc.files import write_whole
+    from admc.base.files import write_whole
 
     return write_whole(target, content, inputs=inputs)
 
@@ -340,9 +340,9 @@ def _notes(
 def _show(
     compiled: Compiled, folder: str, notes: list[str], found: list[Diagnostic], target: Path | None, format_: Format
 ) -> None:
+    from admc.base.findings.report import Report
     from admc.cli.output import show_report, write_out
     from admc.plan.summary import facts, summarize
-    from admc.render.report import Report
 
     summary = summarize(compiled.program, compiled.plan)
     # The summary shows the program's own warnings, which are in the plan. Its notes are not.
@@ -350,8 +350,8 @@ def _show(
     if format_ is Format.TEXT:
         import sys
 
+        from admc.base.terminal import takes_colour, width
         from admc.render import summary_text
-        from admc.terminal import takes_colour, width
 
         show_report(Report(own, Exit.DONE, folder), Format.TEXT)
         write_out(summary_text.render(summary, folder, notes, colour=takes_colour(sys.stdout), width=width(sys.stdout)))

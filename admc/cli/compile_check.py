@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.findings.report import Format, Report
 from admc.cli.output import Progress, show_report, write_out
-from admc.exits import CommandError, Exit, wrong_usage
-from admc.render.report import Format, Report
 
 if TYPE_CHECKING:
     from admc.plan.model import Plan
@@ -72,7 +72,7 @@ def check_plan(checked: Checked, format_: Format) -> int:
     numbers = {"plan": target.as_posix()}
     show_report(Report((*warnings, *compiled.program.notes), Exit.DONE, folder, numbers), format_)
     if format_ is Format.TEXT:
-        from admc.terminal import visible
+        from admc.base.terminal import visible
 
         write_out(f"`{visible(str(target))}` is up to date\n")
     return Exit.DONE
@@ -80,7 +80,7 @@ def check_plan(checked: Checked, format_: Format) -> int:
 
 def _find(target: Path) -> _Found:
     """Raises `CommandError` for a plan that cannot be read or is of a newer admc."""
-    from admc.files import present, read_bounded
+    from admc.base.files import present, read_bounded
     from admc.plan.read import MAX_BYTES, PlanFormatError, from_json, named_plan
 
     if not present(target):

@@ -23,8 +23,8 @@ def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="`ba
     """
     from typer._completion_shared import get_completion_script
 
+    from admc.base.exits import Exit
     from admc.cli.output import write_out
-    from admc.exits import Exit
 
     script = get_completion_script(prog_name="admc", complete_var=COMPLETE_VARIABLE, shell=shell.value)
     write_out(script + "\n")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from admc.base.exits import Exit, wrong_usage
+from admc.base.terminal import command, visible
 from admc.cli.options import EffortOption, FactsOption, IncludeOption
-from admc.exits import Exit, wrong_usage
-from admc.terminal import command, visible
 
 if TYPE_CHECKING:
     from admc.diff.model import Diff
@@ -198,8 +198,8 @@ def _rendered(found: Diff, shown: _Shown, *, terminal: bool) -> str:
 def _text(found: Diff, *, terminal: bool) -> str:
     import sys
 
+    from admc.base.terminal import takes_colour, width
     from admc.render import diff_text
-    from admc.terminal import takes_colour, width
 
     if not terminal:
         return diff_text.render(found)
@@ -207,8 +207,8 @@ def _text(found: Diff, *, terminal: bool) -> str:
 
 
 def _write(output: Path, text: str, inputs: tuple[Path, ...]) -> None:
+    from admc.base.files import write_whole
     from admc.cli.output import write_out
-    from admc.files import write_whole
 
     changed = write_whole(output, text.encode("utf-8"), inputs=inputs)
     write_out(f"wrote `{visible(str(output))}`\n" if changed else f"`{visible(str(output))}` is up to date\n")

@@ -19,10 +19,10 @@ def doctor(
     """Check that this machine has what admc needs."""
     import json
 
+    from admc.base.exits import Exit
+    from admc.base.terminal import visible
     from admc.cli.machine import Verdict, findings
     from admc.cli.output import write_out
-    from admc.exits import Exit
-    from admc.terminal import visible
 
     found = findings()
     if format_ is DoctorFormat.JSON:

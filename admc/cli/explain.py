@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from admc.base.exits import Exit, wrong_usage
+from admc.base.files import is_folder, present
+from admc.base.findings.report import Format
 from admc.cli.options import IncludeOption
 from admc.cli.suggestions import ALL_KINDS, names, subjects
-from admc.exits import Exit, wrong_usage
-from admc.files import is_folder, present
-from admc.render.report import Format
 
 if TYPE_CHECKING:
     from admc.explain.answers import CostOfOther
@@ -52,10 +52,10 @@ def explain(
     ] = ExplainFormat.TEXT,
 ) -> int:
     """Explain a plan, a service, a policy, a kind or a code."""
+    from admc.base.terminal import width
     from admc.cli.output import write_out
     from admc.compile.pipeline import folder_of
     from admc.render.explanation import WIDTH, render
-    from admc.terminal import width
 
     path = Path(subject)
     # A folder is no program, so `retry/` in the working directory does not hide the kind.

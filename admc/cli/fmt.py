@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+from admc.base.exits import CommandError, Exit
 from admc.cli.suggestions import programs
 from admc.compile.programs import STANDARD_INPUT
-from admc.exits import CommandError, Exit
 
 MAX_BYTES = 100_000_000
 
@@ -30,9 +30,9 @@ def fmt(
     diff: Annotated[bool, typer.Option("--diff", help="Change nothing; show what would change.")] = False,
 ) -> int:
     """Format programs in place."""
+    from admc.base.findings.report import Report
     from admc.cli.output import show_reports, write_out
     from admc.compile.programs import find_programs
-    from admc.render.report import Report
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
     selected = find_programs(files, parts=True)
@@ -48,12 +48,12 @@ def fmt(
             elif name == STANDARD_INPUT and not check:
                 write_out(after)
             elif changed and not check:
-                from admc.files import write_whole
+                from admc.base.files import write_whole
 
                 write_whole(Path(name), after.encode("utf-8"))
                 write_out(f"formatted {_visible(name)}\n")
             if check and changed:
-                from admc.terminal import command
+                from admc.base.terminal import command
 
                 raise CommandError(
                     Exit.INPUT,
@@ -88,8 +88,8 @@ def _formatted(name: str) -> tuple[str, str]:
 
 
 def _text(name: str) -> str:
-    from admc.exits import wrong_usage
-    from admc.files import read_bounded
+    from admc.base.exits import wrong_usage
+    from admc.base.files import read_bounded
     from dsl.files.folders import OutsideError, resolved
 
     if name == STANDARD_INPUT:
@@ -119,7 +119,7 @@ def _diff(name: str, before: str, after: str) -> Iterator[str]:
     """A patch, with control characters escaped on a terminal."""
     import difflib
 
-    from admc.terminal import is_terminal, visible
+    from admc.base.terminal import is_terminal, visible
 
     escape = is_terminal(sys.stdout)
     lines = difflib.unified_diff(_lines(before), _lines(after), fromfile=name, tofile=f"{name} (formatted)")
@@ -136,6 +136,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _visible(name: str) -> str:
-    from admc.terminal import visible
+    from admc.base.terminal import visible
 
     return visible(name)

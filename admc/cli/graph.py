@@ -8,9 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
+from admc.base.exits import wrong_usage
+from admc.base.terminal import visible
 from admc.cli.options import IncludeOption, ProgramArgument
-from admc.exits import wrong_usage
-from admc.terminal import visible
 
 
 class Picture(StrEnum):
@@ -38,9 +38,9 @@ def graph(
 ) -> int:
     """Draw the application with its ADMs."""
     language = _language(picture, output)
+    from admc.base.exits import Exit
     from admc.cli.output import Progress, write_out
     from admc.compile.pipeline import folder_of, load_program, place_program
-    from admc.exits import Exit
 
     progress = Progress()
     try:
@@ -55,8 +55,8 @@ def graph(
     if output is None:
         write_out(drawn if drawn.endswith("\n") else drawn + "\n")
     else:
+        from admc.base.files import write_whole
         from admc.compile.pipeline import input_files
-        from admc.files import write_whole
 
         changed = write_whole(output, drawn.encode("utf-8"), inputs=input_files(program, loaded))
         write_out(f"wrote `{visible(str(output))}`\n" if changed else f"`{visible(str(output))}` is up to date\n")

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from admc.base.exits import Exit
 from admc.cli.options import IncludeOption
 from admc.cli.parser import Command, Group
 from admc.cli.trace_options import NamesOption, PartialOption, SampledOption, share
-from admc.exits import Exit
 
 app = typer.Typer(
     name="import",
@@ -48,9 +48,9 @@ def traces(
     include: IncludeOption = None,
 ) -> int:
     """Make a `request` of each shape of traces: which calls they make, how often, and what runs together."""
+    from admc.base.files import write_whole
     from admc.cli.output import Progress, write_error, write_out
     from admc.compile.pipeline import load_program
-    from admc.files import write_whole
     from admc.overhead.traces.names import read_names
     from admc.overhead.traces.requests import imported
     from admc.render import requests_adm, traces_text

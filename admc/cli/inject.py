@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.terminal import visible
 from admc.cli.options import IncludeOption
-from admc.exits import CommandError, Exit, wrong_usage
 from admc.inject.images import ENVOY_IMAGE, IMAGE
-from admc.terminal import visible
 
 if TYPE_CHECKING:
     from admc.inject.model import Installation
@@ -81,10 +81,10 @@ def inject(
 
     admc inject --plan policies.plan.json --cluster shop -f app.yaml | kubectl apply -f -
     """
+    from admc.base.files import write_whole
+    from admc.base.findings.report import Format, Report
     from admc.cli.output import show_report, write_error, write_out
-    from admc.files import write_whole
     from admc.inject.rewrite import rewritten, summary
-    from admc.render.report import Format, Report
 
     if (plan is None) == (server is None):
         raise wrong_usage("ADM801", "`admc inject` needs `--plan FILE` or `--server URL`, and not both")
@@ -119,7 +119,7 @@ def _once(files: list[Path]) -> list[Path]:
 
 
 def _content(path: Path) -> bytes:
-    from admc.files import read_bounded
+    from admc.base.files import read_bounded
     from admc.inject.manifests import MAX_FILE
 
     if path != STANDARD_INPUT:

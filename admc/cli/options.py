@@ -8,11 +8,11 @@ from typing import Annotated, Final
 
 import typer
 
+from admc.base.exits import wrong_usage
+from admc.base.files import is_folder, present
+from admc.base.findings.report import Format
+from admc.base.terminal import visible
 from admc.cli.suggestions import programs
-from admc.exits import wrong_usage
-from admc.files import is_folder, present
-from admc.render.report import Format
-from admc.terminal import visible
 
 ProgramArgument = Annotated[
     Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.", autocompletion=programs)

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from admc.exits import CommandError, Exit
-from admc.render.report import Format, Report
-from admc.terminal import is_dumb, is_terminal, takes_colour
+from admc.base.exits import CommandError, Exit
+from admc.base.findings.report import Format, Report
+from admc.base.terminal import is_dumb, is_terminal, takes_colour
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 
@@ -20,27 +20,27 @@ class OutputError(CommandError):
 def render(report: Report, format_: Format, *, colour: bool = False) -> str:
     """The report in a format. A renderer is imported only when it is needed."""
     if format_ is Format.TEXT:
-        from admc.render import text
+        from admc.base.findings import text
 
         return text.render(report, colour=colour)
     if format_ is Format.JSON:
-        from admc.render import json
+        from admc.base.findings import json
 
         return json.render(report)
     if format_ is Format.MARKDOWN:
-        from admc.render import markdown
+        from admc.base.findings import markdown
 
         return markdown.render(report)
     if format_ is Format.SARIF:
+        from admc.base.findings import sarif
         from admc.codes import title
-        from admc.render import sarif
 
         return sarif.render(report, title)
     if format_ is Format.JUNIT:
-        from admc.render import junit
+        from admc.base.findings import junit
 
         return junit.render(report)
-    from admc.render import github
+    from admc.base.findings import github
 
     return github.render(report)
 
@@ -85,7 +85,7 @@ def show_report(report: Report, format_: Format, *, findings_are_the_result: boo
 def show_reports(reports: Sequence[Report]) -> None:
     """Findings about several programs, each in a folder of its own, as text with one count."""
     if reports:
-        from admc.render import text
+        from admc.base.findings import text
 
         write_error(text.render_all(reports, colour=takes_colour(sys.stderr)))
 

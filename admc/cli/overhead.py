@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.terminal import is_terminal, width
 from admc.cli.options import EffortOption, IncludeOption, ProgramArgument
 from admc.cli.trace_options import FilesOption, NamesOption, PartialOption, SampledOption, share
-from admc.exits import CommandError, Exit, wrong_usage
-from admc.terminal import is_terminal, width
 
 if TYPE_CHECKING:
     from admc.cli.output import Progress

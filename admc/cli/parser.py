@@ -13,9 +13,9 @@ from typing import Any, Final
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import command, visible
 from admc.cli.output import write_out
-from admc.exits import CommandError, wrong_usage
-from admc.terminal import command, visible
 
 _EXTRA = re.compile(r"[Gg]ot unexpected extra arguments?(?:\(s\))? \((?P<what>.*)\)")
 _NO_NUMBER = re.compile(r"is not a valid (?:float|int|integer)\b")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.terminal import command, visible
 from admc.cli.cluster_options import KubeconfigOption, unreadable
-from admc.exits import CommandError, Exit, wrong_usage
-from admc.terminal import command, visible
 
 if TYPE_CHECKING:
     from admc.cluster.api.requests import Api
@@ -71,9 +71,9 @@ def plan(
         return Exit.DONE
     import sys
 
+    from admc.base.terminal import takes_colour, width
     from admc.plan.summary import summary_of
     from admc.render import summary_text
-    from admc.terminal import takes_colour, width
 
     colour = takes_colour(sys.stdout)
     write_out(summary_text.render(summary_of(found), "", notes, colour=colour, width=width(sys.stdout)))
@@ -81,7 +81,7 @@ def plan(
 
 
 def _written(path: Path, content: bytes) -> str:
-    from admc.files import write_whole
+    from admc.base.files import write_whole
 
     return f"wrote `{visible(str(path))}`" if write_whole(path, content) else f"`{visible(str(path))}` is up to date"
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from admc.base.exits import CommandError, Exit
 from admc.cli.options import IncludeOption
 from admc.cli.parser import Command, Group
-from admc.exits import CommandError, Exit
 
 if TYPE_CHECKING:
     from admc.overhead.profiles.new_profile import NewProfile
@@ -180,9 +180,9 @@ def measure(
 
     The Envoy runs with your rights, and executes what the program brings: filter templates, Lua scripts, Wasm modules.
     """
+    from admc.base.files import write_whole
     from admc.cli.output import Progress
     from admc.compile.pipeline import load_program
-    from admc.files import write_whole
     from admc.overhead.measurement.measured import budget_minutes, check_output, measured, name_of
 
     minutes = budget_minutes(budget, quick=quick)
@@ -207,7 +207,7 @@ def _made(made: NewProfile, output: Path | None, format_: ProfileFormat, inputs:
     from admc.overhead.profiles.write import to_json
 
     if output is not None:
-        from admc.files import write_whole
+        from admc.base.files import write_whole
 
         write_whole(output, to_json(made.profile).encode("utf-8"), inputs=inputs)
     if format_ is ProfileFormat.JSON:

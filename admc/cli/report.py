@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from admc.base.exits import Exit, wrong_usage
+from admc.base.terminal import visible
 from admc.cli.options import EffortOption, IncludeOption
-from admc.exits import Exit, wrong_usage
-from admc.terminal import visible
 
 if TYPE_CHECKING:
     from admc.report.model import Page
@@ -39,8 +39,8 @@ def report(
         raise wrong_usage(
             "ADM801", f"`{visible(str(output))}` does not have the ending of a page", hint="its name ends in `.html`"
         )
+    from admc.base.files import write_whole
     from admc.cli.output import write_out
-    from admc.files import write_whole
     from admc.report.html import render
 
     make = _difference if _is_difference(subject) else _plan

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import visible
 from admc.cli.status import SERVER, connection, failure, no_admc, read, status_of, unreachable
-from admc.exits import CommandError, wrong_usage
-from admc.terminal import visible
 
 DIGITS: Final = 8
 """Of the version of a state, as in `admc status`."""
@@ -32,8 +32,8 @@ def rollout(
     `status` says what the rollout waits for. `abort` goes back to the plan before, step by step; the plan stays aborted
     until a newer one comes, or `continue`. The server takes these two from its own machine only.
     """
+    from admc.base.exits import Exit
     from admc.cli.output import write_out
-    from admc.exits import Exit
 
     app, text = _shown(server) if action is Action.STATUS else _commanded(server, action)
     write_out(visible(f"`{app}`: {text}" if app else text) + "\n")

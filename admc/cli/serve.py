@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from admc.base.exits import wrong_usage
+from admc.base.terminal import visible
 from admc.cli.options import OPS, AdmMode, EffortOption, IncludeOption
 from admc.cli.serve_cluster import ClusterOptions, serve_cluster
 from admc.cli.serve_cluster import check as check_cluster
-from admc.exits import wrong_usage
-from admc.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.exits import CommandError, Exit, wrong_usage
-from admc.files import read_bounded
-from admc.terminal import visible
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.files import read_bounded
+from admc.base.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import visible
 from admc.cli.options import OPS
-from admc.exits import CommandError, wrong_usage
-from admc.terminal import visible
 
 if TYPE_CHECKING:
     import http.client
@@ -44,8 +44,8 @@ def status(
 
     One line for each proxy, with its versions, the errors of its NACKs, and what the server waits for.
     """
+    from admc.base.exits import Exit
     from admc.cli.output import write_out
-    from admc.exits import Exit
     from admc.serve.observe.status import to_json
 
     found = status_of(server)

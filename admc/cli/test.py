@@ -31,10 +31,10 @@ def run_tests(
     format_: Annotated[ResultFormat, typer.Option("--format", help="The format of the results.")] = ResultFormat.TEXT,
 ) -> int:
     """Run the tests of programs."""
+    from admc.base.findings.report import Report
     from admc.cli.output import Progress, show_reports, write_out
     from admc.compile.programs import find_tests
     from admc.compile.testing import run_all
-    from admc.render.report import Report
 
     progress = Progress()
     try:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from admc.exits import wrong_usage
-from admc.terminal import visible
+from admc.base.exits import wrong_usage
+from admc.base.terminal import visible
 
 FilesOption = Annotated[
     list[Path] | None,

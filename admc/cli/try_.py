@@ -52,10 +52,10 @@ def try_(
     """
     from dataclasses import replace
 
+    from admc.base.exits import Exit, wrong_usage
+    from admc.base.findings.report import Format, Report
     from admc.cli.output import Progress, show_report, write_out
     from admc.compile.pipeline import folder_of, load_program, place_program
-    from admc.exits import Exit, wrong_usage
-    from admc.render.report import Format, Report
     from admc.testbed import open_ports, session
     from admc.testbed.envoys import EnvoyError, find_envoy
 
@@ -89,8 +89,8 @@ def try_(
         return code
     import sys
 
+    from admc.base.terminal import takes_colour, width
     from admc.render.trial_text import render
-    from admc.terminal import takes_colour, width
 
     write_out(render(trial, colour=takes_colour(sys.stdout), width=width(sys.stdout)))
     if diagnostics:
@@ -100,7 +100,7 @@ def try_(
 
 def _diagnostics(trial: Trial, timeout: float) -> list[Diagnostic]:
     """What keeps the exit code from being 0."""
-    from admc.terminal import counted
+    from admc.base.terminal import counted
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
     found = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.exits import wrong_usage
-from admc.terminal import visible
+from admc.base.exits import wrong_usage
+from admc.base.terminal import visible
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,6 +14,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.base.exits import CommandError, Exit
 from admc.cluster.address_source import ClusterAddresses
 from admc.cluster.api.connection import connect
 from admc.cluster.api.lease import LeaseHolder
@@ -33,7 +34,6 @@ from admc.cluster.storage.storage import SecretStorage
 from admc.cluster.storage.watch import watched
 from admc.cluster.wanted import Wanted
 from admc.compile.facts import FACTS
-from admc.exits import CommandError, Exit
 from admc.inject.model import AUDIENCE_PREFIX
 from admc.inject.model import Installation as Injection
 from admc.inject.recognised import recognised

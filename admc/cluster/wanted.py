@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.base.exits import CommandError
+from admc.base.unexpected import describe
 from admc.cluster.api.errors import ApiError
 from admc.cluster.facts import FactState
 from admc.cluster.follow import services_of
@@ -27,9 +29,7 @@ from admc.cluster.program.spec import Mode as ProgramMode
 from admc.cluster.program.spec import check_services
 from admc.compile.facts import FACTS
 from admc.compile.pipeline import load_program
-from admc.exits import CommandError
 from admc.serve.build.source import Source
-from admc.unexpected import describe
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.envoy.context import Mode
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+from admc.base.code import Code
 from admc.codes.cluster import CODES as CLUSTERS
-from admc.codes.code import Code
 from admc.codes.commands import CODES as COMMANDS
 from admc.codes.comments import CODES as COMMENTS
 from admc.codes.differences import CODES as DIFFERENCES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admc.codes.code import Code
+from admc.base.code import Code
 
 CODES = {
     "ADM801": Code(

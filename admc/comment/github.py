@@ -17,8 +17,8 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from admc import __version__
-from admc.exits import CommandError, wrong_usage
-from admc.terminal import visible
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import visible
 
 if TYPE_CHECKING:
     import aiohttp

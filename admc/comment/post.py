@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from admc.base.exits import wrong_usage
 from admc.comment.body import Run, body, digest, has_tag, written
 from admc.comment.github import Comment, GitHub, LostAnswerError, WaitedError
-from admc.exits import wrong_usage
 
 TRIES: Final = 4
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from admc.base.exits import CommandError, Exit, refused_warnings, worst
+from admc.base.findings.paths import from_here, shown_path
 from admc.compile.pipeline import folder_of, load_program
 from admc.compile.programs import ProgramFiles
-from admc.exits import CommandError, Exit, refused_warnings, worst
-from admc.paths import from_here, shown_path
 from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.files.folders import folder_reader
 from dsl.program import Program

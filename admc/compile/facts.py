@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from admc.exits import CommandError, wrong_usage
-from admc.terminal import visible
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import visible
 from dsl.documents import DocumentError, Given, VersionError, document, fields_of, read
 from dsl.program import Input, Mark
 
@@ -104,7 +104,7 @@ def with_facts(program: Program, content: bytes) -> Program:
 
 def read_facts(path: Path) -> bytes:
     """The content of the file that a command line names. Raises `CommandError`."""
-    from admc.files import read_bounded
+    from admc.base.files import read_bounded
 
     return read_bounded(path, MAX_BYTES, "the facts")
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from admc.exits import CommandError, wrong_usage
-from admc.files import system_message
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.files import system_message
 from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.syntax.tokens import BESIDE, TEST_ENDING
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import command
 from admc.compile.facts import FACTS
 from admc.compile.pipeline import costs_of, expressible, folder_of
-from admc.exits import CommandError, wrong_usage
 from admc.plan.agreement import disagreement
 from admc.plan.previous import levels_of
-from admc.terminal import command
 from solver.placement import Adm, Decision, Placement
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from admc.base.exits import CommandError, Exit, worst, wrong_usage
+from admc.base.findings.paths import shown_path
 from admc.compile.pipeline import folder_of, load_program, place_program
 from admc.compile.programs import ProgramFiles
 from admc.compile.reviewed_plan import served
-from admc.exits import CommandError, Exit, worst, wrong_usage
-from admc.paths import shown_path
 from admc.plan.beside import default_plan_path
 from admc.plan.read import read_plan
 from admc.program_tests.read import load_tests, program_of

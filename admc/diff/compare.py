@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from admc.base.exits import CommandError
+from admc.base.terminal import visible
 from admc.diff.build import difference
 from admc.diff.model import How, Verdict
-from admc.exits import CommandError
-from admc.terminal import visible
 
 if TYPE_CHECKING:
     from admc.diff.model import Diff, GateResult

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from admc.decimals import fixed
+from admc.base.decimals import fixed
+from admc.base.exits import wrong_usage
 from admc.diff.model import STRICTER, WEAKER, CostLine, Diff, GateResult, How, Level, Verdict, Word
-from admc.exits import wrong_usage
 from admc.gates.model import COSTS, Gate, Limit, Measure
 from admc.plan.model import SourceLine
 from dsl.diagnostics.diagnostic import did_you_mean

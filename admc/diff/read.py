@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from admc.base.exits import wrong_usage
+from admc.base.files import read_bounded
+from admc.base.terminal import visible
 from admc.diff.model import STRICTER, WEAKER, Diff, Finding, Word
-from admc.exits import wrong_usage
-from admc.files import read_bounded
-from admc.terminal import visible
 from dsl.documents import DocumentError, read
 
 MAX_BYTES: Final = 256_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.exits import CommandError, Exit
-from admc.files import read_bounded
+from admc.base.exits import CommandError, Exit
+from admc.base.files import read_bounded
 from dsl.collector import no_collection
 from dsl.program import Program
 from solver.placement import Placement

@@ -13,9 +13,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.files import (
+    is_folder,
+    is_temporary,
+    present,
+    read_bounded,
+    status_to_replace,
+    system_message,
+    write_whole,
+)
 from admc.emit.manifest import MANIFEST, NONE, Digests, Manifest, from_json, to_json
-from admc.exits import CommandError, wrong_usage
-from admc.files import is_folder, is_temporary, present, read_bounded, status_to_replace, system_message, write_whole
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 __all__ = ["MANIFEST", "Emitted", "kept_files", "write_folder"]

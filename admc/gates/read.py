@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
-from admc.exits import CommandError, Exit
+from admc.base.exits import CommandError, Exit
 from admc.gates.model import Gate
 from admc.gates.resolve import resolve_gates
 from dsl.diagnostics.diagnostic import Diagnostics

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from admc.exits import CommandError, Exit
+from admc.base.exits import CommandError, Exit
 from admc.inject import scalars
 from admc.inject.model import Where
 from dsl.diagnostics.diagnostic import Diagnostic, Severity

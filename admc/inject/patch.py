@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.inject.manifests import LOADER, read
 from emitters.yaml_writer import dump
 

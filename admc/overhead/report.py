@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from admc.exits import CommandError, Exit
+from admc.base.exits import CommandError, Exit
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.full_mesh import FullMesh, full_mesh
 from admc.overhead.model.layout import of_placement

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from admc.base.terminal import visible
 from admc.plan.model import Plan
 from admc.plan.to_json import row_text
-from admc.terminal import visible
 
 SHOWN: Final = 3
 """Parts that the line names, and rows of each part."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admc.exits import wrong_usage
-from admc.files import read_bounded
+from admc.base.exits import wrong_usage
+from admc.base.files import read_bounded
 from admc.plan.contents_check import check_contents
 from admc.plan.model import Plan
 from dsl.documents import DocumentError, VersionError, read

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from admc.plan.baseline import Baseline, baseline_of
+from admc.base.baseline import Baseline, baseline_of
+from admc.base.terminal import counted
 from admc.plan.model import FREE, AdmPlan, Because, Plan, SourceLine
 from admc.plan.timeouts import limit_sentences
-from admc.terminal import counted
 from dsl.documents import plain
 from dsl.program import Program, Side
 from solver.placement import Status

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from admc.exits import CommandError, Exit, wrong_usage
+from admc.base.exits import CommandError, Exit, wrong_usage
 from admc.program_tests.model import ProgramTest
 from admc.program_tests.resolve import resolve_tests
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics

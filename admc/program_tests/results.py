@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from admc.exits import Exit, worst
+from admc.base.exits import Exit, worst
 from admc.program_tests.model import ProgramTest
 from admc.program_tests.verdict import Result
 from dsl.diagnostics.diagnostic import Diagnostic

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from admc.base.terminal import counted
 from admc.program_tests.callers import policies_on
 from admc.program_tests.evaluate import Passage, follow
 from admc.program_tests.facts import MAX_WAYS, TooManyWaysError, Way, deciding, every_way
@@ -21,7 +22,6 @@ from admc.program_tests.model import (
     ProgramTest,
     Refused,
 )
-from admc.terminal import counted
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.program import Program
 from solver.placement import Placement

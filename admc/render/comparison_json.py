@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from admc.decimals import fixed
+from admc.base.decimals import fixed
 from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.write import json_text
 from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair

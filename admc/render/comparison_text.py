@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from admc.decimals import percent, significant
+from admc.base.columns import fitted, table
+from admc.base.decimals import percent, significant
+from admc.base.terminal import counted, visible
 from admc.overhead.money.bill import Bill, Money
 from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair, lacked, shared
 from admc.render import money
-from admc.render.columns import fitted, table
 from admc.render.overhead_notes import notes
 from admc.render.overhead_text import EVERYWHERE, HOSTING, MEGA, MESH, ROWS, shown
-from admc.terminal import counted, visible
 from dsl.program import Program
 
 MICROSECOND: Final = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from admc.decimals import significant
+from admc.base.decimals import significant
 from dsl.program import Metric, Side
 from solver.alternatives import Alternatives
 from solver.placement import Decision

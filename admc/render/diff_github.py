@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from admc.base.findings.github import command
 from admc.diff.model import Diff, Verdict, Word
 from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
 from admc.render.diff_words import TEXT, Place
-from admc.render.github import command
 
 MOST: Final = 10
 

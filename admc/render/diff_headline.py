@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from admc.base.terminal import counted, visible
 from admc.diff.build import NEW, NOT_COMPARED
 from admc.diff.cost import NO_BASE, TWO_PROFILES
 from admc.diff.model import AdmChange, Cost, CostLine, Diff, GateResult, How, Verdict, Word
 from admc.render.diff_words import TEXT, Style, change_text, is_unpriced, listed
-from admc.terminal import counted, visible
 
 _REASONS: Final = {reason: f"cost not compared ({reason})" for reason in (TWO_PROFILES, NO_BASE)}
 _ADMS: Final = 6

@@ -6,11 +6,11 @@ on is the gates alone. What is not judged, only warns or is accepted counts as s
 
 from __future__ import annotations
 
+from admc.base.findings.junit import Case, Suite, document
 from admc.diff.model import Diff, Finding, GateResult, Verdict, Word
 from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
 from admc.render.diff_words import TEXT
-from admc.render.junit import Case, Suite, document
 
 
 def render(diff: Diff) -> str:

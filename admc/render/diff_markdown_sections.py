@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from admc.decimals import percent
+from admc.base.decimals import percent
+from admc.base.findings.markdown import cell, code, prose
+from admc.base.terminal import counted, visible
 from admc.diff.model import Diff, Finding, How, NetworkPolicyChange, PolicyAction
 from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
 from admc.render.diff_mermaid import mermaid
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
 from admc.render.diff_words import TEXT, Place, Style
-from admc.render.markdown import cell, code, prose
 from admc.render.overhead_line import amount_text
-from admc.terminal import counted, visible
 
 _NAME: Final = 120
 _SENTENCE: Final = 300

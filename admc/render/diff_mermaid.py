@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from admc.base.terminal import counted, visible
 from admc.diff.model import AdmChange, Diff, Finding, Word
 from admc.render.diff_headline import is_gone, is_new
-from admc.terminal import counted, visible
 from emitters.pictures.mermaid import escaped
 
 NODES: Final = 24

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from admc.base.terminal import counted
 from admc.diff.model import Diff, NetworkPolicyChange, PolicyAction, PortChange, Restart, Rollout
 from admc.render.diff_words import Style, listed
-from admc.terminal import counted
 from dsl.program import Side
 
 SERVICES: Final = 6

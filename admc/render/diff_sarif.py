@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+from admc.base.findings.sarif import document, uri
+from admc.base.terminal import visible
 from admc.diff.model import WEAKER, Diff, Finding, GateResult, Verdict, Word
 from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
 from admc.render.diff_words import TEXT, Place
-from admc.render.sarif import document, uri
-from admc.terminal import visible
 
 _GATE: Final = "gate"
 _DOUBT: Final = "not-compared"

@@ -10,7 +10,8 @@ import posixpath
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from admc.decimals import significant
+from admc.base.decimals import significant
+from admc.base.terminal import visible
 from admc.diff.model import (
     CallName,
     Cause,
@@ -26,7 +27,6 @@ from admc.diff.model import (
     Verdict,
 )
 from admc.plan.model import SourceLine
-from admc.terminal import visible
 from dsl.program import Side
 
 

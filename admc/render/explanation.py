@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import textwrap
 
+from admc.base.findings.markdown import code, fenced, prose
+from admc.base.findings.report import Format, place
+from admc.base.terminal import visible
 from admc.explain.explanation import Explanation, Point
-from admc.render.markdown import code, fenced, prose
-from admc.render.report import Format, place
-from admc.terminal import visible
 
 WIDTH = 100
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
-from admc.decimals import fixed, significant
+from admc.base.columns import table
+from admc.base.decimals import fixed, significant
 from admc.overhead.money.bill import MICRO, Bill, Money
 from admc.overhead.profiles.amounts import Whole
-from admc.render.columns import table
 
 
 def lines(bill: Bill, width: int | None = None) -> list[str]:

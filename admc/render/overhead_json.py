@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 
-from admc.decimals import fixed
+from admc.base.decimals import fixed
 from admc.overhead.document import adm_row, amount, hop_row, overhead_row, profile_row, request_row
 from admc.overhead.model.overhead import AdmOverhead, HopOverhead
 from admc.overhead.money.bill import Bill

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from admc.decimals import fixed, significant
+from admc.base.decimals import fixed, significant
 from admc.overhead.rows import AmountRow
 from admc.plan.model import Plan
 

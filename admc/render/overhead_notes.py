@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from admc.base.terminal import visible
 from admc.overhead.model.overhead import Extrapolated, Lack, Missing
-from admc.terminal import visible
 
 SUBJECTS: Final = 12
 """Subjects of one line."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from admc.decimals import fixed, significant
+from admc.base.columns import fitted, table
+from admc.base.decimals import fixed, significant
+from admc.base.terminal import counted, visible
 from admc.overhead.model.overhead import AdmOverhead, HopOverhead, Totals
 from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.report import Report
 from admc.overhead.requests.estimate import RequestOverhead
 from admc.render import money
-from admc.render.columns import fitted, table
 from admc.render.overhead_notes import notes
-from admc.terminal import counted, visible
 from dsl.program import Program
 from emitters.hops import hop_name
 

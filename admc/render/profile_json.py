@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from admc.decimals import significant
+from admc.base.decimals import significant
 from admc.overhead.profiles.write import json_text, to_json
 from dsl.documents import plain
 

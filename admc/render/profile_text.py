@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from admc.decimals import significant
+from admc.base.columns import table
+from admc.base.decimals import significant
+from admc.base.terminal import counted, visible
 from admc.overhead.profiles.diff import Cell, Difference
 from admc.overhead.profiles.law import Amount, Function, amount, function, total
 from admc.overhead.profiles.new_profile import NewProfile
@@ -22,8 +24,6 @@ from admc.overhead.profiles.profile import (
     law,
 )
 from admc.overhead.profiles.source import NamedProfile
-from admc.render.columns import table
-from admc.terminal import counted, visible
 from dsl.documents import fields_of
 
 MICRO: Final = 1_000_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from admc.decimals import significant
+from admc.base.decimals import significant
+from admc.base.terminal import counted
 from admc.overhead.traces.directory import Named
 from admc.overhead.traces.requests import Import, ImportedRequest, Step
 from admc.render.traces_text import taken
-from admc.terminal import counted
 
 NANO_OF_MICRO = 1000
 

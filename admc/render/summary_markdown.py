@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admc.paths import shown_path
+from admc.base.findings.markdown import cell, code, prose
+from admc.base.findings.paths import shown_path
 from admc.plan.summary import Summary, headline
-from admc.render.markdown import cell, code, prose
 from admc.render.overhead_line import overhead_line
 
 ROWS = 50

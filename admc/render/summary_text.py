@@ -10,11 +10,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from admc.paths import shown_path
+from admc.base.console import console_on
+from admc.base.findings.paths import shown_path
+from admc.base.terminal import visible
 from admc.plan.summary import Summary, headline
-from admc.render.console import console_on
 from admc.render.overhead_line import overhead_line
-from admc.terminal import visible
 
 ROWS = 25
 """ADMs, warnings and assumptions that are listed; the others are counted."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from admc.paths import from_here
+from admc.base.findings import json
+from admc.base.findings.paths import from_here
+from admc.base.findings.report import Report
 from admc.program_tests.model import ProgramTest
 from admc.program_tests.results import FileResults, RunResults
 from admc.program_tests.verdict import Failed, Passed, Result
-from admc.render import json
-from admc.render.report import Report
 
 
 def render(run: RunResults) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from admc.base.findings.junit import Case, Suite, case, document, finding
 from admc.program_tests.model import ProgramTest
 from admc.program_tests.results import FileResults, RunResults
 from admc.program_tests.verdict import Failed, Result, Undecided
-from admc.render.junit import Case, Suite, case, document, finding
 
 
 def render(run: RunResults) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from admc.base.terminal import counted, visible
 from admc.program_tests.results import FileResults, RunResults
 from admc.program_tests.verdict import Failed, Passed, Result
-from admc.terminal import counted, visible
 
 _WIDEST = 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from admc.decimals import fixed
+from admc.base.decimals import fixed
 from admc.overhead.profiles.source import NamedProfile
 from admc.overhead.profiles.write import json_text
 from admc.overhead.traces.drops import TEXTS

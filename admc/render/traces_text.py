@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from admc.decimals import significant
+from admc.base.columns import fitted, table
+from admc.base.decimals import significant
+from admc.base.terminal import counted, visible
 from admc.overhead.profiles.amounts import NANO
 from admc.overhead.traces.drops import NOTES, TEXTS
 from admc.overhead.traces.report import (
@@ -20,8 +22,6 @@ from admc.overhead.traces.report import (
     where,
 )
 from admc.overhead.traces.requests import Import
-from admc.render.columns import fitted, table
-from admc.terminal import counted, visible
 
 MICRO: Final = 1000
 

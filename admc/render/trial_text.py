@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from admc.plan.baseline import baseline_of
-from admc.render.console import console_on
-from admc.terminal import visible
+from admc.base.baseline import baseline_of
+from admc.base.console import console_on
+from admc.base.terminal import visible
 from admc.testbed.findings import Outcome
 
 if TYPE_CHECKING:

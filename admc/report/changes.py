@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from admc.base.terminal import counted, visible
 from admc.diff.model import AdmChange, Diff, Finding, Word
 from admc.render.diff_headline import is_gone, is_new
 from admc.render.diff_words import TEXT, base_place, call_names, head_place, place, side_phrase
 from admc.report.graph import Drawn, Line
 from admc.report.model import Cell, Key, Section
 from admc.report.words import names, row
-from admc.terminal import counted, visible
 
 ANY: Final = "*"
 SIGN: Final = 16.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from admc.base.terminal import visible
 from admc.overhead.model.overhead import Lack, Missing
 from admc.overhead.rows import AdmRow, AllTotals, AmountRow, MissingRow, OverheadRow
 from admc.render.overhead_notes import phrases
@@ -13,7 +14,6 @@ from admc.report.mesh import Mesh
 from admc.report.model import Bar, Group, Section
 from admc.report.panels import component_name
 from admc.report.words import names, row
-from admc.terminal import visible
 
 MOST_BARS: Final = 25
 _COMPARISON: Final = "Full mesh, plan and none"

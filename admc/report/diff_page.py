@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from admc.base.terminal import counted, visible
 from admc.diff.model import CostLine, Diff, Finding, Verdict, Word
 from admc.overhead.rows import AmountRow
 from admc.render import diff_words as words
@@ -16,7 +17,6 @@ from admc.report.figures import CORES, LATENCY, MEMORY, Measured, Unit, bars, co
 from admc.report.graph import graph, most_important
 from admc.report.model import Cell, Group, Page, Section
 from admc.report.words import row
-from admc.terminal import counted, visible
 
 MOST_ROWS: Final = 2000
 """Of one table."""

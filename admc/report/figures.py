@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from admc.decimals import significant
+from admc.base.decimals import significant
 from admc.overhead.rows import AmountRow
 from admc.report.model import Bar
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Final, NamedTuple
 
+from admc.base.terminal import visible
 from admc.report.blocks import in_blocks
 from admc.report.model import Edge, Node, Section
-from admc.terminal import visible
 from emitters.pictures.drawing import shortened, text_width
 from emitters.pictures.layout import Box, Point, Spacing, layered
 

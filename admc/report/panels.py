@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from admc.base.terminal import counted, visible
 from admc.overhead.rows import AdmRow, ComponentRow
 from admc.plan.model import FREE, AdmPlan, Because
 from admc.report.figures import CORES, LATENCY_OF_CALL, MEMORY, Measured, amount_text, bars
 from admc.report.mesh import ANY, Mesh
 from admc.report.model import Cell, Section
 from admc.report.words import at, does, lines, names, ports, row
-from admc.terminal import counted, visible
 from dsl.program import Side
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from admc.plan.baseline import baseline_of
+from admc.base.baseline import baseline_of
+from admc.base.terminal import counted, visible
 from admc.plan.model import FREE, Plan
 from admc.report.costs import breakdown, comparison
 from admc.report.graph import SMALLEST_SIGN, Drawn, Line, graph, most_important, sign_size
@@ -13,7 +14,6 @@ from admc.report.mesh import LEGEND, Mesh
 from admc.report.model import Cell, Page, Section
 from admc.report.panels import Panels
 from admc.report.words import at, does, names, row
-from admc.terminal import counted, visible
 from dsl.program import Side
 from solver.placement import Status
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from admc.base.terminal import visible
 from admc.diff.written import argument_text, port_text
 from admc.plan.model import PolicyRow, ServiceRow, SourceLine
 from admc.report.model import Cell
-from admc.terminal import visible
 
 
 def at(line: SourceLine) -> str:

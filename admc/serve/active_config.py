@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.exits import CommandError, Exit
+from admc.base.exits import CommandError, Exit
 from admc.serve import file_descriptors
 from admc.serve.rollout.controller import Rollout
 from admc.serve.rollout.plans import Planned

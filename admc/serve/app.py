@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc import __version__
-from admc.exits import Exit
+from admc.base.exits import Exit
 from admc.rollout.marker import concealed, concealed_text
 from admc.serve.auth import handshakes
 from admc.serve.auth.tls import Certificates, TlsFiles

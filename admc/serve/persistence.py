@@ -10,7 +10,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Collection

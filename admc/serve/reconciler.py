@@ -15,7 +15,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.active_config import ActiveConfig, StateNotSavedError, StateUpdate
 from admc.serve.build.compiled import Built
 from admc.serve.build.source import digest

@@ -13,7 +13,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.exits import CommandError, Exit, wrong_usage
+from admc.base.exits import CommandError, Exit, wrong_usage
 from admc.serve.build.source import digest, restored
 from admc.serve.build.worker import RestoreState, Worker, WorkerError
 from admc.serve.rollout.addresses import elsewhere, is_elsewhere

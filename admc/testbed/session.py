@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from admc.exits import CommandError, Exit, wrong_usage
+from admc.base.exits import CommandError, Exit, wrong_usage
 from admc.testbed.findings import ExhaustedError, Outcome
 
 if TYPE_CHECKING:

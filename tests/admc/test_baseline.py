@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from admc.base.baseline import Baseline, baseline_of
 from admc.compile.pipeline import compile_program
-from admc.plan.baseline import Baseline, baseline_of
 from admc.plan.summary import facts, headline, summarize, summary_of
 from admc.render.trial_text import render
 from admc.report.plan_page import plan_page

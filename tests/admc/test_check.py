@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from admc.base.exits import Exit, worst
 from admc.compile import programs
-from admc.exits import Exit, worst
 from tests.admc.command import Admc
 from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
 

@@ -73,8 +73,8 @@ def test_every_code_can_be_explained(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_the_wrong_and_right_examples_of_placement_codes(tmp_path: Path) -> None:
     """A bad example gives its code, and its remedy compiles."""
+    from admc.base.exits import CommandError
     from admc.compile.pipeline import compile_program
-    from admc.exits import CommandError
 
     tried = 0
     for code, entry in OWN.items():

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
+from admc.base.exits import CommandError, Exit
 from admc.compile.facts import FACTS, NO_FACTS, ServiceFacts, from_json, to_json, with_facts
 from admc.compile.pipeline import compile_program, place_program
 from admc.compile.reviewed_plan import checked
-from admc.exits import CommandError, Exit
 from admc.plan.build import build
 from admc.plan.read import from_json as plan_of
 from admc.plan.to_json import to_json as plan_json

@@ -171,7 +171,7 @@ def test_an_explanation_fits_a_narrow_terminal() -> None:
 
 
 def test_no_color(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from admc import terminal
+    from admc.base import terminal
 
     path = write(tmp_path, WRONG)
     admc("check", path)  # loads the commands first: each would keep the `is_terminal` with which it is loaded
@@ -183,7 +183,7 @@ def test_no_color(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "\x1b" not in admc("check", path).out
 
 
-@pytest.mark.parametrize("module", ["admc.exits", "dsl.diagnostics.diagnostic", "admc.cli.app"])
+@pytest.mark.parametrize("module", ["admc.base.exits", "dsl.diagnostics.diagnostic", "admc.cli.app"])
 def test_ctrl_c_while_a_module_loads(module: str, tmp_path: Path) -> None:
     finder = f"""import os, signal, sys
 class Finder:

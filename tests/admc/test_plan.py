@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admc.base.exits import CommandError, Exit
 from admc.compile.pipeline import compile_program
-from admc.exits import CommandError, Exit
 from admc.plan.model import Because, Plan
 from admc.plan.previous import sides_of
 from admc.plan.read import PlanFormatError, from_json, read_plan

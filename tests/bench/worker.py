@@ -39,8 +39,8 @@ def main() -> None:
     # What a compile imports on its way, at once.
     import admc.plan.build
     import solver.verify.verifier
+    from admc.base.files import write_whole
     from admc.compile import pipeline
-    from admc.files import write_whole
     from admc.plan.to_json import to_json
     from dsl import loader
     from solver import place

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import web
 
+from admc.base.exits import CommandError
 from admc.comment.body import Run, body, first_line, has_tag, joined, written
 from admc.comment.github import Waiting, _proxy, connected
 from admc.comment.post import Action, Posted, Wanted, post
-from admc.exits import CommandError
 from tests.comment.api import REPOSITORY, TOKEN, US, Api, Fault, answer, served
 
 RUN = Run(500, 1)

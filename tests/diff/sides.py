@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from admc.base.exits import CommandError
 from admc.diff.model import Diff
 from admc.diff.sides.take import Options, sides
-from admc.exits import CommandError
 from dsl.diagnostics.diagnostic import Diagnostic
 from tests.diff.harness import said
 

@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 
 import admc
+from admc.base.exits import CommandError
 from admc.diff.read import from_json
-from admc.exits import CommandError
 from admc.render import diff_json
 from tests.diff.harness import HERE, MAIN, Case, cases, diff, said, write_sides
 

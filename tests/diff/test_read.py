@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import admc
+from admc.base.exits import CommandError
 from admc.diff.model import Word
 from admc.diff.read import from_json, read_diff
-from admc.exits import CommandError
 from admc.render import diff_json
 from dsl.documents import DocumentError
 from tests.diff.harness import HERE

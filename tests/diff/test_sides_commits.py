@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from admc.base.exits import CommandError
 from admc.diff.model import How
 from admc.diff.sides.take import Options, sides
-from admc.exits import CommandError
 from dsl.diagnostics.diagnostic import Diagnostic
 from tests.diff.harness import MAIN, GitRepository, write
 from tests.diff.sides import LOOSER, SHOP, refused

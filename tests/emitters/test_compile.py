@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.base.exits import CommandError, Exit
 from admc.compile.pipeline import compile_program
-from admc.exits import CommandError, Exit
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,8 @@ Read the difference before it is committed: `admc diff HEAD examples/NAME/polici
 
 from __future__ import annotations
 
+from admc.base.exits import CommandError
 from admc.compile.pipeline import compile_program
-from admc.exits import CommandError
 from admc.plan.beside import default_plan_path
 from admc.plan.read import read_plan
 from admc.plan.to_json import to_json

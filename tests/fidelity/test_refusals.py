@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.base.exits import CommandError, Exit
 from admc.codes import registry
 from admc.emit.emission import configuration
-from admc.exits import CommandError, Exit
 from dsl.program import Protocol
 from solver.place import place
 from tests.fidelity.cases import Case, Written, accepted, compiled, load, text

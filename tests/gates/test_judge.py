@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from admc.base.exits import CommandError
 from admc.diff.gates import check_accepted, judge
 from admc.diff.model import (
     SCHEMA_VERSION,
@@ -24,7 +25,6 @@ from admc.diff.model import (
     Verdict,
     Word,
 )
-from admc.exits import CommandError
 from admc.gates.read import gates_beside, load_gates
 from admc.overhead.rows import AmountRow
 

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.inject import manifests
 from admc.inject.manifests import objects, read
 from admc.inject.patch import applied, patch

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.inject import scalars
 from admc.inject.manifests import read
 from admc.inject.rewrite import rewritten

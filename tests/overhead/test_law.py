@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc import decimals
+from admc.base import decimals
 from admc.overhead.profile_import import estimates
 from admc.overhead.profiles import amounts, vocabulary, write
 from admc.overhead.profiles.law import ROUNDING, Amount, Function, function, independent, logarithm, of_knots, total

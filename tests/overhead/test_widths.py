@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from admc.render.columns import fitted, table
-from admc.terminal import cells
+from admc.base.columns import fitted, table
+from admc.base.terminal import cells
 from tests.admc.command import ROOT
 
 WIDTHS = (40, 60, 80, 100, 200)

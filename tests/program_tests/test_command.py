@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from admc.exits import Exit
+from admc.base.exits import Exit
 from admc.program_tests.model import NumberExpectation, ProgramTest
 from admc.program_tests.results import FileResults, RunResults
 from admc.program_tests.verdict import Failed

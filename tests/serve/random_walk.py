@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.rollout import diff
 from admc.rollout.captures import captures
 from admc.rollout.model import Placed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.build import snapshots
 from admc.serve.build.address_deps import AddressIndex, needed_by
 from admc.serve.build.source import Source, State

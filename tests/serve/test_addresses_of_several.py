@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.build.source import Source, State, read, with_endpoints
 from admc.serve.rollout.addresses import during, elsewhere
 from emitters.addresses.model import ServiceAddresses

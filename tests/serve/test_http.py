@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.observe import http
 from admc.serve.observe.status import ServerPhase, Status, from_json
 from tests.serve.server_process import SECONDS

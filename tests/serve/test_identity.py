@@ -15,7 +15,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import dsl
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.auth.identity import Identities, Proof, Settings, by_service_account, from_json, is_loopback, load
 from admc.serve.auth.tokens import LATEST_EXPIRY, load_keys
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from admc.base.exits import CommandError
 from admc.compile.pipeline import load_program
-from admc.exits import CommandError
 from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.problems import Problems
 from dsl.diagnostics.diagnostic import Diagnostic, Severity

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from admc.exits import CommandError, wrong_usage
+from admc.base.exits import CommandError, wrong_usage
 from admc.rollout.model import StepName
 from admc.serve.files.redirection import MAX_LOADED, NAME, Redirection, withdraw
 from emitters.envoy import Mode

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from admc.exits import CommandError
-from admc.files import read_bounded, write_whole
+from admc.base.exits import CommandError
+from admc.base.files import read_bounded, write_whole
 from admc.rollout.model import Placed, StepName
 from admc.rollout.steps import steps
 from admc.serve.files.redirection import NAME, Redirection

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.auth.identity import Proof, Settings, load
 from admc.serve.auth.tls import Certificates
 from dsl import load_text

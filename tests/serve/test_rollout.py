@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.exits import CommandError, wrong_usage
+from admc.base.exits import CommandError, wrong_usage
 from admc.rollout.model import StepName
 from admc.serve.files.state_dir import StateDir
 from admc.serve.storage.position import Position

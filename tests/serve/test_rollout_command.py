@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.__main__ import main
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.rollout.model import StepName
 from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned
 from tests.serve.server_process import served

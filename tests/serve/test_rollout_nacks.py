@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.rollout.model import StepName
 from tests.serve.always_ack import (
     PROGRAM,

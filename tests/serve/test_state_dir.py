@@ -19,7 +19,7 @@ import pytest
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 
-from admc.exits import CommandError, Exit
+from admc.base.exits import CommandError, Exit
 from admc.rollout.reducer import Command, CommandName, Observation, reduce
 from admc.rollout.rollout_state import begun
 from admc.serve.files.state_dir import StateDir, open_state_dir

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from cryptography import x509
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.auth.tls import Certificates, TlsFiles
 from tests.serve.pki import Authority, Pair
 from tests.xds_server.transcript import world

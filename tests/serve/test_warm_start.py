@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.rollout.model import StepName
 from admc.rollout.rollout_state import Holding, Label, RolloutState, begun
 from admc.serve.build.source import read as compiled

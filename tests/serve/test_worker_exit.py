@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from admc.files import write_whole
+from admc.base.files import write_whole
 from admc.serve import reconciler
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.build import worker

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from admc import __version__
+from admc.base.exits import CommandError, wrong_usage
 from admc.cluster.api.errors import ApiError, shown
 from admc.cluster.api.requests import Api
-from admc.exits import CommandError, wrong_usage
 
 if TYPE_CHECKING:
     import aiohttp

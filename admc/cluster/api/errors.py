@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.terminal import visible
+from admc.base.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.auth.tokens import LEEWAY, MAX_TOKEN, UnknownKeyError, keys_from
 from xds_server.transport.client import DeniedError, NotYetError
 

@@ -11,9 +11,9 @@ import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
+from admc.base.terminal import visible
 from admc.cluster.records import Key
 from admc.serve.auth.tokens import bearer
-from admc.terminal import visible
 from xds_server.transport.client import Admission, DeniedError, NotYetError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.build.worker import WorkerError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import logging
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from admc.exits import CommandError, wrong_usage
+from admc.base.exits import CommandError, wrong_usage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

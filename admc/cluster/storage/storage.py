@@ -21,6 +21,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.base.exits import CommandError, wrong_usage
 from admc.cluster.api.errors import ApiError
 from admc.cluster.storage.objects import PackedObjects
 from admc.cluster.storage.record import (
@@ -36,7 +37,6 @@ from admc.cluster.storage.record import (
 )
 from admc.cluster.storage.secrets import Bridge, NotHolderError
 from admc.cluster.storage.state_secret import StateSecret, SupersededError
-from admc.exits import CommandError, wrong_usage
 from admc.serve.storage.contents import Contents
 from admc.serve.storage.manifest import Manifest, ManifestError, from_json, to_json
 

@@ -6,15 +6,15 @@ import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.files import is_folder, present, read_bounded, system_message
+from admc.base.terminal import visible
 from admc.compile.pipeline import folder_of, input_files, load_program
 from admc.diff.sides.place import in_repository
 from admc.diff.sides.tree import LFS_POINTER, is_pointer
-from admc.exits import CommandError, wrong_usage
-from admc.files import is_folder, present, read_bounded, system_message
 from admc.gates.read import gates_name
 from admc.plan.beside import default_plan_path
 from admc.plan.read import MAX_BYTES, named_plan
-from admc.terminal import visible
 from dsl.files.folders import FileTooLargeError, folder_reader
 from dsl.loader import load_statements
 

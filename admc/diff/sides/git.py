@@ -16,9 +16,9 @@ from pathlib import Path
 from threading import Timer
 from typing import BinaryIO, Final, NamedTuple
 
-from admc.exits import CommandError, wrong_usage
-from admc.files import system_message
-from admc.terminal import visible
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.files import system_message
+from admc.base.terminal import visible
 
 _SECONDS: Final = 60.0
 _MAX_ANSWER: Final = 1_000_000

@@ -11,11 +11,11 @@ import posixpath
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import quoted, visible
 from admc.compile.pipeline import program_meant
 from admc.diff.sides.git import Repository, no_working_tree
 from admc.diff.sides.tree import CommitTree
-from admc.exits import CommandError, wrong_usage
-from admc.terminal import quoted, visible
 from dsl.diagnostics.diagnostic import did_you_mean
 from dsl.files.folders import leads_out
 

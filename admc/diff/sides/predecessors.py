@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import visible
 from admc.codes.differences import CODES
 from admc.diff.sides.files import Files
-from admc.exits import CommandError, wrong_usage
 from admc.gates.read import gates_name
-from admc.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.files.reading import decode
 from dsl.syntax import tree

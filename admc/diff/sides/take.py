@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.terminal import visible
 from admc.codes.differences import CODES
 from admc.compile.facts import with_facts
 from admc.compile.pipeline import folder_of, overhead_of, place_program
@@ -24,11 +26,9 @@ from admc.diff.model import How, Rename, Taken
 from admc.diff.sides.files import Files
 from admc.diff.sides.place import one_place, places
 from admc.diff.sides.predecessors import Known, predecessors
-from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.beside import default_plan_path
 from admc.plan.build import build
 from admc.plan.previous import previous_of
-from admc.terminal import visible
 from dsl.collector import no_collection
 
 if TYPE_CHECKING:

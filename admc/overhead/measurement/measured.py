@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from admc.exits import CommandError, Exit, wrong_usage
-from admc.files import check_folder, status_to_replace
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.files import check_folder, status_to_replace
 from admc.overhead.measurement import design, programs, uses
 from admc.overhead.measurement.bed import Tools
 from admc.overhead.measurement.child import FailedError, row_of, started

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from admc.exits import CommandError, wrong_usage
+from admc.base.exits import CommandError, wrong_usage
 from admc.overhead.measurement.sources import APP
 from admc.testbed.envoys import LAUNCHER
 

@@ -10,8 +10,8 @@ from typing import Annotated, Final, Literal
 
 from annotated_types import Ge
 
-from admc.exits import CommandError, Exit
-from admc.files import read_bounded
+from admc.base.exits import CommandError, Exit
+from admc.base.files import read_bounded
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.documents import DocumentError, Exact, Fault, Form, VersionError, document, read_exact
 from dsl.files.reading import decode

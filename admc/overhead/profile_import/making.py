@@ -6,8 +6,8 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from admc.exits import CommandError, Exit, wrong_usage
-from admc.files import read_bounded
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.files import read_bounded
 from admc.overhead.profile_import import fit, meshinsight, pickle_data, runs
 from admc.overhead.profiles.new_profile import NewProfile
 from admc.overhead.profiles.profile import NAME_OF_PROFILE, Platform, Proxy, is_profile_name

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from admc.decimals import fixed
+from admc.base.decimals import fixed
 from admc.overhead.profiles.law import Function, function, total
 from admc.overhead.profiles.profile import LATENCY, QUANTITIES, HopCost, Law, Profile, Sizes, law
 from dsl.documents import MAX_PLACES, fields_of

@@ -10,8 +10,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from admc.exits import CommandError, Exit, wrong_usage
-from admc.files import present, read_bounded
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.files import present, read_bounded
 from admc.overhead.profiles.profile import Profile
 from admc.overhead.profiles.read import read_profile
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from admc.exits import wrong_usage
+from admc.base.exits import wrong_usage
 from admc.overhead.traces.failures import unreadable
 from admc.overhead.traces.rows import Batch, Encoded
 from dsl.diagnostics.diagnostic import did_you_mean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admc.exits import CommandError, wrong_usage
+from admc.base.exits import CommandError, wrong_usage
 
 
 class TooMuchError(Exception):

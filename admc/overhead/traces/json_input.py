@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.overhead.traces.drops import Drops, Note
 from admc.overhead.traces.failures import unreadable
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from admc.exits import CommandError, Exit
-from admc.files import read_bounded
+from admc.base.exits import CommandError, Exit
+from admc.base.files import read_bounded
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.documents import DocumentError, read
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from admc.exits import wrong_usage
+from admc.base.exits import wrong_usage
 from admc.overhead.traces import jaeger, otlp
 from admc.overhead.traces.alibaba import csv_batches, parquet_batches
 from admc.overhead.traces.calls import Ids, Result, link

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from admc.exits import CommandError, Exit, wrong_usage
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.terminal import counted
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.layout import Layout, of_full_mesh, of_placement
 from admc.overhead.model.prices import Prices
@@ -24,7 +25,6 @@ from admc.overhead.traces.evaluate import longest_paths, sums
 from admc.overhead.traces.forest import Flags, Ints, Linked, forest
 from admc.overhead.traces.names import TraceNames
 from admc.overhead.traces.read import evaluated
-from admc.terminal import counted
 from dsl.diagnostics.diagnostic import Diagnostic, Severity, did_you_mean
 from dsl.program import Program
 from solver.placement import Placement

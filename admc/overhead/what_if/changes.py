@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from admc.exits import wrong_usage
+from admc.base.exits import wrong_usage
 from admc.overhead.profiles.profile import CPU, LATENCY
 from dsl.diagnostics.diagnostic import did_you_mean
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.overhead.model.overhead import Missing
 from admc.overhead.report import Report, report
 from admc.overhead.what_if.comparison import Comparison, compare

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from admc.exits import wrong_usage
+from admc.base.exits import wrong_usage
 from admc.overhead.profiles.source import named_source, profile_of
 from admc.overhead.what_if.changed_profile import changed
 from admc.overhead.what_if.changes import CODE, Change, read_changes, read_traffic

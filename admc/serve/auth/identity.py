@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
 
-from admc.exits import CommandError, Exit, wrong_usage
-from admc.files import read_bounded
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.files import read_bounded
+from admc.base.terminal import visible
 from admc.serve.auth.tokens import ACCOUNT, TokenKeys, bearer, load_keys
-from admc.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.documents import DocumentError, document, read
 from emitters.kubernetes import kubernetes_name

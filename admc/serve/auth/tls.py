@@ -17,10 +17,10 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.files import read_bounded
+from admc.base.terminal import visible
 from admc.serve.file_watch import look
-from admc.terminal import visible
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from admc.exits import CommandError, Exit
-from admc.files import read_bounded
-from admc.terminal import visible
+from admc.base.exits import CommandError, Exit
+from admc.base.files import read_bounded
+from admc.base.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from xds_server.transport.client import DeniedError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.serve.build.source import digest
 from admc.serve.build.worker import Worker
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from admc.exits import wrong_usage
+from admc.base.exits import wrong_usage
 from admc.plan.read import MAX_BYTES, named_plan, read_plan
 from admc.serve.file_watch import look
 from dsl.files.folders import folder_reader

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.base.exits import CommandError, Exit
 from admc.compile.pipeline import folder_of
-from admc.exits import CommandError, Exit
 from dsl.collector import no_collection
 from emitters.envoy import emit, passthrough
 from emitters.envoy.resources import REFUSING

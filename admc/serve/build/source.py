@@ -14,11 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.base.exits import CommandError, Exit, wrong_usage
 from admc.compile.facts import FACTS, with_facts
 from admc.compile.pipeline import folder_of, load_program, overhead_of, place_program
 from admc.compile.reviewed_plan import checked
 from admc.emit.emission import addresses_of
-from admc.exits import CommandError, Exit, wrong_usage
 from admc.plan.beside import PLAN_ENDING
 from admc.plan.build import build
 from admc.plan.read import PlanFormatError, from_json

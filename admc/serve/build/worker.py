@@ -20,13 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, TypeVarTuple
 
-from admc.exits import CommandError, Exit
+from admc.base.exits import CommandError, Exit
+from admc.base.unexpected import describe
 from admc.serve.build import snapshots, source
 from admc.serve.build.address_changes import AddressChanges, changed, changes
 from admc.serve.build.address_deps import AddressIndex
 from admc.serve.build.snapshots import SnapshotSet
 from admc.serve.build.source import ReadResult, Source, State
-from admc.unexpected import describe
 from dsl.collector import no_collection
 from emitters.addresses import Addresses
 from emitters.envoy.checks.missing_addresses import Unlisted

@@ -10,8 +10,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from admc.base.files import read_bounded
 from admc.emit.emission import MAX_ENDPOINTS
-from admc.files import read_bounded
 from admc.serve.auth import identity
 from admc.serve.environment import Reach
 from admc.serve.file_watch import signature, until_changed

@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from admc.exits import CommandError, wrong_usage
-from admc.files import has_content, read_bounded, system_message, write_whole
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.files import has_content, read_bounded, system_message, write_whole
 from admc.rollout.captures import captures
 from admc.rollout.model import Captures
 from admc.serve.file_watch import look

@@ -20,8 +20,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
 
-from admc.exits import CommandError, wrong_usage
-from admc.files import has_content, read_bounded, system_message, write_whole
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.files import has_content, read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
 from admc.serve.storage.contents import MAX_MANIFEST, MAX_OBJECT, Contents
 from admc.serve.storage.manifest import Manifest, ManifestError, OldManifestError, from_json, to_json

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from admc.render.text import BOLD, RED, RESET, YELLOW
+from admc.base.findings.text import BOLD, RED, RESET, YELLOW
+from admc.base.terminal import is_terminal, takes_colour, visible
 from admc.rollout.marker import concealed_text
-from admc.terminal import is_terminal, takes_colour, visible
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _PLACE: Final = frozenset({"code", "file", "line", "column"})

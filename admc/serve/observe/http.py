@@ -20,10 +20,10 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
-from admc.exits import CommandError, wrong_usage
+from admc.base.exits import CommandError, wrong_usage
+from admc.base.terminal import visible
 from admc.serve.observe.metrics import CONTENT_TYPE
 from admc.serve.observe.status import ServerPhase, to_json
-from admc.terminal import visible
 from emitters.addresses.index import is_address
 
 if TYPE_CHECKING:

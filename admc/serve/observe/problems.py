@@ -9,9 +9,9 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from admc.exits import CommandError
-from admc.render import text
-from admc.render.report import Report, place
+from admc.base.exits import CommandError
+from admc.base.findings import text
+from admc.base.findings.report import Report, place
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.envoy.checks.missing_addresses import Unlisted
 

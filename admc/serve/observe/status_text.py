@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from admc.base.terminal import cells, counted, visible
 from admc.serve.observe.status import ACTIVE, AdmRow, NodeRow, ServerPhase, Status
-from admc.terminal import cells, counted, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from admc.exits import CommandError, wrong_usage
+from admc.base.exits import CommandError, wrong_usage
 from admc.rollout.reducer import Command, CommandName, next_bases, reduce
 from admc.rollout.rollout_state import STEPS, Label, begun
 from admc.serve.rollout import progress

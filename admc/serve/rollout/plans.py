@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.base.exits import CommandError, Exit
 from admc.compile.pipeline import folder_of
-from admc.exits import CommandError, Exit
 from admc.rollout.diff import Diff, version
 from admc.rollout.model import Placed
 from admc.rollout.resources import Emitted

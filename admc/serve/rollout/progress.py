@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from admc.exits import CommandError, Exit, wrong_usage
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.terminal import visible
 from admc.rollout.reducer import CommandName, blocking, lacking, unclosed
 from admc.rollout.rollout_state import Label
 from admc.serve.rollout.plans import hosts
-from admc.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

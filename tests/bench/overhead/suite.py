@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.overhead.measurement import measured as measuring
 from admc.overhead.measurement import programs
 from admc.overhead.measurement.bed import Tools

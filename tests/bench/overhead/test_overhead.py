@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import dsl
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.overhead.measurement import programs
 from admc.overhead.measurement.bed import Tools
 from admc.overhead.measurement.design import SIZES

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from admc.base.exits import CommandError
 from admc.cluster.api import connection
 from admc.cluster.api.connection import connect
-from admc.exits import CommandError
 from tests.cluster.api.made_server import kubeconfig, served
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from admc.__main__ import main
-from admc.exits import Exit
+from admc.base.exits import Exit
 from emitters.interception.pod import PodCaptures
 from tests.cluster.serve.installation import PROGRAM, Installation, installation
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from admc.base.exits import CommandError
 from admc.cluster.api.connection import connect
 from admc.cluster.api.lease import LeaseHolder
 from admc.cluster.standby.address import ActiveAddress
@@ -25,7 +26,6 @@ from admc.cluster.standby.standby import Standby
 from admc.cluster.storage.record import Names
 from admc.cluster.storage.secrets import Secrets
 from admc.cluster.storage.storage import SecretStorage
-from admc.exits import CommandError
 from tests.cluster.storage.secrets_of import moving
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from admc.base.exits import CommandError
 from admc.cluster.api.connection import connect
 from admc.cluster.storage.record import Names
 from admc.cluster.storage.watch import watched
-from admc.exits import CommandError
 from tests.cluster.api_server import ApiError
 from tests.cluster.storage.secrets_of import POSITION, RECIPE, moving, replica, snapshot, versions
 from tests.cluster.storage.test_secret_storage import with_index

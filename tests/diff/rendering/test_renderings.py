@@ -17,13 +17,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from admc.base.terminal import cells
 from admc.diff.model import Cost, Counts, Diff, How, Named, Taken, Verdict, Word
 from admc.plan.model import SourceLine
 from admc.render import diff_github, diff_markdown, diff_mermaid, diff_text, diff_words
 from admc.render.diff_headline import headline
 from admc.render.diff_markdown_sections import Section
 from admc.render.diff_words import TEXT
-from admc.terminal import cells
 from tests.diff.rendering.cases import CASES, EXAMPLE, GATE, GATES, PLAIN, amount, cost_line, finding, line, taken
 from tests.diff.rendering.renderers import BLOB, RENDERERS
 

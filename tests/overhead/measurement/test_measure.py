@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.overhead.measurement import design, measured, programs, session
 from admc.overhead.measurement.bed import Bed, Load, Tools
 from admc.overhead.measurement.channel import Channel

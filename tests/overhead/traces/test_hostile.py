@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
-from admc.exits import CommandError
+from admc.base.exits import CommandError
 from admc.overhead.traces.report import _distribution
 from admc.overhead.traces.requests import imported
 from tests.admc.command import Admc

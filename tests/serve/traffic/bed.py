@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from admc.files import write_whole
+from admc.base.files import write_whole
 from admc.serve.build.source import Source, read
 from admc.testbed.echo import EchoServices, Endpoint
 from admc.testbed.envoys import Envoys

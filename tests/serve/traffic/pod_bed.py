@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from admc.files import write_whole
+from admc.base.files import write_whole
 from admc.serve.build.source import Source, read
 from admc.serve.rollout.publisher import SETTLE_SECONDS
 from dsl import load_text

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from google.protobuf import json_format
 
-from admc.files import write_whole
+from admc.base.files import write_whole
 from admc.rollout.model import Placed
 from admc.testbed.envoys import envoy_binary
 from dsl import load_text

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from admc.base.exits import CommandError
 from admc.compile.pipeline import compile_program
-from admc.exits import CommandError
 from admc.testbed.facts import denies, is_split
 from admc.testbed.findings import rejected
 from admc.testbed.matching import meeting, policies_on

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from admc.paths import shown_path
+from admc.base.findings.paths import shown_path
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostic, Severity
 from dsl.text import Span
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from admc import __version__
-from admc.render.report import Report, place
+from admc.base.findings.report import Report, place
 from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.text import Span
 

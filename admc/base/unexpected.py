@@ -17,7 +17,7 @@ def describe(error: Exception) -> str:
 
 def _origin(error: Exception) -> str:
     """The innermost line of admc's own code."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_relative_to(root) and path.relative_to(root).parts[0] in PACKAGES:

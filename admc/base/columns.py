@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from admc.terminal import cells, visible
+from admc.base.terminal import cells, visible
 
 
 def table(

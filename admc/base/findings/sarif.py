@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 
 from admc import __version__
-from admc.render.report import Report, place
-from admc.terminal import visible
+from admc.base.findings.report import Report, place
+from admc.base.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.text import Span
 

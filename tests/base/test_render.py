@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from admc.base.findings.report import Format, Report, counts
+from admc.base.terminal import visible
 from admc.cli.output import render
-from admc.render.report import Format, Report, counts
-from admc.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.text import SourceText, Span
-from tests.admc.cases import CASES
+from tests.base.cases import CASES
 from tests.properties import examples
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -86,7 +86,7 @@ def inline(markdown: str) -> list[Token]:
 @given(pieces)
 def test_markdown_shows_no_markup_of_the_user(message: str) -> None:
     """All of a message is there, as text or code, and nothing of it that a code host takes for a name is text."""
-    from admc.render.markdown import prose
+    from admc.base.findings.markdown import prose
 
     found = inline(f"x {prose(message)} x")
     assert {token.type for token in found} <= {"text", "code_inline", "text_special"}
@@ -98,7 +98,7 @@ def test_markdown_shows_no_markup_of_the_user(message: str) -> None:
 @examples(300)
 @given(pieces)
 def test_a_cell_of_a_table_ends_where_it_should(message: str) -> None:
-    from admc.render.markdown import cell, code, prose
+    from admc.base.findings.markdown import cell, code, prose
 
     for shown in (prose(message), code(message)) if message.strip() else ():
         table = f"| a | b |\n|---|---|\n| x{cell(shown)}x | y |\n"
@@ -120,7 +120,7 @@ def test_colour_only_where_asked() -> None:
 
 @pytest.mark.parametrize("name", ["tabs", "wide_characters", "long_line"])
 def test_the_mark_is_under_what_it_means(name: str) -> None:
-    from admc.terminal import cells
+    from admc.base.terminal import cells
 
     (item,) = CASES[name].diagnostics
     assert item.span is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from admc.terminal import counted
+from admc.base.terminal import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

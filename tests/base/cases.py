@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admc.render.report import Report
+from admc.base.findings.report import Report
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.text import SourceText, Span
 

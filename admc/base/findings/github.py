@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from admc.render.report import Report, place
-from admc.terminal import visible
+from admc.base.findings.report import Report, place
+from admc.base.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}

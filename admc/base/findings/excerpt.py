@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admc.terminal import cells, visible
+from admc.base.terminal import cells, visible
 from dsl.text import Span
 
 TAB = "    "

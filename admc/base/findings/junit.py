@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from admc.render.report import Report, place
-from admc.terminal import visible
+from admc.base.findings.report import Report, place
+from admc.base.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'

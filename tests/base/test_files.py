@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from admc import files
+from admc.base import files
+from admc.base.exits import CommandError, Exit
+from admc.base.files import read_bounded, write_whole
 from admc.emit.folder import MANIFEST, write_folder
-from admc.exits import CommandError, Exit
-from admc.files import read_bounded, write_whole
 
 
 def refused(error: pytest.ExceptionInfo[CommandError]) -> str:

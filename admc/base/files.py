@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
-from admc.exits import CommandError, wrong_usage
+from admc.base.exits import CommandError, wrong_usage
 
 _NAME_PART = 100
 """Characters of a file's name that the name of its temporary file contains."""

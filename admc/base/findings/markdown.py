@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from admc.render.excerpt import marked_line
-from admc.render.report import Report, counts, place
-from admc.terminal import visible
+from admc.base.findings.excerpt import marked_line
+from admc.base.findings.report import Report, counts, place
+from admc.base.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~@&$:])")

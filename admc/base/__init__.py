@@ -1,0 +1,7 @@
+"""What all rooms share and what knows none of them: exit codes, files, the terminal, numbers, findings.
+
+path --files--> bytes                 bytes --files--> path, whole or not at all
+text of a user --terminal--> text that is safe to print
+number --decimals--> digits           cells --columns--> lines of a table
+CommandError (exits) --findings--> a report in the format that the user chose
+"""
