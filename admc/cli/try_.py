@@ -83,14 +83,14 @@ def try_(
     code = Exit.INPUT if diagnostics else Exit.DONE
     report = Report(diagnostics, code, folder_of(program))
     if json or format_ is TryFormat.JSON:
-        from admc.render.trial_json import facts
+        from admc.testbed.trial_json import facts
 
         show_report(replace(report, facts=facts(trial)), Format.JSON)
         return code
     import sys
 
     from admc.base.terminal import takes_colour, width
-    from admc.render.trial_text import render
+    from admc.testbed.trial_text import render
 
     write_out(render(trial, colour=takes_colour(sys.stdout), width=width(sys.stdout)))
     if diagnostics:

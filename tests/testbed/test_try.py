@@ -19,9 +19,7 @@ import pytest
 
 from admc.__main__ import main
 from admc.compile.pipeline import load_program, place_program
-from admc.render import trial_text
-from admc.render.trial_json import facts
-from admc.testbed import echo, envoys, open_ports, places, session
+from admc.testbed import echo, envoys, open_ports, places, session, trial_text
 from admc.testbed.client import Reply, Request, Target
 from admc.testbed.envoys import envoy_binary
 from admc.testbed.findings import Finding, Outcome
@@ -29,6 +27,7 @@ from admc.testbed.loopback import LoopbackLayout
 from admc.testbed.session import Trial
 from admc.testbed.testbed import Testbed
 from admc.testbed.trial import CallRow, PolicyRow
+from admc.testbed.trial_json import facts
 from dsl.program import Call, Side
 from emitters.addresses import loopback
 
