@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Final
 
+from admc.cost.money.price_list import PriceList
+from admc.cost.profiles.profile import Profile
 from admc.diff.model import Diff
-from admc.overhead.money.price_list import PriceList
-from admc.overhead.profiles.profile import Profile
 from admc.plan.model import RULES, Plan
 from dsl.documents import schema
 

@@ -23,7 +23,7 @@ PACKAGES: Final = ("dsl", "solver", "emitters", "xds_server", "admc")
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: Final = {
     "admc/cluster": ("cluster",),
-    "admc/overhead/traces": ("traces",),
+    "admc/cost/traces": ("traces",),
     "tests": ("dev", "cluster", "traces"),
 }
 """Folders -> the extras that they may rely on."""

@@ -51,9 +51,10 @@ def traces(
     from admc.base.files import write_whole
     from admc.cli.output import Progress, write_error, write_out
     from admc.compile.pipeline import load_program
-    from admc.overhead.traces.names import read_names
-    from admc.overhead.traces.requests import imported
-    from admc.render import requests_adm, traces_text
+    from admc.cost.traces import requests_adm
+    from admc.cost.traces import text as traces_text
+    from admc.cost.traces.names import read_names
+    from admc.cost.traces.requests import imported
 
     of_all = share(sampled)
     loaded = None if program is None else load_program(program, include=include)

@@ -16,9 +16,9 @@ from admc.cli.trace_options import FilesOption, NamesOption, PartialOption, Samp
 
 if TYPE_CHECKING:
     from admc.cli.output import Progress
-    from admc.overhead.money.price_list import PriceList
-    from admc.overhead.what_if.run import Estimates
-    from admc.overhead.what_if.scenario import Scenario
+    from admc.cost.money.price_list import PriceList
+    from admc.cost.what_if.run import Estimates
+    from admc.cost.what_if.scenario import Scenario
 
 
 class OverheadFormat(StrEnum):
@@ -69,8 +69,8 @@ def overhead(
 ) -> int:
     """Estimate what each ADM costs, before it is deployed; compare with other figures, rates and plans."""
     from admc.cli.output import Progress, write_out
-    from admc.overhead.money.price_list import named_prices
-    from admc.overhead.what_if.scenario import read_scenario
+    from admc.cost.money.price_list import named_prices
+    from admc.cost.what_if.scenario import read_scenario
 
     for option, there in (("--sampled", sampled is not None), ("--names", names is not None), ("--partial", partial)):
         if there and not traces:
@@ -84,7 +84,7 @@ def overhead(
     try:
         found = _estimates(program, include, effort, scenario, progress)
         if require_priced and found.missing:
-            from admc.render.overhead_notes import phrases
+            from admc.cost.overhead_notes import phrases
 
             raise _unpriced(phrases(found.missing))
         if traces:
@@ -126,7 +126,7 @@ def _estimates(
     program: Path, include: list[Path] | None, effort: float | None, scenario: Scenario, progress: Progress
 ) -> Estimates:
     from admc.compile.pipeline import folder_of, load_program, place_program
-    from admc.overhead.what_if.run import estimates
+    from admc.cost.what_if.run import estimates
 
     folder = folder_of(program)
     loaded = load_program(program, include=include)
@@ -145,9 +145,10 @@ class Reading(NamedTuple):
 
 
 def _of_traces(found: Estimates, reading: Reading, progress: Progress, format_: OverheadFormat) -> str:
-    from admc.overhead.traces.names import read_names
-    from admc.overhead.traces.report import trace_report
-    from admc.render import traces_json, traces_text
+    from admc.cost.traces import json as traces_json
+    from admc.cost.traces import text as traces_text
+    from admc.cost.traces.names import read_names
+    from admc.cost.traces.report import trace_report
 
     if found.comparison is not None:
         raise _beside_traces("--profile")
@@ -174,8 +175,10 @@ def _columns() -> int | None:
 
 
 def _rendered(found: Estimates, prices: PriceList | None, format_: OverheadFormat) -> str:
-    from admc.overhead.money.bill import bill
-    from admc.render import comparison_json, comparison_text, overhead_json, overhead_text
+    from admc.cost import overhead_json, overhead_text
+    from admc.cost.money.bill import bill
+    from admc.cost.what_if import json as comparison_json
+    from admc.cost.what_if import text as comparison_text
 
     json = format_ is OverheadFormat.JSON
     if found.comparison is None or found.other is None:

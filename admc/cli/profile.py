@@ -13,8 +13,8 @@ from admc.cli.options import IncludeOption
 from admc.cli.parser import Command, Group
 
 if TYPE_CHECKING:
-    from admc.overhead.profiles.new_profile import NewProfile
-    from admc.overhead.profiles.source import NamedProfile
+    from admc.cost.profiles.new_profile import NewProfile
+    from admc.cost.profiles.source import NamedProfile
 
 
 class ProfileFormat(StrEnum):
@@ -42,14 +42,14 @@ app = typer.Typer(
 @app.command("list", cls=Command)
 def list_(format_: FormatOption = ProfileFormat.TEXT) -> int:
     """List the profiles that admc brings."""
-    from admc.overhead.profiles.source import built_in, built_in_names
+    from admc.cost.profiles.source import built_in, built_in_names
 
     found = [built_in(name) for name in built_in_names()]
     if format_ is ProfileFormat.JSON:
-        from admc.render import profile_json
+        from admc.cost.profiles import json as profile_json
 
         return _print(profile_json.listed(found))
-    from admc.render import profile_text
+    from admc.cost.profiles import text as profile_text
 
     return _print(profile_text.listed(found))
 
@@ -57,14 +57,14 @@ def list_(format_: FormatOption = ProfileFormat.TEXT) -> int:
 @app.command("show", cls=Command)
 def show(profile: NamedArgument, format_: FormatOption = ProfileFormat.TEXT) -> int:
     """Show the figures of a profile."""
-    from admc.overhead.profiles.source import named_profile
+    from admc.cost.profiles.source import named_profile
 
     found = named_profile(profile)
     if format_ is ProfileFormat.JSON:
-        from admc.render import profile_json
+        from admc.cost.profiles import json as profile_json
 
         return _print(profile_json.described(found))
-    from admc.render import profile_text
+    from admc.cost.profiles import text as profile_text
 
     return _print(profile_text.described(found))
 
@@ -75,7 +75,7 @@ def validate(
     format_: FormatOption = ProfileFormat.TEXT,
 ) -> int:
     """Check profiles; report all their errors."""
-    from admc.overhead.profiles.source import named_profile
+    from admc.cost.profiles.source import named_profile
 
     found: list[NamedProfile] = []
     errors: list[CommandError] = []
@@ -87,10 +87,10 @@ def validate(
     if errors:
         raise CommandError(Exit.INPUT, [item for error in errors for item in error.diagnostics])
     if format_ is ProfileFormat.JSON:
-        from admc.render import profile_json
+        from admc.cost.profiles import json as profile_json
 
         return _print(profile_json.validated(found))
-    from admc.render import profile_text
+    from admc.cost.profiles import text as profile_text
 
     return _print("".join(profile_text.validated(each) for each in found))
 
@@ -98,15 +98,15 @@ def validate(
 @app.command("diff", cls=Command)
 def diff(one: NamedArgument, other: NamedArgument, format_: FormatOption = ProfileFormat.TEXT) -> int:
     """Compare two profiles: totals, and parts of equal name."""
-    from admc.overhead.profiles.diff import difference
-    from admc.overhead.profiles.source import named_profile
+    from admc.cost.profiles.diff import difference
+    from admc.cost.profiles.source import named_profile
 
     found = difference(named_profile(one).profile, named_profile(other).profile)
     if format_ is ProfileFormat.JSON:
-        from admc.render import profile_json
+        from admc.cost.profiles import json as profile_json
 
         return _print(profile_json.compared(found))
-    from admc.render import profile_text
+    from admc.cost.profiles import text as profile_text
 
     return _print(profile_text.compared(found))
 
@@ -123,7 +123,7 @@ def import_(
     format_: FormatOption = ProfileFormat.TEXT,
 ) -> int:
     """Import the latencies of MeshInsight's pickle. Nothing in the file is executed."""
-    from admc.overhead.profile_import.making import imported
+    from admc.cost.profile_import.making import imported
 
     return _made(imported(file, name, platform), output, format_, (file,))
 
@@ -143,7 +143,7 @@ def fit(
     format_: FormatOption = ProfileFormat.TEXT,
 ) -> int:
     """Make a profile from the runs of a measurement."""
-    from admc.overhead.profile_import.making import fitted
+    from admc.cost.profile_import.making import fitted
 
     return _made(fitted(file, name, machine, system, proxy, saturation), output, format_, (file,))
 
@@ -183,7 +183,7 @@ def measure(
     from admc.base.files import write_whole
     from admc.cli.output import Progress
     from admc.compile.pipeline import load_program
-    from admc.overhead.measurement.measured import budget_minutes, check_output, measured, name_of
+    from admc.cost.measurement.measured import budget_minutes, check_output, measured, name_of
 
     minutes = budget_minutes(budget, quick=quick)
     inputs = () if program is None else (program,)
@@ -204,17 +204,17 @@ def measure(
 def _made(made: NewProfile, output: Path | None, format_: ProfileFormat, inputs: tuple[Path, ...]) -> int:
     """Print a new profile, or write it to a file; notes about it go to standard error, or into the JSON document."""
     from admc.cli.output import write_error
-    from admc.overhead.profiles.write import to_json
+    from admc.cost.profiles.write import to_json
 
     if output is not None:
         from admc.base.files import write_whole
 
         write_whole(output, to_json(made.profile).encode("utf-8"), inputs=inputs)
     if format_ is ProfileFormat.JSON:
-        from admc.render import profile_json
+        from admc.cost.profiles import json as profile_json
 
         return _print(profile_json.made(made, output))
-    from admc.render import profile_text
+    from admc.cost.profiles import text as profile_text
 
     if output is None:
         write_error(profile_text.notes(made))

@@ -15,7 +15,7 @@ from admc.codes.comments import CODES as COMMENTS
 from admc.codes.differences import CODES as DIFFERENCES
 from admc.codes.gates import CODES as GATES
 from admc.codes.placements import CODES as PLACEMENTS
-from admc.overhead.codes import CODES as PROFILES
+from admc.cost.codes import CODES as PROFILES
 from admc.program_tests.codes import CODES as TESTS
 
 _BUG = {

@@ -25,7 +25,7 @@ from dsl.resolve.beside import program_name
 from dsl.syntax.tokens import BESIDE, TEST
 
 if TYPE_CHECKING:
-    from admc.overhead.report import Report
+    from admc.cost.report import Report
     from admc.plan.model import Plan
     from solver.placement import Costs, Placement, Previous, Violation
     from solver.rules.options import DecisionPoint
@@ -85,7 +85,7 @@ def load_program(
         found = [_as_typed(item, path, names) for item in error.diagnostics]
         raise CommandError(Exit.INPUT, found, folder_of(path)) from error
     if program.profile is not None:
-        from admc.overhead.profiles.source import profile_of
+        from admc.cost.profiles.source import profile_of
 
         profile_of(program, folder_of(path))
     return program
@@ -162,8 +162,8 @@ def costs_of(program: Program, folder: str = "", points: Sequence[DecisionPoint]
 
     if program.profile is None:
         return Costs()
-    from admc.overhead.model.coefficients import coefficients
-    from admc.overhead.profiles.source import profile_of
+    from admc.cost.model.coefficients import coefficients
+    from admc.cost.profiles.source import profile_of
     from solver.rules.options import decision_points
 
     named = profile_of(program, folder)
@@ -255,7 +255,7 @@ def overhead_of(program: Program, placement: Placement, folder: str = "") -> Rep
     """The estimate of a placement by the program's profile; None without a profile. Raises `CommandError`."""
     if program.profile is None:
         return None
-    from admc.overhead.report import report
+    from admc.cost.report import report
 
     return report(program, placement, folder)
 

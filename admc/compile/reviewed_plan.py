@@ -89,7 +89,7 @@ def _same_profile(path: Path, plan: Plan, program: Program) -> None:
     """A profile that admc brings is no file of the program, and may be another one in another release."""
     if plan.profile is None and program.profile is None:
         return
-    from admc.overhead.profiles.source import profile_of
+    from admc.cost.profiles.source import profile_of
 
     found = profile_of(program, folder_of(path))
     if (found and found.sha256) != (plan.profile and plan.profile.sha256):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from admc.cost.rows import AmountRow
 from admc.diff.model import Cost, CostLine
-from admc.overhead.rows import AmountRow
 
 if TYPE_CHECKING:
-    from admc.overhead.rows import TotalsRow
+    from admc.cost.rows import TotalsRow
     from admc.plan.model import Plan
 
 NO_PROFILE: Final = "no profile"

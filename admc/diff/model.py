@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from admc.overhead.rows import AmountRow, ProfileRow
+from admc.cost.rows import AmountRow, ProfileRow
 from admc.plan.model import SourceLine
 from dsl.documents import Count, Digest, Name, OneOf, Pattern, Published, Signed, document
 from dsl.program import Side

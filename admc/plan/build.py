@@ -30,8 +30,8 @@ from dsl.program import Policy, Program, Side, Verb
 from solver.placement import Decision, Placement, Reason
 
 if TYPE_CHECKING:
-    from admc.overhead.report import Report
-    from admc.overhead.rows import AdmRow
+    from admc.cost.report import Report
+    from admc.cost.rows import AdmRow
 
 SIDES = (Side.INGRESS, Side.EGRESS)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dsl.program import Metric
 
 if TYPE_CHECKING:
-    from admc.overhead.report import Report
-    from admc.overhead.rows import AdmRow, OverheadRow, ProfileRow
+    from admc.cost.report import Report
+    from admc.cost.rows import AdmRow, OverheadRow, ProfileRow
 
 MEASURED: Final = frozenset({Metric.CPU, Metric.LATENCY, Metric.OVERHEAD})
 """Metrics of the objective that need a profile."""
@@ -26,8 +26,8 @@ class Estimated(NamedTuple):
 def estimated(report: Report | None) -> Estimated:
     if report is None:
         return Estimated()
-    from admc.overhead.document import adm_row, overhead_row, profile_row
-    from admc.overhead.profiles.profile import CPU, LATENCY
+    from admc.cost.document import adm_row, overhead_row, profile_row
+    from admc.cost.profiles.profile import CPU, LATENCY
 
     profile = report.profile.profile
     metrics = {Metric.CPU, Metric.OVERHEAD} if profile.measures(CPU) else set[Metric]()

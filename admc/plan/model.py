@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from admc.overhead.rows import AdmRow, OverheadRow, ProfileRow
+from admc.cost.rows import AdmRow, OverheadRow, ProfileRow
 from dsl.documents import (
     Amount,
     Count,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from admc.overhead.rows import OverheadRow
+from admc.cost.rows import OverheadRow
 from admc.plan.model import Plan
 from dsl.collector import no_collection
 from dsl.documents import fields_of, plain

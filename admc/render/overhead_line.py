@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from admc.base.decimals import fixed, significant
-from admc.overhead.rows import AmountRow
+from admc.cost.rows import AmountRow
 from admc.plan.model import Plan
 
 _NANO: Final = 10**9

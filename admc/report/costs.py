@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from admc.base.terminal import visible
-from admc.overhead.model.overhead import Lack, Missing
-from admc.overhead.rows import AdmRow, AllTotals, AmountRow, MissingRow, OverheadRow
-from admc.render.overhead_notes import phrases
+from admc.cost.model.overhead import Lack, Missing
+from admc.cost.overhead_notes import phrases
+from admc.cost.rows import AdmRow, AllTotals, AmountRow, MissingRow, OverheadRow
 from admc.report.figures import CORES, LATENCY, MEMORY, Measured, Unit, bars, counts
 from admc.report.mesh import Mesh
 from admc.report.model import Bar, Group, Section

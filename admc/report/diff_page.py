@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from admc.base.terminal import counted, visible
+from admc.cost.rows import AmountRow
 from admc.diff.model import CostLine, Diff, Finding, Verdict, Word
-from admc.overhead.rows import AmountRow
 from admc.render import diff_words as words
 from admc.render.diff_headline import doubts, headline, nothing_found
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection

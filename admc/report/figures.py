@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from admc.base.decimals import significant
-from admc.overhead.rows import AmountRow
+from admc.cost.rows import AmountRow
 from admc.report.model import Bar
 
 DIGITS: Final = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from admc.base.terminal import counted, visible
-from admc.overhead.rows import AdmRow, ComponentRow
+from admc.cost.rows import AdmRow, ComponentRow
 from admc.plan.model import FREE, AdmPlan, Because
 from admc.report.figures import CORES, LATENCY_OF_CALL, MEMORY, Measured, amount_text, bars
 from admc.report.mesh import ANY, Mesh

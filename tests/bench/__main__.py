@@ -273,7 +273,7 @@ def traces_(bench: Bench) -> None:
 
 def overhead_(bench: Bench) -> None:
     """How well a profile predicts; needs Go, an Envoy and network namespaces."""
-    from admc.overhead.measurement.child import FailedError
+    from admc.cost.measurement.child import FailedError
     from tests.bench.cost.arm import CostError
     from tests.bench.overhead.suite import SkippedError, overhead
     from tests.testbed.mesh import MeshError

@@ -113,7 +113,7 @@ def test_a_call_that_came(tmp_path: Path) -> None:
 
 def test_the_profile_of_a_file_in_a_folder(tmp_path: Path) -> None:
     """Its path is relative to the file that it stands in, and not to the program."""
-    profile = (Path(__file__).parents[2] / "admc/overhead/profiles/built_in/meshinsight.json").read_bytes()
+    profile = (Path(__file__).parents[2] / "admc/cost/profiles/built_in/meshinsight.json").read_bytes()
     for side in ("base", "head"):
         (tmp_path / side / "costs").mkdir(parents=True)
         (tmp_path / side / "costs/profile.json").write_bytes(profile)

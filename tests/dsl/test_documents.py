@@ -415,7 +415,7 @@ DOCUMENTS = {
     "plan in ConfigMaps": ("admc.cluster.program.plan_objects:_Index", 1, "parts"),
     "emitted folder": ("admc.emit.manifest:_Content", 1, "files"),
     "redirection": ("admc.serve.files.redirection:Known", 1, "asked"),
-    "names of traces": ("admc.overhead.traces.names:_Names", 1, "names"),
+    "names of traces": ("admc.cost.traces.names:_Names", 1, "names"),
     "injection": ("admc.serve.observe.injection:InjectionDocument", 2, "services"),
 }
 # The error about an object that should be there in place of a list has a copy of the list.

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from admc.base.exits import CommandError
+from admc.cost.rows import AmountRow
 from admc.diff.gates import check_accepted, judge
 from admc.diff.model import (
     SCHEMA_VERSION,
@@ -26,7 +27,6 @@ from admc.diff.model import (
     Word,
 )
 from admc.gates.read import gates_beside, load_gates
-from admc.overhead.rows import AmountRow
 
 BREACHED, PASSED, NOT_JUDGED = Verdict.BREACHED, Verdict.PASSED, Verdict.NOT_JUDGED
 CORE, MIB = 10**9, 1 << 20

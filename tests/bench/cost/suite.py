@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 import dsl
-from admc.overhead.measurement.sources import APP
-from admc.overhead.model.coefficients import coefficients
-from admc.overhead.profiles.source import built_in
+from admc.cost.measurement.sources import APP
+from admc.cost.model.coefficients import coefficients
+from admc.cost.profiles.source import built_in
 from dsl.program import Metric
 from solver.place import place
 from solver.rules.options import decision_points

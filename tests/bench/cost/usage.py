@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from admc.overhead.measurement.stolen import STAT, STEAL, columns
+from admc.cost.measurement.stolen import STAT, STEAL, columns
 
 TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 KILOBYTE = 1024

@@ -7,10 +7,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from admc.overhead.measurement.design import SIZES
-from admc.overhead.measurement.layout import Arm
-from admc.overhead.measurement.uses import Use
-from admc.overhead.profiles.profile import LATENCY, Profile, law
+from admc.cost.measurement.design import SIZES
+from admc.cost.measurement.layout import Arm
+from admc.cost.measurement.uses import Use
+from admc.cost.profiles.profile import LATENCY, Profile, law
 from dsl.program import Protocol, Side
 
 COSTLY = frozenset({"tap", "jwt_authn", "compressor", "lua", "wasm"})

@@ -9,10 +9,10 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import dsl
-from admc.overhead.model.coefficients import coefficients
-from admc.overhead.model.estimate import estimate
-from admc.overhead.model.layout import of_full_mesh, of_placement
-from admc.overhead.model.overhead import Overhead
+from admc.cost.model.coefficients import coefficients
+from admc.cost.model.estimate import estimate
+from admc.cost.model.layout import of_full_mesh, of_placement
+from admc.cost.model.overhead import Overhead
 from dsl.program import Side
 from solver.place import place
 from solver.placement import Hop as SolverHop
@@ -27,7 +27,7 @@ from tests.bench.overhead.predict import Cost
 from tests.testbed.mesh import Mode
 
 if TYPE_CHECKING:
-    from admc.overhead.profiles.profile import Profile
+    from admc.cost.profiles.profile import Profile
     from dsl.program import Program
     from solver.placement import Placement
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from admc.overhead.measurement import design
-from admc.overhead.measurement.bed import Bed, Load, Tools
-from admc.overhead.measurement.channel import Channel
-from admc.overhead.measurement.child import started
-from admc.overhead.measurement.design import SIZES
-from admc.overhead.measurement.layout import Arm, Layout
-from admc.overhead.measurement.network import NetworkError, isolate
-from admc.overhead.profile_import.calm import calmest
-from admc.overhead.profiles.profile import Profile
+from admc.cost.measurement import design
+from admc.cost.measurement.bed import Bed, Load, Tools
+from admc.cost.measurement.channel import Channel
+from admc.cost.measurement.child import started
+from admc.cost.measurement.design import SIZES
+from admc.cost.measurement.layout import Arm, Layout
+from admc.cost.measurement.network import NetworkError, isolate
+from admc.cost.profile_import.calm import calmest
+from admc.cost.profiles.profile import Profile
 from dsl.program import Protocol, Side
 from emitters.envoy import Mode
 from tests.bench.overhead.draw import Configuration, rates
@@ -87,7 +87,7 @@ def measured(
 ) -> Mapping[str, tuple[Half, ...]]:
     """By name, each half, with the references `beside`; what cannot be measured is missing, and a note says why.
 
-    Raises `admc.overhead.measurement.child.FailedError`.
+    Raises `admc.cost.measurement.child.FailedError`.
     """
     found: dict[str, list[Half]] = {}
     with (

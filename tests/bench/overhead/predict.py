@@ -15,11 +15,11 @@ from decimal import Decimal
 from statistics import mean
 from typing import NamedTuple
 
-from admc.overhead.measurement.layout import Arm, Layout
-from admc.overhead.model.estimate import estimate
-from admc.overhead.model.layout import Enforced, LoadedHop
-from admc.overhead.model.overhead import Overhead
-from admc.overhead.profiles.profile import CPU, LATENCY, ComponentCost, Curve, Figure, Knot, Law, Part, Profile, law
+from admc.cost.measurement.layout import Arm, Layout
+from admc.cost.model.estimate import estimate
+from admc.cost.model.layout import Enforced, LoadedHop
+from admc.cost.model.overhead import Overhead
+from admc.cost.profiles.profile import CPU, LATENCY, ComponentCost, Curve, Figure, Knot, Law, Part, Profile, law
 from dsl.program import Side
 from tests.bench.overhead.draw import Configuration
 

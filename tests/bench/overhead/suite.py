@@ -13,14 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from admc.base.exits import CommandError
-from admc.overhead.measurement import measured as measuring
-from admc.overhead.measurement import programs
-from admc.overhead.measurement.bed import Tools
-from admc.overhead.measurement.stolen import Ticks, disturbance
-from admc.overhead.measurement.uses import of_prelude
-from admc.overhead.profiles.profile import Profile
-from admc.overhead.profiles.source import named_profile
-from admc.overhead.profiles.write import to_json
+from admc.cost.measurement import measured as measuring
+from admc.cost.measurement import programs
+from admc.cost.measurement.bed import Tools
+from admc.cost.measurement.stolen import Ticks, disturbance
+from admc.cost.measurement.uses import of_prelude
+from admc.cost.profiles.profile import Profile
+from admc.cost.profiles.source import named_profile
+from admc.cost.profiles.write import to_json
 from emitters.envoy import Mode
 from tests.bench.overhead.draw import Configuration, draw
 from tests.bench.overhead.hotel import Hotel, hotel

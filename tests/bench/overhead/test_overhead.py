@@ -14,13 +14,13 @@ from rich.console import Console
 
 import dsl
 from admc.base.exits import CommandError
-from admc.overhead.measurement import programs
-from admc.overhead.measurement.bed import Tools
-from admc.overhead.measurement.design import SIZES
-from admc.overhead.measurement.uses import of_prelude
-from admc.overhead.model.estimate import estimate
-from admc.overhead.model.layout import of_placement
-from admc.overhead.profiles.profile import (
+from admc.cost.measurement import programs
+from admc.cost.measurement.bed import Tools
+from admc.cost.measurement.design import SIZES
+from admc.cost.measurement.uses import of_prelude
+from admc.cost.model.estimate import estimate
+from admc.cost.model.layout import of_placement
+from admc.cost.profiles.profile import (
     LATENCY,
     ComponentCost,
     Figure,
@@ -32,7 +32,7 @@ from admc.overhead.profiles.profile import (
     Sizes,
     law,
 )
-from admc.overhead.profiles.source import built_in
+from admc.cost.profiles.source import built_in
 from dsl.program import Protocol, Side
 from emitters.envoy import Mode
 from solver.place import place

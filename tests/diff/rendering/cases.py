@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from admc.cost.profiles.profile import Platform
+from admc.cost.rows import AmountRow, ProfileRow
 from admc.diff.model import (
     SCHEMA_VERSION,
     AdmChange,
@@ -32,8 +34,6 @@ from admc.diff.model import (
     Verdict,
     Word,
 )
-from admc.overhead.profiles.profile import Platform
-from admc.overhead.rows import AmountRow, ProfileRow
 from admc.plan.model import SourceLine
 from dsl.program import Side
 

@@ -1,0 +1,284 @@
+"""One measurement, from the first process to the last slice. It runs in a process of its own (`child`).
+
+    uses -> idle sidecar -> arms in one bed -> ceiling of each protocol -> turns until narrow, or until time is up
+
+A row is sent as soon as it is measured: who is interrupted keeps what there is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from admc.cost.measurement import design
+from admc.cost.measurement.bed import Bed, Load, Received, Tools
+from admc.cost.measurement.channel import Channel
+from admc.cost.measurement.design import Cell, Grid, Group, Sample, Tried
+from admc.cost.measurement.layout import Arm, Destination, Layout
+from admc.cost.measurement.network import NetworkError, isolate
+from admc.cost.measurement.sidecar import Idle, idle
+from admc.cost.measurement.stack_slices import IDLE_SECONDS, StackSlices
+from admc.cost.measurement.table import Row
+from admc.cost.measurement.uses import Use
+from admc.cost.profile_import import runs
+from dsl.program import Protocol, Side
+from emitters.envoy import Mode
+
+_PROBE_SECONDS = 0.4
+
+
+@dataclass(frozen=True)
+class Task:
+    uses: tuple[Use, ...]
+    header: Use
+    """A policy for the cost of a policy in memory."""
+    protocols: tuple[Protocol, ...]
+    grid: Grid
+    seconds: float
+    """The budget, from now on."""
+    tools: Tools
+    folder: Path
+
+
+def run(task: Task, channel: Channel) -> None:
+    """Raises `ProcessError`, `NetworkError`, `OSError`, `EmitError`."""
+    until = time.monotonic() + task.seconds
+    mode = _mode(channel)
+    found = idle(mode, task.folder, task.tools, task.header, task.grid.idle, 1.0, channel.progress)
+    _report_idle(found, channel)
+    layout = Layout(arms(task.protocols, task.uses), mode, task.grid.sizes, task.folder / "tapped")
+    with Bed(layout, task.folder / "bed", task.tools) as bed:
+        session = _Session(task, channel, bed, until, StackSlices(bed, _hop_pod(task.protocols[0]), channel))
+        session.check()
+        session.turns(session.groups())
+
+
+def _mode(channel: Channel) -> Mode:
+    try:
+        isolate()
+    except NetworkError as error:
+        channel.about("mode", Mode.EXPLICIT.value)
+        channel.note(f"connections were not redirected, since {error}: the load dialled the sidecars' own addresses")
+        return Mode.EXPLICIT
+    channel.about("mode", Mode.REDIRECT.value)
+    return Mode.REDIRECT
+
+
+def _report_idle(found: Idle, channel: Channel) -> None:
+    for row in found.rows:
+        channel.row(row)
+    channel.about("memory", {"hop": found.hop, "policy": found.policy, "connection": found.connection})
+
+
+def _hop_pod(protocol: Protocol) -> str:
+    """The sidecar with nothing but bare hops of a protocol: other hops beside one make each of its requests dearer."""
+    return f"{protocol}_hop"
+
+
+def _component_pod(protocol: Protocol, side: Side) -> str:
+    """The sidecar with the hops that have a component, and with the bare one that they are compared with."""
+    return f"{protocol}_{side}"
+
+
+def bare(protocol: Protocol, side: Side) -> str:
+    """The name of the arm whose bare hop is measured."""
+    return f"{protocol} hop at {side}"
+
+
+def compared(protocol: Protocol, side: Side) -> str:
+    """The name of the arm with the bare hop that components are compared with."""
+    return f"{protocol} hop beside components at {side}"
+
+
+def arms(protocols: Sequence[Protocol], uses: Sequence[Use]) -> tuple[Arm, ...]:
+    """Every hop that is measured."""
+    found = [Arm(bare(protocol, side), _hop_pod(protocol), side, protocol) for protocol in protocols for side in Side]
+    for protocol, side in dict.fromkeys((use.protocol, use.side) for use in uses):
+        found.append(Arm(compared(protocol, side), _component_pod(protocol, side), side, protocol))
+    found += [Arm(title(use), _component_pod(use.protocol, use.side), use.side, use.protocol, (use,)) for use in uses]
+    return tuple(found)
+
+
+def title(use: Use) -> str:
+    """`compressor (http, compression, algorithm=gzip)`."""
+    choices = [f"{name}={value}" for name, value in use.key.arguments]
+    return f"{use.key.name} ({', '.join([use.protocol, use.kind.name, *choices])})"
+
+
+@dataclass
+class _Session:
+    task: Task
+    channel: Channel
+    bed: Bed
+    until: float
+    stacks: StackSlices
+    samples: dict[tuple[str, str, Cell], list[Sample]] = field(default_factory=dict)
+    """By group, arm and cell: one for each turn."""
+    broken: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.arms = {arm.name: arm for arm in self.bed.layout.arms}
+        self.use = {title(use): use for use in self.task.uses}
+
+    # ---- before the first turn ----
+
+    def check(self) -> None:
+        """Leaves out arms whose requests are not answered."""
+        self.channel.progress("checking each arm")
+        for arm in self.arms.values():
+            size = self.task.grid.sizes[0]
+            found = self.bed.measure([Load(self.bed.layout.through(arm), 100, size)], 0.05, 0.0, []).loads[0]
+            if found.failed:
+                self.broken.add(arm.name)
+                self.channel.note(f"{arm.name}: not measured, since its requests fail ({found.error})")
+
+    def groups(self) -> list[Group]:
+        found: list[Group] = []
+        for protocol in self.task.protocols:
+            highest = design.ceiling(lambda rate, protocol=protocol: self._try(protocol, rate))  # type: ignore[misc]
+            rates = design.rates(highest.rate, self.task.grid)
+            self.channel.about(f"ceiling_{protocol}", [rates[-1], highest.why])
+            name = f"{protocol} hop"
+            for rate in rates:
+                cells = tuple(Cell(rate, size) for size in self.task.grid.sizes)
+                sampled = (cells[0], cells[-1]) if self.stacks.allowed else ()
+                arms = (runs.NONE, runs.HOP)
+                alternate = rate <= min(design.ALTERNATE_RATE, highest.rate / 2)
+                found.append(Group(f"{name} at {rate:g}/s", protocol, Side.INGRESS, arms, cells, sampled, alternate))
+            for side in Side:
+                uses = [use for use in self.task.uses if use.protocol is protocol and use.side is side]
+                names = [name for name in map(title, uses) if name not in self.broken]
+                for cells in design.component_cells(rates, self.task.grid) if names else ():
+                    at = f"{protocol} components at {side}, {cells[0].rate:g}/s"
+                    found.append(Group(at, protocol, side, (compared(protocol, side), *names), cells))
+        # Bare hops come first: without them there is no profile, and an interrupt may come at any time.
+        return sorted(found, key=lambda group: group.arms[0] != runs.NONE)
+
+    def _try(self, protocol: Protocol, rate: float) -> Tried:
+        self.channel.progress(f"looking for the highest rate: {protocol}, {rate:.0f}/s")
+        arm = self.arms[bare(protocol, Side.INGRESS)]
+        load = Load(self.bed.layout.through(arm), rate, self.task.grid.sizes[-1])
+        found = self.bed.measure([load], _PROBE_SECONDS, 0.1, [arm.pod])
+        one = found.loads[0]
+        return Tried(_cores(found.cpu[arm.pod], one, rate), one.latency, one.failed, one.late, found.stolen)
+
+    # ---- turns ----
+
+    def turns(self, groups: Sequence[Group]) -> None:
+        """All groups in turn, until each is narrow or time is up."""
+        done = dict.fromkeys((group.name for group in groups), 0)
+        narrow = dict.fromkeys(done, False)
+        turn = complete = 0
+        in_time = True
+        while in_time and not all(narrow.values()):
+            if not turn or time.monotonic() + IDLE_SECONDS < self.until:
+                self.stacks.idle(f"{turn + 1}")
+            for group in groups:
+                if narrow[group.name]:
+                    continue
+                needed = not turn and (group.arms[0] == runs.NONE or not self.task.grid.strict)
+                if not needed and time.monotonic() + group.seconds(self.task.grid) > self.until:
+                    in_time = False
+                    continue  # a shorter group may still be in time
+                self._turn(group, turn)
+                done[group.name] += 1
+                narrow[group.name] = done[group.name] >= design.LEAST_TURNS and self._is_narrow(group)
+            turn += 1
+            complete += in_time
+        self.channel.about("turns", complete)
+        for line in design.unreached(done, narrow):
+            self.channel.note(line)
+
+    def _turn(self, group: Group, turn: int) -> None:
+        left = max(0.0, self.until - time.monotonic())
+        self.channel.progress(f"turn {turn + 1}: {group.name}; {left / 60:.0f} min left")
+        for at, cell in enumerate(group.cells):
+            side = _side(group, turn + at)
+            of_turn: dict[str, list[Sample]] = {}
+            for names in group.slices(turn):
+                for name, sample in self._slice(group, names, side, cell, turn):
+                    of_turn.setdefault(name, []).append(sample)
+            for name, found in of_turn.items():
+                mean = Sample(
+                    sum(each.cores for each in found) / len(found), sum(each.latency for each in found) / len(found)
+                )
+                self.samples.setdefault((group.name, name, cell), []).append(mean)
+        for cell in group.sampled:
+            self._sampled(group, _side(group, turn + group.cells.index(cell)), cell, turn)
+
+    def _slice(
+        self, group: Group, names: Sequence[str], side: Side, cell: Cell, turn: int
+    ) -> Iterator[tuple[str, Sample]]:
+        """One slice with the requests of one arm, or of two that alternate; what each of them measured."""
+        hop = self.arms[bare(group.protocol, side)]
+        pod = self.arms.get(names[0], hop).pod
+        loads = [Load(self._destination(name, hop), cell.rate, cell.size) for name in names]
+        seconds = design.slice_seconds(cell.rate, self.task.grid)
+        warm = design.warm_seconds(cell.rate, self.task.grid)
+        found = self.bed.measure(loads, seconds, warm, [pod])
+        self.bed.forget_taps()
+        for name, one in zip(names, found.loads, strict=True):
+            at = f"{name} at {cell.rate:g}/s, {cell.size} bytes"
+            if one.failed:
+                self.channel.note(f"{at}: a slice is left out ({one.error})")
+                continue
+            cores = 0.0 if name == runs.NONE else _cores(found.cpu[pod], one, cell.rate)
+            saturated = cores > design.WORKER_SHARE
+            if saturated:
+                self.channel.note(f"{at}: no latency, since it saturates a worker")
+            self.channel.row(
+                Row(
+                    f"{turn + 1}",
+                    self._key(name, side),
+                    group.protocol,
+                    cell.rate,
+                    cell.size,
+                    None if saturated else one.latency,
+                    None if name == runs.NONE else cores,
+                    stolen=found.stolen,
+                )
+            )
+            yield name, Sample(cores, one.latency)
+
+    def _destination(self, name: str, hop: Arm) -> Destination:
+        return self.bed.layout.past(hop) if name == runs.NONE else self.bed.layout.through(self.arms.get(name, hop))
+
+    def _sampled(self, group: Group, side: Side, cell: Cell, turn: int) -> None:
+        """A slice in which stacks are sampled."""
+        measured = self.samples.get((group.name, runs.HOP, cell))
+        if measured:
+            arm = self.arms[bare(group.protocol, side)]
+            names = (runs.HOP, runs.NONE) if group.alternate else (runs.HOP,)
+            loads = [Load(self._destination(name, arm), cell.rate, cell.size) for name in names]
+            seconds = design.slice_seconds(cell.rate, self.task.grid)
+            warm = design.warm_seconds(cell.rate, self.task.grid)
+            self.stacks.under(arm.pod, loads, seconds, warm, measured[-1].cores, f"{turn + 1}")
+
+    def _key(self, name: str, side: Side) -> runs.Arm:
+        """How the table names an arm. A bare hop with a side is what components are compared with."""
+        if name in (runs.NONE, runs.HOP):
+            return runs.Arm(name)
+        return self.use[name].key if name in self.use else runs.Arm(runs.HOP, side)
+
+    def _is_narrow(self, group: Group) -> bool:
+        first, *others = group.arms
+        for name in others:
+            for cell in group.cells:
+                ours = self.samples.get((group.name, name, cell), [])
+                theirs = self.samples.get((group.name, first, cell), [])
+                if len(ours) != len(theirs) or not design.is_narrow(ours, theirs):
+                    return False
+        return True
+
+
+def _side(group: Group, number: int) -> Side:
+    """Bare hops are measured at both sides in each turn: at the one with every second size, in the next turn with the
+    others."""
+    return group.side if group.arms[0] != runs.NONE else list(Side)[number % 2]
+
+
+def _cores(seconds: float, load: Received, rate: float) -> float:
+    """CPU of the requests that were sent, at their rate: a slice ends a little later than its last request."""
+    return seconds / load.sent * rate

@@ -1,0 +1,71 @@
+"""What the CPU and the latency of a hop have in common: the base with its parts, policies that share an error, and
+notes of what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from admc.cost.model.layout import LoadedHop
+from admc.cost.model.notes import Notes
+from admc.cost.model.overhead import Lack
+from admc.cost.model.prices import Prices
+from admc.cost.model.traffic import Traffics
+from admc.cost.profiles.amounts import Whole, added, independently_added, shares
+from admc.cost.profiles.law import Estimate
+from dsl.program import Program, Protocol
+
+
+class Base(NamedTuple):
+    """The base of a hop and its parts, in the profile's order; None where the profile has no figure."""
+
+    whole: Whole | None
+    parts: tuple[int | None, ...]
+
+
+def split(base: Whole, found: Sequence[Estimate | None], factor: int) -> tuple[int | None, ...]:
+    """The figures of the parts in whole numbers that add up to the base; None where a part has none."""
+    rounded = iter(shares(base.value, [each.amount.value * factor for each in found if each is not None]))
+    return tuple(None if each is None else next(rounded) for each in found)
+
+
+class HopFigures:
+    """One quantity at the hops of a program."""
+
+    def __init__(self, program: Program, traffics: Traffics, prices: Prices, notes: Notes) -> None:
+        self.program = program
+        self.traffics = traffics
+        self.prices = prices
+        self.notes = notes
+
+    def together(self, hop: LoadedHop, base: Whole | None, policies: Iterable[Whole | None]) -> Whole:
+        """The base and all policies of a hop. Policies with one figure share its error; others are independent."""
+        by_figure: dict[int, Whole | None] = {}
+        for enforced, found in zip(hop.enforced, policies, strict=True):
+            key = id(self.prices.component(enforced.policy, hop.port.protocol, hop.side))
+            by_figure[key] = added((by_figure[key], found)) if key in by_figure else found
+        return independently_added((base, *by_figure.values()))
+
+    def parts_lack(self, hop: LoadedHop, quantity: str) -> bool:
+        """Whether a part of the base lacks a figure; notes all such parts at once."""
+        lacking = self.prices.lacking.get((hop.port.protocol, quantity))
+        return lacking is not None and self.complete(hop, Lack.HOP, lacking, None, quantity)
+
+    def note(self, hop: LoadedHop, subject: str, cost: Estimate) -> None:
+        """Notes what the profile lacks for a cost, and what is extrapolated in it."""
+        if cost.no_slope:
+            self.notes.lacks(Lack.BYTES, subject, hop.service)
+        if cost.rate_outside:
+            self.notes.extrapolates("rate", subject, hop.service)
+        if cost.size_outside:
+            self.notes.extrapolates("size", subject, hop.service)
+
+    def complete(self, hop: LoadedHop, lack: Lack, subject: str, cost: object | None, quantity: str) -> bool:
+        """Whether a figure is missing; notes that."""
+        if cost is None:
+            self.notes.lacks(lack, f"{subject}: {quantity}", hop.service)
+        return cost is None
+
+
+def subject_of(component: str | None, kind: str, protocol: Protocol) -> str:
+    return f"{component or f'kind {kind}'} ({protocol})"

@@ -1,0 +1,92 @@
+"""The latency that hops add to requests, by the size of their messages, at the rate of the whole sidecar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from admc.cost.model.hop_figures import Base, HopFigures, split, subject_of
+from admc.cost.model.layout import Enforced, LoadedHop
+from admc.cost.model.notes import Notes
+from admc.cost.model.overhead import Lack
+from admc.cost.model.prices import Prices, latency_of
+from admc.cost.model.traffic import Traffics
+from admc.cost.profiles.amounts import ZERO, Whole, whole
+from admc.cost.profiles.law import Estimate
+from admc.cost.profiles.profile import LATENCY
+from dsl.program import Program, Protocol
+
+_NANO_OF_MICRO: Final = 1000
+
+
+class Latencies(NamedTuple):
+    """What a hop adds to requests, by their size."""
+
+    base: Mapping[int | None, Base]
+    policies: Sequence[Mapping[int | None, Whole | None]]
+    scopes: Sequence[frozenset[int]]
+    """The calls in the scope of each policy."""
+
+
+class HopLatency(HopFigures):
+    def __init__(self, program: Program, traffics: Traffics, prices: Prices, notes: Notes) -> None:
+        super().__init__(program, traffics, prices, notes)
+        self._bases: dict[tuple[Protocol, float | None, int | None], tuple[Base, Estimate]] = {}
+
+    def of_hop(self, hop: LoadedHop, rate: float | None) -> Latencies:
+        sizes = dict.fromkeys(self.program.calls[index].size for index in hop.calls)
+        return Latencies(
+            {size: self._base(hop, rate, size) for size in sizes},
+            [{size: self._component(hop, each, rate, size) for size in sizes} for each in hop.enforced],
+            [frozenset(each.calls) for each in hop.enforced],
+        )
+
+    def of_call(self, hop: LoadedHop, index: int, found: Latencies | None) -> Whole | None:
+        if found is None:
+            return None
+        size = self.program.calls[index].size
+        met = (
+            by_size[size] if index in scope else ZERO
+            for by_size, scope in zip(found.policies, found.scopes, strict=True)
+        )
+        return self.together(hop, found.base[size].whole, met)
+
+    def _base(self, hop: LoadedHop, rate: float | None, size: int | None) -> Base:
+        protocol = hop.port.protocol
+        own = self.prices.hops.get(protocol, ())
+        parts = self.prices.bases.get((protocol, LATENCY), ())
+        # Latency falls as the rate of the sidecar rises, so the rates that are known give no bound.
+        if not parts or (rate is None and any(part.depends_on_rate(LATENCY) for part in parts)):
+            return Base(None, (None,) * len(own))
+        key = protocol, rate, size
+        if key not in self._bases:
+            self._bases[key] = self._base_of(*key)
+        base, costs = self._bases[key]
+        self.parts_lack(hop, LATENCY)
+        self.note(hop, f"{protocol} hop", costs)
+        return base
+
+    def _base_of(self, protocol: Protocol, rate: float | None, size: int | None) -> tuple[Base, Estimate]:
+        """The base of a request, and what it lacks: hops have the same sizes and rates many times."""
+        own, parts = self.prices.hops[protocol], self.prices.bases[protocol, LATENCY]
+        costs = [latency_of(part, rate, size) for part in parts]
+        together = self.prices.sum_of(costs, protocol, LATENCY)
+        at_least = (protocol, LATENCY) in self.prices.lacking or together.no_slope or size is None
+        base = whole(together.amount, _NANO_OF_MICRO, at_least=at_least)
+        shared = costs if own is parts else [latency_of(part, rate, size) for part in own]
+        return Base(base, split(base, shared, _NANO_OF_MICRO)), together
+
+    def _component(self, hop: LoadedHop, enforced: Enforced, rate: float | None, size: int | None) -> Whole | None:
+        policy = enforced.policy
+        cost = self.prices.component(policy, hop.port.protocol, hop.side)
+        if cost is None:
+            return None
+        subject = subject_of(policy.kind.component, policy.kind.name, hop.port.protocol)
+        part = self.prices.functions(cost)
+        if rate is None and part.depends_on_rate(LATENCY):
+            return None
+        found = latency_of(part, rate, size)
+        if self.complete(hop, Lack.COMPONENT, subject, found, LATENCY) or found is None:
+            return None
+        self.note(hop, subject, found)
+        return whole(found.amount, _NANO_OF_MICRO, at_least=found.no_slope or size is None or cost.floor)

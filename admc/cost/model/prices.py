@@ -1,0 +1,200 @@
+"""A profile, prepared for one program: the cost of a request at each hop and of each policy, by the sidecar's rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from admc.cost.profiles.law import Estimate, Function, function, load_of, together, total
+from admc.cost.profiles.profile import CPU, LATENCY, QUANTITIES, ComponentCost, Part, Profile, Sizes, law
+from admc.cost.profiles.vocabulary import written
+from dsl.program import Policy, Protocol, Side
+
+
+class Traffic(NamedTuple):
+    """What passes a hop, or the part of it in a policy's scope. Rates are those of all replicas together."""
+
+    rate: float
+    """Sum of the rates that are known."""
+    by_size: Mapping[int | None, float]
+    """The same by the size of messages; None for calls without a size."""
+    calls: int
+    unrated: int
+    """Calls without a rate."""
+
+    @property
+    def unsized(self) -> bool:
+        return None in self.by_size
+
+
+class PartFunctions(NamedTuple):
+    """One part of a hop, or a component; a quantity that was not measured is None."""
+
+    name: str
+    functions: Mapping[str, Function | None]
+
+    def depends_on_rate(self, quantity: str) -> bool:
+        found = self.functions[quantity]
+        return found is not None and found.depends_on_rate
+
+
+class Prices:
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._chosen: dict[tuple[str, Protocol, Side], ComponentCost | None] = {}
+        self._functions: dict[int, PartFunctions] = {}
+        self._written: dict[str, dict[str, str]] = {}
+
+    @cached_property
+    def hops(self) -> Mapping[Protocol, tuple[PartFunctions, ...]]:
+        """The parts of a hop by protocol; a protocol that the profile lacks is missing. Figures of `whole` are not
+        here where other parts add up to it."""
+        return {
+            hop.protocol: tuple(
+                PartFunctions(
+                    part.name,
+                    {
+                        quantity: _function(part, quantity, hop.sizes) if part in hop.shares(quantity) else None
+                        for quantity in QUANTITIES
+                    },
+                )
+                for part in hop.parts
+            )
+            for hop in self.profile.hops
+        }
+
+    @cached_property
+    def bases(self) -> Mapping[tuple[Protocol, str], tuple[PartFunctions, ...]]:
+        """The parts whose sum is the base of a hop, by protocol and quantity: those of `hops`, or `whole`."""
+        return {
+            (hop.protocol, quantity): self.hops[hop.protocol]
+            if hop.whole is None
+            else tuple(
+                PartFunctions(part.name, {quantity: _function(part, quantity, hop.sizes)})
+                for part in hop.bases(quantity)
+            )
+            for hop in self.profile.hops
+            for quantity in QUANTITIES
+        }
+
+    @cached_property
+    def lacking(self) -> Mapping[tuple[Protocol, str], str]:
+        """The parts of a hop that were not measured, in words, by protocol and quantity."""
+        subjects = {}
+        for (protocol, quantity), parts in self.bases.items():
+            names = [part.name for part in parts if part.functions[quantity] is None]
+            if names:
+                of = "" if len(names) == len(parts) else f"{', '.join(names)} of "
+                subjects[protocol, quantity] = f"{of}{protocol} hop"
+        return subjects
+
+    @cached_property
+    def whole_hops(self) -> Mapping[tuple[Protocol, str], Function]:
+        """All measured parts of a hop as one function, by protocol and quantity."""
+        known = {
+            (protocol, quantity): [each for part in parts if (each := part.functions[quantity]) is not None]
+            for (protocol, quantity), parts in self.bases.items()
+        }
+        return {key: together(functions) for key, functions in known.items() if functions}
+
+    @cached_property
+    def _outermost(self) -> tuple[float, float] | None:
+        """The lowest and the highest rate of all figures; None if no figure has one."""
+        parts = [
+            *(part for parts in self.bases.values() for part in parts),
+            *map(self.functions, self.profile.components),
+        ]
+        functions = [known for part in parts for known in part.functions.values() if known is not None]
+        lines = [line for known in functions for line in (known.base, known.slope) if line is not None]
+        rates = [rate for line in lines for rate in line.rates or ()]
+        return (min(rates), max(rates)) if rates else None
+
+    def equivalent(self, rate: float | None) -> float | None:
+        """One rate for all at which the profile has the same figures: those below all of its rates, or above."""
+        if rate is None or self._outermost is None:
+            return None
+        lowest, highest = self._outermost
+        return min(max(rate, lowest / 2), highest * 2)
+
+    def complete(self, protocol: Protocol, quantity: str) -> bool:
+        """Whether all parts of a hop were measured."""
+        parts = self.bases.get((protocol, quantity), ())
+        return bool(parts) and all(part.functions[quantity] is not None for part in parts)
+
+    def slope_known(self, protocol: Protocol, quantity: str) -> bool:
+        """Whether the cost of bytes at a hop is known: some part has it, and it may be one of all parts together."""
+        found = (part.functions[quantity] for part in self.bases[protocol, quantity])
+        return any(each is not None and each.slope is not None for each in found)
+
+    def sum_of(self, costs: Iterable[Estimate | None], protocol: Protocol, quantity: str) -> Estimate:
+        """The costs of the parts of a hop that are known, together: they share their errors."""
+        known = [cost for cost in costs if cost is not None]
+        return Estimate(
+            total([cost.amount for cost in known]),
+            any(cost.rate_outside for cost in known),
+            any(cost.size_outside for cost in known),
+            any(cost.no_slope for cost in known) and not self.slope_known(protocol, quantity),
+        )
+
+    def component(self, policy: Policy, protocol: Protocol, side: Side) -> ComponentCost | None:
+        """The most specific entry of the profile for a policy; None without one."""
+        key = policy.name, protocol, side
+        if key not in self._chosen:
+            fitting = [
+                cost for cost in self._by_component.get(policy.kind.component or "", ()) if cost.protocol is protocol
+            ]
+            fitting = [cost for cost in fitting if self._fits(cost, policy, side)]
+            self._chosen[key] = max(fitting, key=_specific, default=None)
+        return self._chosen[key]
+
+    @cached_property
+    def _by_component(self) -> Mapping[str, Sequence[ComponentCost]]:
+        found: dict[str, list[ComponentCost]] = {}
+        for cost in self.profile.components:
+            found.setdefault(cost.component, []).append(cost)
+        return found
+
+    def _fits(self, cost: ComponentCost, policy: Policy, side: Side) -> bool:
+        if cost.side not in (None, side) or cost.kind not in (None, policy.kind.name):
+            return False
+        if not cost.arguments:
+            return True
+        values = self._written.get(policy.name)
+        if values is None:
+            values = self._written[policy.name] = {name: written(value) for name, value in policy.arguments.items()}
+        return all(values.get(name) == value for name, value in cost.arguments.items())
+
+    def functions(self, cost: ComponentCost) -> PartFunctions:
+        found = self._functions.get(id(cost))
+        if found is None:
+            laws = {quantity: law(cost, quantity) for quantity in QUANTITIES}
+            prepared = {
+                quantity: None if each is None else function(quantity, each, cost.sizes)
+                for quantity, each in laws.items()
+            }
+            found = self._functions[id(cost)] = PartFunctions(cost.component, prepared)
+        return found
+
+
+def _specific(cost: ComponentCost) -> tuple[int, bool, bool]:
+    return len(cost.arguments), cost.kind is not None, cost.side is not None
+
+
+def cpu_of(parts: Sequence[PartFunctions], rate: float | None, traffic: Traffic) -> list[Estimate | None]:
+    """Cores of the parts of one hop for some traffic, in a sidecar that works at `rate` (of one replica); None for a
+    part that was not measured."""
+    functions = [part.functions[CPU] for part in parts]
+    sizes = next((known.sizes for known in functions if known is not None), None)  # all have those of the hop
+    load = load_of(sizes, traffic.by_size, traffic.rate)
+    return [None if known is None else known.of_load(rate, load) for known in functions]
+
+
+def latency_of(part: PartFunctions, rate: float | None, size: int | None) -> Estimate | None:
+    each = part.functions[LATENCY]
+    return None if each is None else each.estimate(rate, size)
+
+
+def _function(part: Part, quantity: str, sizes: Sizes | None) -> Function | None:
+    found = law(part, quantity)
+    return None if found is None else function(quantity, found, sizes)

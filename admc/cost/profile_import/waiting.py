@@ -1,0 +1,51 @@
+"""Where requests wait for each other: at such a rate and size the machine is saturated, and latency is that of a queue.
+
+A queue grows for as long as the slice goes on, so its latency says nothing about a longer one, nor about other sizes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from admc.cost.profile_import.estimates import UNIT, middles
+from admc.cost.profile_import.turns import Cell, Differences, Value
+
+_BUSY: Final = Decimal("0.7")
+LONGER: Final = 1 / (1 - _BUSY)
+"""A worker that is busy for 70% of the time answers this many times later than an idle one, if requests come at random
+(the queue M/M/1)."""
+
+
+class Wait(NamedTuple):
+    """Median latencies, in microseconds: at a rate where requests wait, and at the lower rate where they take least."""
+
+    latency: Decimal
+    without: Decimal
+
+
+def waiting(latencies: Differences) -> Mapping[Cell, Wait]:
+    """The cells of an arm in which requests take more than `LONGER` times as long as at a lower rate. A proxy that
+    waits between requests wakes up cold, so without a queue they take less at a higher rate.
+
+    All turns count, and not the calmest alone: where a queue comes and goes with a little time that the host takes
+    away, the machine is at its limit."""
+    values: dict[Decimal, dict[Decimal, list[Value]]] = defaultdict(lambda: defaultdict(list))
+    for cells in latencies.values():
+        for (rate, size), value in cells.items():
+            values[size][rate].append(value)
+    found: dict[Cell, Wait] = {}
+    for size, by_rate in values.items():
+        least: Decimal | None = None
+        for rate, here in sorted(by_rate.items()):
+            latency = _median(here)
+            if least is not None and latency > LONGER * least > 0:
+                found[rate, size] = Wait(latency, least)
+            least = latency if least is None else min(least, latency)
+    return found
+
+
+def _median(values: Sequence[Value]) -> Decimal:
+    return Decimal(middles([value.amount for value in values])) / (2 * UNIT)

@@ -1,0 +1,157 @@
+"""What must hold among the figures of one hop or component, so that the estimates of the solver err on the safe side.
+
+CPU per request must not rise with the rate. The solver takes each hop at its own rate, and the sidecar works at the sum
+of the rates of its hops, so this makes the solver's figure an upper bound of the model's (rule R9 relies on it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Context, Decimal, localcontext
+from itertools import pairwise
+from math import fsum
+from typing import Final, NamedTuple
+
+from admc.cost.profiles.law import ROUNDING, Function, function
+from admc.cost.profiles.profile import (
+    CPU,
+    MAX_RATES,
+    QUANTITIES,
+    WHOLE,
+    ComponentCost,
+    Curve,
+    HopCost,
+    Law,
+    Sizes,
+    law,
+)
+
+_EXACT: Final = Context(prec=200)
+
+
+class Problem(NamedTuple):
+    code: str
+    message: str
+    hint: str | None = None
+    cause: str | None = None
+
+
+def hop_problem(hop: HopCost) -> Problem | None:
+    for quantity in QUANTITIES:
+        laws = [found for part in hop.shares(quantity) if (found := law(part, quantity)) is not None]
+        problem = _sum_problem(hop, quantity) or _problem(hop.title, quantity, laws, hop.sizes)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _sum_problem(hop: HopCost, quantity: str) -> Problem | None:
+    """Whether the parts beside `whole` do not add up to it, at each rate, to the last digit."""
+    whole = None if hop.whole is None else law(hop.whole, quantity)
+    parts = hop.shares(quantity)
+    if whole is None or hop.whole in parts:
+        return None
+    laws = [law(part, quantity) for part in parts]
+    for subject, curve, others in (
+        ("", whole.base, [None if each is None else each.base for each in laws]),
+        ("a byte in ", whole.per_byte, [None if each is None else each.per_byte for each in laws]),
+    ):
+        if curve is None and not any(others):
+            continue
+        if _knots(curve) != _sum_of_knots(others):
+            return Problem(
+                "ADM862",
+                f"the parts of {subject}the {_noun(quantity)} of {hop.title} do not add up to its part `{WHOLE}`",
+                f"`{WHOLE}` stands for all parts together: give each the same rates, and figures that add up exactly",
+            )
+    return None
+
+
+def _knots(curve: Curve | None) -> dict[Decimal | None, Decimal]:
+    return {knot.rate: knot.value for knot in curve or ()}
+
+
+def _sum_of_knots(curves: Sequence[Curve | None]) -> dict[Decimal | None, Decimal] | None:
+    """None where a part has no curve, or other rates than the first one."""
+    knots = [_knots(curve) for curve in curves]
+    if any(found.keys() != knots[0].keys() for found in knots):
+        return None
+    with localcontext(_EXACT):
+        return {rate: sum((found[rate] for found in knots), Decimal(0)) for rate in knots[0]}
+
+
+def component_problem(cost: ComponentCost) -> Problem | None:
+    for quantity in QUANTITIES:
+        found = law(cost, quantity)
+        problem = _problem(cost.title, quantity, [] if found is None else [found], cost.sizes)
+        if problem is not None:
+            return problem
+    return None
+
+
+def unclear(one: ComponentCost, other: ComponentCost) -> bool:
+    """Whether one policy may fit both entries, and neither is more specific: they name other arguments."""
+    if (one.component, one.protocol, one.side, one.kind) != (other.component, other.protocol, other.side, other.kind):
+        return False
+    names, others = (cost.arguments.keys() for cost in (one, other))
+    return len(names) == len(others) and names != others
+
+
+def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None) -> Problem | None:
+    if sizes is None and any(found.per_byte is not None for found in laws):
+        return Problem("ADM862", f"{what} has a cost of each byte, but no sizes", "give `sizes`")
+    functions = [function(quantity, found, sizes) for found in laws]
+    rates = _rates(functions)
+    if len(rates) > MAX_RATES:
+        hint = "give the figures of all parts at the same rates"
+        return Problem("ADM862", f"the {_noun(quantity)} of {what} has more than {MAX_RATES} rates", hint)
+    smallest = None if sizes is None else int(sizes.low)
+    costs, bases = (_costs(functions, rates, size) for size in (smallest, None))
+    if any(
+        cost < -ROUNDING * base
+        for at_rate in zip(costs, bases, strict=True)
+        for cost, base in zip(*at_rate, strict=True)
+    ):
+        return Problem(
+            "ADM862",
+            f"the {_noun(quantity)} of {what} is negative for messages of {smallest} bytes",
+            cause="`per_byte` below the reference size takes more than `base`",
+        )
+    if quantity != CPU:
+        return None
+    # A cost at the smallest size and a cost of each byte that do not rise make a cost that rises at no size.
+    slopes = [each._replace(base=each.slope, slope=None) for each in functions if each.slope is not None]
+    bytes_ = _costs(slopes, rates, None)
+    for subject, values, compared in (("the CPU of a request", costs, bases), ("the CPU of a byte", bytes_, bytes_)):
+        risen = _risen(rates, *([fsum(at_rate) for at_rate in by_rate] for by_rate in (values, compared)))
+        if risen is not None:
+            return Problem(
+                "ADM867",
+                f"{subject} of {what} rises with the rate, at {risen:g}/s",
+                "measure longer; `admc profile fit` merges the figures of neighbouring rates that do so",
+                "the solver takes each hop at its own rate, and would then expect less than the cost",
+            )
+    return None
+
+
+def _costs(functions: Sequence[Function], rates: Sequence[float], size: int | None) -> list[list[float]]:
+    """What each function has, by rate."""
+    return [[priced.estimate(rate, size).amount.value for priced in functions] for rate in rates]
+
+
+def _risen(rates: Sequence[float], values: Sequence[float], compared: Sequence[float]) -> float | None:
+    """The first rate at which a value is larger than at the rate before, by more than `compared` is rounded."""
+    steps = zip(rates[1:], pairwise(values), compared[1:], strict=True)
+    return next((rate for rate, (one, other), scale in steps if other - one > ROUNDING * scale), None)
+
+
+def _noun(quantity: str) -> str:
+    return "CPU" if quantity == CPU else quantity
+
+
+def _rates(functions: Iterable[Function]) -> list[float]:
+    """All rates of knots, ascending. Between two, every figure is linear in the logarithm, and so is their sum.
+
+    One rate, which does not matter, where the source states none."""
+    lines = [line for each in functions for line in (each.base, each.slope) if line is not None]
+    return sorted({rate for line in lines for rate in line.rates or ()}) or [1.0]

@@ -1,0 +1,90 @@
+"""What the ADMs of a layout add to one request of a call: latency and CPU of all hops that it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from admc.cost.model.layout import Layout, LoadedHop
+from admc.cost.model.overhead import Overhead
+from admc.cost.model.prices import PartFunctions, Prices
+from admc.cost.profiles.amounts import Whole, added
+from admc.cost.profiles.law import NOTHING, Amount, independent, total
+from admc.cost.profiles.profile import CPU
+from dsl.program import Program
+
+
+class CallCost(NamedTuple):
+    latency: Whole
+    """Nanoseconds."""
+    cpu: Amount
+    """Seconds of one core."""
+    cpu_at_least: bool
+    """Some of the CPU is not known, and not in `cpu`."""
+
+
+def call_costs(
+    program: Program, layout: Layout, overhead: Overhead, prices: Prices, calls: Iterable[int]
+) -> Mapping[int, CallCost]:
+    """For some calls, by index. `overhead` is the estimate of `layout`, perhaps with more ADMs."""
+    latencies: dict[int, list[Whole | None]] = {index: [] for index in calls}
+    cpu: dict[int, list[_Cpu]] = {index: [] for index in latencies}
+    adms = {adm.service: adm for adm in overhead.adms}
+    for service, hops in layout.items():
+        adm = adms[service]
+        unrated = any(program.calls[index].rate is None for hop in hops for index in hop.calls)
+        rate = None if unrated else adm.rate or None
+        for hop, estimated in zip(hops, adm.hops, strict=True):
+            for index, latency in estimated.calls:
+                if index in latencies:
+                    latencies[index].append(latency)
+                    cpu[index].append(_cpu(program, prices, hop, index, rate))
+    return {
+        index: CallCost(
+            added(latencies[index]),
+            total((NOTHING, *(each.known for each in cpu[index]))),
+            any(each.at_least for each in cpu[index]),
+        )
+        for index in latencies
+    }
+
+
+class _Cpu(NamedTuple):
+    known: Amount
+    at_least: bool
+
+
+def _cpu(program: Program, prices: Prices, hop: LoadedHop, index: int, rate: float | None) -> _Cpu:
+    """CPU of one request at one hop. Policies with one figure share its error, as the parts of a hop share theirs;
+    errors of different figures are independent."""
+    size = program.calls[index].size
+    protocol = hop.port.protocol
+    parts = prices.bases.get((protocol, CPU))
+    figures: dict[int, list[Amount | None]] = {}
+    base = figures.setdefault(id(hop), [None] if size is None or parts is None else [])
+    slopes = parts is not None and prices.slope_known(protocol, CPU)
+    for part in parts or ():
+        base += _part(part, rate, size, slopes=slopes)
+    for enforced in hop.enforced:
+        if index in enforced.calls:
+            cost = prices.component(enforced.policy, protocol, hop.side)
+            found = figures.setdefault(id(cost), [])
+            if cost is None or cost.floor:
+                found.append(None)
+            if cost is not None:
+                found += _part(prices.functions(cost), rate, size, slopes=False)
+    known = (total(each for each in found if each is not None) for found in figures.values())
+    return _Cpu(independent(known), any(None in found for found in figures.values()))
+
+
+def _part(part: PartFunctions, rate: float | None, size: int | None, *, slopes: bool) -> Iterable[Amount | None]:
+    """`slopes`: another part has the cost of bytes."""
+    function = part.functions[CPU]
+    # CPU of a request falls as the rate of the sidecar rises, so the rates that are known give no bound.
+    if function is None or (rate is None and function.depends_on_rate):
+        yield None
+        return
+    found = function.estimate(rate, size)
+    if found.no_slope and not slopes:
+        yield None
+    yield found.amount

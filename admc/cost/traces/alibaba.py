@@ -1,0 +1,194 @@
+"""Files in Alibaba's columns, CSV or Parquet, batch by batch, by pyarrow: an extra of admc.
+
+The columns of 2021 (`rpcid`) and of 2022 (`rpc_id`) are taken; others of the file are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from admc.base.exits import wrong_usage
+from admc.cost.traces.failures import unreadable
+from admc.cost.traces.rows import Batch, Encoded
+from dsl.diagnostics.diagnostic import did_you_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "traceid": ("traceid",),
+    "rpcid": ("rpcid", "rpc_id"),
+    "um": ("um",),
+    "dm": ("dm",),
+    "rpctype": ("rpctype",),
+    "timestamp": ("timestamp",),
+    "rt": ("rt",),
+}
+"""Each column that is read, and its names."""
+TEXTS: Final = ("traceid", "rpcid", "um", "dm", "rpctype")
+BLOCK: Final = 32 << 20
+"""Bytes of a CSV file that are read at once."""
+BATCH: Final = 1 << 20
+"""Rows of a Parquet file that are read at once."""
+HEADER: Final = 1 << 16
+MAX_ROW_GROUP: Final = 1 << 30
+"""Most bytes of a row group, uncompressed."""
+_ROW: Final = re.compile(r"[Rr]ow #([0-9]+)")
+_CELLS: Final = re.compile(r"Expected ([0-9]+) columns, got ([0-9]+)")
+_CELL: Final = re.compile(r"In CSV column #([0-9]+): .*?(?:invalid value '(.*)'|(invalid UTF8 data))")
+
+
+def csv_batches(path: Path) -> Iterator[Batch]:
+    arrow = _arrow("pyarrow.csv", path)
+    header = _header(path)
+    names = _chosen(path, header)
+    try:
+        with _opened(arrow, path, names) as reader:
+            first = 1
+            for batch in reader:
+                yield _batch(path, first, batch, names)
+                first += batch.num_rows
+    except arrow.ArrowInvalid as error:
+        placed = _with_its_row(arrow, path, names) or error
+        raise unreadable(path, _cause(placed, header), "docs/traces.md has the columns") from error
+    except (OSError, arrow.ArrowException) as error:
+        raise unreadable(path, _cause(error)) from error
+
+
+def _opened(arrow: Any, path: Path, names: Mapping[str, str], *, threads: bool = True) -> Any:
+    text = arrow.dictionary(arrow.int32(), arrow.string())
+    types = {names[each]: text if each in TEXTS else arrow.float64() for each in COLUMNS}
+    return arrow.csv.open_csv(
+        path,
+        read_options=arrow.csv.ReadOptions(block_size=BLOCK, use_threads=threads),
+        convert_options=arrow.csv.ConvertOptions(column_types=types, include_columns=list(names.values())),
+    )
+
+
+def _with_its_row(arrow: Any, path: Path, names: Mapping[str, str]) -> Exception | None:
+    """The error of a file that cannot be read, once more: pyarrow knows the row if it reads with one thread."""
+    try:
+        with _opened(arrow, path, names, threads=False) as reader:
+            for _ in reader:
+                pass
+    except (OSError, arrow.ArrowException) as error:
+        found: Exception = error
+        return found
+    return None
+
+
+def parquet_batches(path: Path) -> Iterator[Batch]:
+    arrow = _arrow("pyarrow.parquet", path)
+    try:
+        with arrow.parquet.ParquetFile(path) as file:
+            metadata = file.metadata
+            for group in range(metadata.num_row_groups):
+                if metadata.row_group(group).total_byte_size > MAX_ROW_GROUP:
+                    raise unreadable(path, f"row group {group + 1} has more than {MAX_ROW_GROUP:,} bytes")
+            names = _chosen(path, file.schema_arrow.names)
+            for column, name in names.items():
+                kind = file.schema_arrow.field(name).type
+                if arrow.types.is_nested(kind):
+                    raise unreadable(path, f"the column `{column}` holds {kind}, and not single values")
+        texts = [names[each] for each in TEXTS]
+        with arrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+            first = 1
+            for batch in file.iter_batches(batch_size=BATCH, columns=list(names.values())):
+                yield _batch(path, first, batch, names)
+                first += batch.num_rows
+    except (OSError, arrow.ArrowException) as error:
+        raise unreadable(path, _cause(error)) from error
+
+
+def _arrow(module: str, path: Path) -> Any:
+    """pyarrow with one of its modules."""
+    import importlib
+
+    try:
+        importlib.import_module(module)
+        return importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise wrong_usage(
+            "ADM881",
+            f"`{path}` needs pyarrow, which is not installed",
+            hint="install it with `pip install 'admc[traces]'`; files in JSON need no extra",
+        ) from error
+
+
+def _header(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as stream:
+            line, newline, _ = stream.read(HEADER).partition(b"\n")
+    except OSError as error:
+        raise unreadable(path, (error.strerror or "the system refused").lower()) from error
+    if not newline:
+        raise unreadable(path, "it has no row, or its first line is too long")
+    return [name.strip().strip('"') for name in line.decode("utf-8-sig", "replace").rstrip("\r").split(",")]
+
+
+def _chosen(path: Path, header: list[str]) -> dict[str, str]:
+    """The name in the file of each column that is read."""
+    found = {}
+    for column, names in COLUMNS.items():
+        fitting = [name for name in header if name in names]
+        if len(fitting) != 1:
+            said = "is missing" if not fitting else "stands twice"
+            hint = None if fitting else did_you_mean(column, header)
+            raise unreadable(
+                path, f"the column `{column}` {said}", hint or "docs/traces.md has the formats and columns"
+            )
+        found[column] = fitting[0]
+    return found
+
+
+def _batch(path: Path, first: int, batch: Any, names: Mapping[str, str]) -> Batch:
+    columns = {each: batch.column(name) for each, name in names.items()}
+    trace, rpcid, source, destination, kind = (_encoded(path, each, columns[each]) for each in TEXTS)
+    stamp, spent = (_numbers(path, each, columns[each]) for each in ("timestamp", "rt"))
+    return Batch(str(path), first, trace, rpcid, source, destination, kind, stamp, spent)
+
+
+def _encoded(path: Path, name: str, column: Any) -> Encoded:
+    """A column of texts; a missing one is empty."""
+    import pyarrow as arrow
+
+    if not arrow.types.is_dictionary(column.type):
+        if not arrow.types.is_string(column.type) and not arrow.types.is_large_string(column.type):
+            raise unreadable(path, f"the column `{name}` holds {column.type}, and not text")
+        column = column.dictionary_encode()
+    texts = column.dictionary.to_pylist()
+    if any(text is not None and not isinstance(text, str) for text in texts):
+        raise unreadable(path, f"the column `{name}` holds {column.type}, and not text")
+    places = column.indices
+    if places.null_count:
+        places = places.fill_null(len(texts))
+        texts.append("")
+    return Encoded([text or "" for text in texts], places.to_numpy(zero_copy_only=False).astype(np.int32, copy=False))
+
+
+def _numbers(path: Path, name: str, column: Any) -> NDArray[np.float64]:
+    """A column of numbers; a missing one is not a number."""
+    import pyarrow as arrow
+
+    if not (arrow.types.is_integer(column.type) or arrow.types.is_floating(column.type)):
+        raise unreadable(path, f"the column `{name}` holds {column.type}, and not numbers")
+    found: NDArray[np.float64] = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _cause(error: Exception, header: Sequence[str] = ()) -> str:
+    """What pyarrow says, in one line. It counts the header as the first row."""
+    said = " ".join(str(error).split())
+    row, cells, cell = _ROW.search(said), _CELLS.search(said), _CELL.search(said)
+    place = f"row {int(row[1]) - 1}" if row else "a row"
+    if cells:
+        return f"{place} has {cells[2]} cells, and the header has {cells[1]}"
+    if cell and int(cell[1]) < len(header):
+        held = f"`{cell[2][:60]}`, and not a number" if cell[2] is not None else "text that is not UTF-8"
+        return f"{place}: the column `{header[int(cell[1])]}` holds {held}"
+    return f"{place}: {said[:300]}" if row else said[:300]

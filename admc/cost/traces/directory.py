@@ -1,0 +1,143 @@
+"""Which declared call a recorded call is: by the names of caller and callee.
+
+With a program, only its services and calls are known. Without one, each name that the language allows is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from admc.cost.traces.drops import Drops, Reason
+from admc.cost.traces.names import TraceNames
+from dsl.program import Program
+
+OUTSIDE: Final = "internet"
+"""The caller of a first call whose caller is not recorded, where there is no program to ask."""
+UNRECORDED: Final = frozenset({"", "(?)", "UNKNOWN", "UNAVAILABLE", "USER", "nan", "NAN"})
+"""What Alibaba's traces write for a caller that is not recorded, or is outside. A callee of such a name is unknown."""
+NAMELESS: Final = "(no name)"
+"""Stands in messages for a callee without a name."""
+MAX_NAMES: Final = 100_000
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
+_LONGEST: Final = 200
+
+
+class Named(NamedTuple):
+    """One kind of call: caller, callee, and the index in `Program.calls`, if there is a program."""
+
+    source: str
+    destination: str
+    port: str | None
+    """The port's name or number where the callee has several."""
+
+
+class Directory:
+    """Codes of calls: an index into `calls`, or `-1 - reason` where the call is not known."""
+
+    def __init__(
+        self, program: Program | None, drops: Drops, names: TraceNames | None = None, *, partial_traces: bool = False
+    ) -> None:
+        """`names`: other names of services. `partial_traces`: where the caller of a first call is not recorded, and no
+        external calls its callee, it is the only declared caller."""
+        self.calls: list[Named] = []
+        self.names_of = names or TraceNames({})
+        self._partial = partial_traces
+        self._into: dict[str, list[int]] = {}
+        self._program = program
+        self._drops = drops
+        self._parties: dict[str, int] = {}
+        self._codes: dict[tuple[str, str], int] = {}
+        self._by_pair: dict[tuple[str, str], list[int]] = {}
+        self._outside: dict[str, list[int]] = {}
+        if program is not None:
+            self._declare(program)
+
+    def _declare(self, program: Program) -> None:
+        for index, call in enumerate(program.calls):
+            service = program.services.get(call.destination)
+            several = service is not None and len(service.ports) > 1
+            port = (call.port.name or str(call.port.number)) if several else None
+            self.calls.append(Named(call.source, call.destination, port))
+            self._by_pair.setdefault((call.source, call.destination), []).append(index)
+            self._into.setdefault(call.destination, []).append(index)
+            if call.source in program.externals:
+                self._outside.setdefault(call.destination, []).append(index)
+        for name in (*program.services, *program.externals):
+            self._party(name)
+
+    def _party(self, name: str) -> int:
+        return self._parties.setdefault(name, len(self._parties))
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is that of a service or an external."""
+        return name in self._parties if self._program is not None else _allowed(name) and name not in UNRECORDED
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._parties)
+
+    def code(self, source: str, destination: str) -> int:
+        """The code of a call. `source` is empty where the caller is not recorded."""
+        key = (source, destination)
+        found = self._codes.get(key)
+        source, destination = self.names_of.service(source), self.names_of.service(destination)
+        if found is None:
+            found = self._new(source, destination) if self._program is None else self._declared(source, destination)
+            self._codes[key] = found
+        return found
+
+    def _declared(self, source: str, destination: str) -> int:
+        if destination not in self._parties:
+            return -1 - Reason.UNKNOWN_SERVICE
+        if source not in self._parties:
+            if source not in UNRECORDED:
+                return -1 - Reason.UNKNOWN_SERVICE
+            outside = self._outside.get(destination, [])
+            return _only(self._into.get(destination, []) if self._partial and not outside else outside)
+        return _only(self._by_pair.get((source, destination), []))
+
+    def _new(self, source: str, destination: str) -> int:
+        source = OUTSIDE if source in UNRECORDED else source
+        if not _allowed(source) or not self.knows(destination) or len(self._parties) >= MAX_NAMES:
+            return -1 - Reason.UNKNOWN_SERVICE
+        known = self._by_pair.get((source, destination))
+        if known:
+            return known[0]
+        self._party(source)
+        self._party(destination)
+        self.calls.append(Named(source, destination, None))
+        self._by_pair[source, destination] = [len(self.calls) - 1]
+        return len(self.calls) - 1
+
+    def explain(self, source: str, destination: str, code: int, count: int = 1) -> None:
+        """Note the name by which calls of a negative code are dropped."""
+        if code == -1 - Reason.UNKNOWN_SERVICE:
+            unknown = destination if not self.knows(destination) else source
+            self._drops.name(Reason.UNKNOWN_SERVICE, unknown or NAMELESS, count)
+        elif code < 0:
+            self._drops.name(Reason(-1 - code), f"{source or '(not recorded)'} -> {destination}", count)
+
+    def marks(self) -> NDArray[np.uint64]:
+        """A number for each call that depends on its names alone."""
+        texts = (f"{call.source} -> {call.destination}:{call.port}" for call in self.calls)
+        return np.array([int.from_bytes(blake2b(each.encode(), digest_size=8).digest()) for each in texts], np.uint64)
+
+    def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Caller and callee of each call, as numbers that stand for names."""
+        sources = [self._parties[call.source] for call in self.calls]
+        return np.array(sources, np.int32), np.array([self._parties[call.destination] for call in self.calls], np.int32)
+
+
+def _only(found: list[int]) -> int:
+    if len(found) == 1:
+        return found[0]
+    return -1 - (Reason.UNCLEAR_CALL if found else Reason.UNDECLARED_CALL)
+
+
+def _allowed(name: str) -> bool:
+    return len(name) <= _LONGEST and _NAME.fullmatch(name) is not None

@@ -1,0 +1,358 @@
+"""Spans of OpenTelemetry and Jaeger as columns. The client's and the server's span of a call are one call.
+
+    spans -> [link] -> Linked, and what is dropped
+
+A span is the *callee's* if its service was entered there: a server's or a consumer's span, or one of another service
+than its parent. A client's span without such a child is a call to a service without spans, such as a database; its name
+is the span's peer. All other spans are steps inside a service, and are passed over.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from enum import IntEnum
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from admc.cost.traces.calls import only
+from admc.cost.traces.directory import Directory
+from admc.cost.traces.drops import Drops, Note, Place, Reason
+from admc.cost.traces.failures import TooMuchError
+from admc.cost.traces.forest import MAX_CALLS, MAX_DEPTH, MAX_PART, Flags, Ints, Linked, runs_back, too_long
+from admc.cost.traces.json_input import whole
+
+MAX_SPANS: Final = 2_000_000
+MAX_TIME: Final = 1 << 62
+MAX_ID: Final = 200
+
+
+class Kind(IntEnum):
+    UNSTATED = 0
+    INTERNAL = 1
+    SERVER = 2
+    CLIENT = 3
+    PRODUCER = 4
+    CONSUMER = 5
+
+
+class Span(NamedTuple):
+    """One span of a document; times in nanoseconds."""
+
+    trace: str
+    id: str
+    parent: str
+    """Empty at the first span of a trace."""
+    kind: Kind | None
+    """None: it has one that is not known, so nothing says what the span is."""
+    service: str
+    peer: str
+    """The called service, if the span of a client names it."""
+    start: int
+    end: int
+    follows: bool = False
+    """Its parent does not wait for it."""
+    port: str = ""
+    """Of the peer, if the span has it."""
+
+
+def kind_of(value: object) -> Kind | None:
+    """The kind that an exporter wrote: a number, also as text, or a name such as `SPAN_KIND_SERVER`, `Server`. None if
+    it is none of these."""
+    if isinstance(value, str):
+        name = value.strip().upper().removeprefix("SPAN_KIND_")
+        if name in Kind.__members__:
+            return Kind[name]
+        value = whole(value) if name.isdigit() else 0 if name in ("", "UNSPECIFIED") else -1
+    number = whole(value)
+    return Kind(number) if Kind.UNSTATED <= number <= Kind.CONSUMER else None
+
+
+class Spans:
+    """All spans of some files of one format."""
+
+    def __init__(self, resolution: int) -> None:
+        self.resolution = resolution
+        self.traces: dict[str, int] = {}
+        self.names: dict[str, int] = {}
+        self._ids: dict[str, int] = {}
+        self._columns = [array("q") for _ in range(10)]
+        self._files: list[tuple[int, str, str]] = []
+        self.first_of_trace: list[tuple[int, int]] = []
+        self.unusable: set[int] = set()
+        """Traces with a span that cannot be used: a call may be missing, so they are not whole."""
+
+    def file(self, name: str, what: str) -> None:
+        """The following spans are of this file, whose records are lines or spans."""
+        self._files.append((len(self._columns[0]), name, what))
+
+    def add(self, span: Span, record: int) -> bool:
+        """Whether the span can be used."""
+        if not 0 < len(span.trace) <= MAX_ID:
+            return False
+        if len(self._columns[0]) + len(self.unusable) >= MAX_SPANS:
+            raise TooMuchError(f"more than {MAX_SPANS:,} spans")
+        trace = self.traces.setdefault(span.trace, len(self.traces))
+        if trace == len(self.first_of_trace):
+            self.first_of_trace.append((len(self._files) - 1, record))
+        named = 0 < len(span.id) <= MAX_ID and len(span.parent) <= MAX_ID
+        if not named or span.kind is None or not 0 < span.start < MAX_TIME or not 0 <= span.end < MAX_TIME:
+            self.unusable.add(trace)
+            return False
+        values = (
+            trace,
+            self._ids.setdefault(span.id, len(self._ids)),
+            self._ids.setdefault(span.parent, len(self._ids)) if span.parent else -1,
+            int(span.kind),
+            self.names.setdefault(span.service, len(self.names)),
+            self.names.setdefault(span.peer, len(self.names)),
+            span.start,
+            span.end,
+            int(span.follows),
+            record,
+        )
+        for column, value in zip(self._columns, values, strict=True):
+            column.append(value)
+        return True
+
+    def place(self, trace: int) -> Place:
+        file, record = self.first_of_trace[trace]
+        _, name, what = self._files[file]
+        return Place(name, what, record, next(text for text, number in self.traces.items() if number == trace))
+
+    @property
+    def empty(self) -> bool:
+        return not self._columns[0]
+
+    def columns(self) -> Columns:
+        return Columns(*(np.array(column, np.int64) for column in self._columns[:9]))
+
+
+class Columns(NamedTuple):
+    trace: Ints
+    id: Ints
+    parent: Ints
+    kind: Ints
+    service: Ints
+    peer: Ints
+    start: Ints
+    end: Ints
+    follows: Ints
+
+    def take(self, chosen: Ints | Flags) -> Columns:
+        return Columns(*(column[chosen] for column in self))
+
+
+class _Calls(NamedTuple):
+    """Spans that stand for a call: the callee's, or that of a client whose callee has none."""
+
+    spans: Ints
+    client: Ints
+    """The span with the caller's times."""
+    host: Ints
+    """The span of the callee in which the call was made; -1 at a root."""
+
+
+def parts(
+    spans: Spans, directory: Directory, drops: Drops, *, partial_traces: bool = False
+) -> Iterator[tuple[Linked, Ints]]:
+    """Whole trees, and the numbers of their traces. `partial_traces`: a trace whose first span is missing begins with
+    the only span that lacks its parent."""
+    if not spans.traces:
+        return
+    if spans.empty:
+        _add(drops, spans, Reason.UNUSABLE, np.array(sorted(spans.unusable)), 0)
+        return
+    found, wrong = _unique(spans.columns(), len(spans.traces), drops)
+    wrong[list(spans.unusable)] |= 1 << Reason.UNUSABLE
+    above, begun = _parents(found, wrong, partial_traces=partial_traces)
+    calls = _calls(found, above)
+    linked, moved = _linked(spans, found, above, calls, directory, wrong)
+    numbers = np.bincount(linked.tree, minlength=len(wrong))
+    reasons = _reasons(wrong, numbers, linked)
+    for reason in Reason:
+        trees = np.flatnonzero(reasons == reason)
+        if len(trees):
+            _add(drops, spans, reason, trees, int(numbers[trees].sum()))
+    drops.note(Note.PARTIAL, int((begun & (reasons < 0)).sum()))
+    drops.note(Note.CLOCK, int((moved & (reasons[linked.tree] < 0)).sum()))
+    ends = np.cumsum(np.where(reasons < 0, numbers, 0))
+    low = 0
+    while low < len(numbers):
+        before = int(ends[low - 1]) if low else 0
+        high = max(low + 1, int(np.searchsorted(ends, before + MAX_PART, side="right")))
+        chosen = np.zeros(len(numbers), np.bool_)
+        chosen[low:high] = reasons[low:high] < 0
+        if chosen.any():
+            yield only(linked, chosen)
+        low = high
+
+
+def _add(drops: Drops, spans: Spans, reason: Reason, traces: Ints, calls: int) -> None:
+    drops.add(reason, len(traces), calls, partial(spans.place, int(traces[0])))
+
+
+def _unique(found: Columns, count: int, drops: Drops) -> tuple[Columns, Ints]:
+    """Spans by trace and id, each once; and the reasons of each trace, so far for two spans of one id."""
+    found = found.take(np.lexsort((found.end, found.start, found.kind, found.id, found.trace)))
+    same = np.zeros(len(found.id), np.bool_)
+    same[1:] = (found.trace[1:] == found.trace[:-1]) & (found.id[1:] == found.id[:-1])
+    copies = same.copy()
+    for column in found:
+        copies[1:] &= column[1:] == column[:-1]
+    drops.duplicates += int(copies.sum())
+    wrong = np.zeros(count, np.int64)
+    wrong[found.trace[same & ~copies]] |= 1 << Reason.IDS
+    return found.take(~same), wrong
+
+
+def _parents(found: Columns, wrong: Ints, *, partial_traces: bool) -> tuple[Ints, Flags]:
+    """Index of each span's parent, or -1; and the traces that begin with a span whose parent is missing. Marks traces
+    without exactly one first span, and with a missing parent."""
+    width = max(int(found.id.max()), int(found.parent.max())) + 2
+    keys = found.trace * width + found.id
+    wanted = found.trace * width + found.parent
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    stated = found.parent >= 0
+    known = stated & (keys[place] == wanted)
+    rooted = np.bincount(found.trace[~stated], minlength=len(wrong))
+    lost = stated & ~known
+    orphans = np.bincount(found.trace[lost], minlength=len(wrong))
+    begun = (rooted == 0) & (orphans == 1) if partial_traces else np.zeros(len(wrong), np.bool_)
+    lost &= ~begun[found.trace]
+    rooted = np.where(begun, 1, rooted)
+    above = np.where(known, place, -1)
+    circular = np.bincount(found.trace[_circular(above)], minlength=len(wrong)) > 0
+    wrong[circular] |= 1 << Reason.CYCLE
+    wrong[(rooted == 0) & ~circular] |= 1 << Reason.NO_ROOT
+    wrong[rooted > 1] |= 1 << Reason.TWO_ROOTS
+    wrong[found.trace[lost]] |= 1 << Reason.CUT_OFF
+    return above, begun
+
+
+def _circular(above: Ints) -> Flags:
+    """Spans whose ancestors have no end."""
+    ancestor = above
+    for _ in range(len(above).bit_length() + 1):
+        ancestor = np.where(ancestor >= 0, ancestor[np.maximum(ancestor, 0)], -1)
+    return ancestor >= 0
+
+
+def _calls(found: Columns, above: Ints) -> _Calls:
+    child = above >= 0
+    parent = np.maximum(above, 0)
+    foreign = child & (found.service[parent] != found.service)
+    asked = child & np.isin(found.kind[parent], (Kind.CLIENT, Kind.PRODUCER))
+    served = np.isin(found.kind, (Kind.SERVER, Kind.CONSUMER))
+    calling = np.isin(found.kind, (Kind.CLIENT, Kind.PRODUCER))
+    entered = (served & (~child | foreign | asked)) | (foreign & ~calling) | (~child & (found.kind == Kind.UNSTATED))
+    callees = np.bincount(above[entered & child], minlength=len(above))
+    wrapped = np.bincount(above[child & calling & ~foreign], minlength=len(above))
+    leaves = calling & (callees == 0) & (wrapped == 0)
+    nodes = np.flatnonzero(entered | leaves)
+    # The nearest span above that is a callee's: spans in between point to their parent, callees to themselves.
+    end = len(above)
+    jump = np.append(np.where(entered, np.arange(end), np.where(child, above, end)), end)
+    for _ in range(end.bit_length()):
+        jump = jump[jump]
+    host = jump[np.where(child, above, end)][nodes]
+    alone = asked & entered & (callees[parent] == 1)
+    client = np.where(alone, parent, np.arange(end))[nodes]
+    return _Calls(nodes, client, np.where((host < end) & entered[np.minimum(host, end - 1)], host, -1))
+
+
+def _linked(
+    spans: Spans, found: Columns, above: Ints, calls: _Calls, directory: Directory, wrong: Ints
+) -> tuple[Linked, Flags]:
+    """The calls, and which of them were moved into the call of their caller."""
+    nodes = calls.spans
+    tree = found.trace[nodes]
+    leaf = np.isin(found.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))
+    empty = spans.names.setdefault("", len(spans.names))
+    caller = np.where(above[nodes] >= 0, found.service[np.maximum(above[nodes], 0)], empty)
+    source = np.where(leaf, found.service[nodes], caller)
+    destination = np.where(leaf, found.peer[nodes], found.service[nodes])
+    code = _codes(list(spans.names), source, destination, directory)
+    for reason in (Reason.UNKNOWN_SERVICE, Reason.UNDECLARED_CALL, Reason.UNCLEAR_CALL):
+        wrong[tree[code == -1 - reason]] |= 1 << reason
+    places = np.full(len(found.id), -1, np.int64)
+    places[nodes] = np.arange(len(nodes))
+    parent = np.where(calls.host >= 0, places[np.maximum(calls.host, 0)], -1)
+    host = np.maximum(parent, 0)
+    wrong[tree[(parent >= 0) & (destination[host] != source)]] |= 1 << Reason.IDS
+    depth = _depths(parent)
+    wrong[tree[depth > MAX_DEPTH]] |= 1 << Reason.TOO_LARGE
+    queued = np.isin(found.kind[nodes], (Kind.PRODUCER, Kind.CONSUMER)) | (found.follows[nodes] > 0)
+    start, end, moved = _by_the_clock_of_the_caller(found, calls, parent, queued)
+    linked = Linked(
+        tree,
+        parent,
+        depth,
+        code,
+        start,
+        end,
+        found.start[nodes],
+        found.end[nodes],
+        queued,
+        1,
+        spans.resolution,
+    )
+    return linked, moved
+
+
+def _by_the_clock_of_the_caller(found: Columns, calls: _Calls, parent: Ints, queued: Flags) -> tuple[Ints, Ints, Flags]:
+    """Start and end of each call as the caller saw them, and which of them had to be moved.
+
+    A call without a client's span has its times by the clock of the callee. Where these do not fit into the span of the
+    caller, the call is put into its middle, as Jaeger does it: the way there takes as long as the way back. One that is
+    longer than that span outlives it in any case, and begins no earlier.
+    """
+    start, end = found.start[calls.client], found.end[calls.client]
+    nodes = calls.spans
+    calling = np.isin(found.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))
+    foreign = (parent >= 0) & (calls.client == nodes) & ~calling & ~queued
+    host = nodes[np.maximum(parent, 0)]
+    first, last = found.start[host], found.end[host]
+    spare = (last - first) - (end - start)
+    wrong = foreign & (end >= start) & ((start < first) | ((end > last) & (spare >= 0)))
+    shift = np.where(wrong, first + np.maximum(spare, 0) // 2 - start, 0)
+    return start + shift, end + shift, wrong
+
+
+def _codes(names: list[str], source: Ints, destination: Ints, directory: Directory) -> NDArray[np.int32]:
+    pairs, inverse, counts = np.unique(source * len(names) + destination, return_inverse=True, return_counts=True)
+    codes = np.zeros(len(pairs), np.int32)
+    for at, (pair, count) in enumerate(zip(pairs.tolist(), counts.tolist(), strict=True)):
+        ends = names[pair // len(names)], names[pair % len(names)]
+        codes[at] = directory.code(*ends)
+        directory.explain(*ends, int(codes[at]), count)
+    found: NDArray[np.int32] = codes[inverse]
+    return found
+
+
+def _depths(parent: Ints) -> NDArray[np.int16]:
+    """How many calls are above each: at most one more than the limit."""
+    depth = np.zeros(len(parent), np.int16)
+    ancestor = parent
+    for _ in range(MAX_DEPTH + 1):
+        if not (ancestor >= 0).any():
+            break
+        depth += ancestor >= 0
+        ancestor = np.where(ancestor >= 0, parent[np.maximum(ancestor, 0)], -1)
+    return depth
+
+
+def _reasons(wrong: Ints, numbers: Ints, linked: Linked) -> Ints:
+    """Why each trace is dropped, or -1. A trace without a call has no root, and one with two calls from outside two."""
+    roots = np.bincount(linked.tree[linked.parent < 0], minlength=len(wrong))
+    wrong[(roots == 0) & (wrong & (1 << Reason.CYCLE) == 0)] |= 1 << Reason.NO_ROOT
+    wrong[(roots > 1) & (wrong & ((1 << Reason.CUT_OFF) | (1 << Reason.CYCLE)) == 0)] |= 1 << Reason.TWO_ROOTS
+    wrong[numbers > MAX_CALLS] |= 1 << Reason.TOO_LARGE
+    wrong[linked.tree[too_long(linked)]] |= 1 << Reason.TOO_LARGE
+    wrong[linked.tree[runs_back(linked)]] |= 1 << Reason.CLOCK
+    lowest = wrong & -wrong
+    found: Ints = np.where(wrong == 0, -1, np.log2(np.maximum(lowest, 1)).astype(np.int64))
+    return found

@@ -1,0 +1,101 @@
+"""What ADMs add to the requests of traces, for a person at a terminal; and what was not taken, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from admc.base.columns import fitted, table
+from admc.base.decimals import significant
+from admc.base.terminal import counted, visible
+from admc.cost.profiles.amounts import NANO
+from admc.cost.traces.drops import NOTES, TEXTS
+from admc.cost.traces.report import (
+    PERCENTILES,
+    Added,
+    Distribution,
+    Taken,
+    TraceReport,
+    names_of,
+    suggestion,
+    where,
+)
+from admc.cost.traces.requests import Import
+
+MICRO: Final = 1000
+
+
+def render(app: str, profile: str, report: TraceReport, *, width: int | None = None) -> str:
+    layouts = (("plan", report.plan), ("full mesh, where a sidecar can be", report.full_mesh))
+    head = (*(f"p{each}" for each in PERCENTILES), "max", "mean")
+    latency = [("added latency, us", *head)]
+    latency += [(name, *_figures(added.latency)) for name, added in layouts]
+    cpu = [("CPU of a request, us", *head, "cores")]
+    cpu += [(name, *_figures(added.cpu), _cores(added)) for name, added in layouts]
+    columns = range(1, len(head) + 2)
+    lines = [
+        f"{visible(app)}, by the profile {visible(profile)}: {taken(report.taken)}",
+        "",
+        *table(latency, right=columns, width=width),
+        "",
+        *table(cpu, right=columns, width=width),
+    ]
+    left_out = list(dropped(report.taken, report.names))
+    return "".join(f"{line}\n" for line in fitted((*lines, *([""] if left_out else []), *left_out), width))
+
+
+def taken(found: Taken) -> str:
+    rate = "" if found.rate is None else f", {significant(found.rate)} requests/s"
+    return f"{_counted(found.trees, 'request')} with {_counted(found.calls, 'call')}{rate}"
+
+
+def imported(found: Import, output: Path) -> str:
+    number = counted(len(found.requests), "request")
+    return f"{taken(found.taken)}\nwrote {number} to `{visible(str(output))}`\n"
+
+
+def dropped(found: Taken, known: Sequence[str]) -> Iterator[str]:
+    """A line for each reason, and one for what it does not know by name."""
+    for each in found.dropped:
+        text = TEXTS[each.reason]
+        first = "" if each.first is None else f"; the first: {visible(where(each))}"
+        number = f"{_counted(each.trees, 'request')} with {_counted(each.calls, 'call')}"
+        yield f"dropped {number} ({text.code}): {text.message}{first}"
+        names = names_of(each)
+        yield f"  {visible(names)}: {suggestion(each, known)}" if names else f"  {suggestion(each, known)}"
+    if found.duplicates:
+        stand = "stands" if found.duplicates == 1 else "stand"
+        yield f"taken once: {_counted(found.duplicates, 'row or span', 'rows or spans')} that {stand} twice (ADM894)"
+    if found.malformed:
+        yield (
+            f"skipped: {_counted(found.malformed, 'row or span', 'rows or spans')} without a usable trace, id, time or "
+            f"kind (ADM893); the first: {visible(found.first_malformed)}"
+        )
+
+    for note, count in found.notes:
+        text_of_note, one, many = NOTES[note]
+        yield text_of_note.format(_counted(count, one, many))
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    """`1 request`, `2,000 requests`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _figures(found: Distribution) -> tuple[str, ...]:
+    figures: tuple[float, ...] = (*found.percentiles, found.highest, found.mean)
+    return tuple(_shown(each, found.at_least) for each in figures)
+
+
+def _shown(nanoseconds: float, at_least: bool) -> str:
+    """A lower bound of zero is no figure."""
+    if at_least and not nanoseconds:
+        return "-"
+    return (">= " if at_least else "") + significant(nanoseconds / MICRO, 4)
+
+
+def _cores(added: Added) -> str:
+    if added.cores is None or (added.cpu.at_least and not added.cores):
+        return "-"
+    return (">= " if added.cpu.at_least else "") + significant(added.cores / NANO, 4)

@@ -1,0 +1,196 @@
+"""A profile with some of its figures multiplied.
+
+The result has the JSON form of a profile, and passes its reader again: a part that falls more than another may make the
+CPU of a request rise with the rate (`ADM867`), and then the solver's figures would be no upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
+from typing import Final
+
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.cost.profiles.profile import (
+    CPU,
+    LATENCY,
+    WHOLE,
+    ComponentCost,
+    Curve,
+    Figure,
+    HopCost,
+    Knot,
+    Law,
+    Part,
+    Profile,
+    law,
+)
+from admc.cost.profiles.read import read_profile
+from admc.cost.profiles.vocabulary import known_components
+from admc.cost.profiles.write import to_json
+from admc.cost.what_if.changes import CODE, MEMORY, Change
+from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.documents import MAX_PLACES, fields_of
+from dsl.text import SourceText
+
+SIDECAR: Final = "sidecar"
+"""The idle CPU, and all memory that is no component's own."""
+NAMED: Final = 20
+"""Names in a message."""
+_EXACT: Final = Context(prec=200)
+_FINEST: Final = Decimal(1).scaleb(-MAX_PLACES)
+
+
+def changed(profile: Profile, changes: Sequence[Change]) -> SourceText:
+    """The JSON of the profile with the changes. Raises `CommandError` (exit 1)."""
+    result = profile
+    with localcontext(_EXACT):
+        for change in changes:
+            _check(profile, change)
+            result = _with(result, change)
+    text = SourceText(f"{profile.name}.json", to_json(result))
+    diagnostics = Diagnostics()
+    if read_profile(text, diagnostics) is None:
+        said = " ".join(f"`{change.text}`" for change in changes)
+        found = [
+            replace(item, message=f"the profile cannot be changed by {said}: {item.message}", span=None, related=())
+            for item in diagnostics.items
+        ]
+        raise CommandError(Exit.INPUT, found)
+    return text
+
+
+def _with(profile: Profile, change: Change) -> Profile:
+    sidecar = profile.sidecar
+    if change.name == SIDECAR and change.quantity == CPU:
+        sidecar = replace(sidecar, idle_cpu=_figure(sidecar.idle_cpu, change.factor))
+    elif change.name == SIDECAR and change.quantity == MEMORY:
+        memory = {name: figure for name, figure in fields_of(sidecar) if name != "idle_cpu"}
+        sidecar = replace(sidecar, **{name: _figure(figure, change.factor) for name, figure in memory.items()})
+    return replace(
+        profile,
+        sidecar=sidecar,
+        hops=tuple(_hop(hop, change) for hop in profile.hops),
+        components=tuple(_component(cost, change) for cost in profile.components),
+    )
+
+
+def _hop(hop: HopCost, change: Change) -> HopCost:
+    """A change of `whole` is one of all parts. After a change of another part, `whole` is the new sum."""
+    names = {change.name} if hop.whole is None or change.name != WHOLE else {part.name for part in hop.parts}
+    found = replace(hop, parts=tuple(_part(part, change) if part.name in names else part for part in hop.parts))
+    if found == hop or found.whole is None:
+        return found
+    summed = Part(WHOLE, _summed(found, found.whole, LATENCY), _summed(found, found.whole, CPU))
+    return replace(found, parts=tuple(summed if part.name == WHOLE else part for part in found.parts))
+
+
+def _part(part: Part, change: Change) -> Part:
+    latency = _law(part.latency, change.factor) if change.quantity == LATENCY else part.latency
+    return Part(part.name, latency, _law(part.cpu, change.factor) if change.quantity == CPU else part.cpu)
+
+
+def _summed(hop: HopCost, whole: Part, quantity: str) -> Law | None:
+    """The law of `whole`, moved to the sum of the parts that add up to it."""
+    own = law(whole, quantity)
+    parts = [found for part in hop.shares(quantity) if (found := law(part, quantity)) is not None]
+    if own is None:
+        return None
+    slopes = [part.per_byte or () for part in parts]
+    return Law(_sum(own.base, [part.base for part in parts]), own.per_byte and _sum(own.per_byte, slopes))
+
+
+def _sum(curve: Curve, parts: Sequence[Curve]) -> Curve:
+    """Each figure and its interval, moved to the sum of the parts: the error of the whole stays what it was."""
+    found = []
+    for knot, *shares in zip(curve, *parts, strict=True):
+        value = sum((share.value for share in shares), Decimal(0))
+        by = value - knot.value
+        interval = None if knot.interval is None else (knot.interval[0] + by, knot.interval[1] + by)
+        found.append(Knot(knot.rate, value, interval))
+    return tuple(found)
+
+
+def _component(cost: ComponentCost, change: Change) -> ComponentCost:
+    if cost.component != change.name:
+        return cost
+    if change.quantity == MEMORY:
+        return replace(cost, memory=_figure(cost.memory, change.factor))
+    if change.quantity == LATENCY:
+        return replace(cost, latency=_law(cost.latency, change.factor))
+    return replace(cost, cpu=_law(cost.cpu, change.factor))
+
+
+def _law(law: Law | None, factor: Decimal) -> Law | None:
+    if law is None:
+        return None
+    return Law(_curve(law.base, factor), None if law.per_byte is None else _curve(law.per_byte, factor))
+
+
+def _curve(curve: Curve, factor: Decimal) -> Curve:
+    return tuple(Knot.of(knot.rate, _times(knot.figure, factor)) for knot in curve)
+
+
+def _figure(figure: Figure | None, factor: Decimal) -> Figure | None:
+    return None if figure is None else _times(figure, factor)
+
+
+def _times(figure: Figure, factor: Decimal) -> Figure:
+    low = None if figure.low is None else _written(figure.low * factor, ROUND_FLOOR)
+    high = None if figure.high is None else _written(figure.high * factor, ROUND_CEILING)
+    return Figure.of(_written(figure.value * factor, ROUND_HALF_EVEN), low, high)
+
+
+def _written(value: Decimal, rounding: str) -> Decimal:
+    """With no more digits than a profile may have: the product has those of figure and factor."""
+    exponent = value.as_tuple().exponent
+    return value if isinstance(exponent, int) and exponent >= -MAX_PLACES else value.quantize(_FINEST, rounding)
+
+
+# ---- names ----
+
+
+def _check(profile: Profile, change: Change) -> None:
+    """That the profile has the figures that a change is about. Raises `CommandError` (exit 1)."""
+    having = {name for name in _names(profile) if _has(profile, name, None)}
+    name = change.name
+    if name not in having:
+        known = {*profile.parts, *profile.own_components, *known_components(), *having, SIDECAR}
+        # Parts come first: they are few, and every change of a hop is about one of them.
+        names = sorted(having, key=lambda each: (each not in profile.parts, each))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        listed = "it has figures of " + ", ".join(f"`{each}`" for each in names[:NAMED]) + more
+        if name in known:
+            raise wrong_usage(CODE, f"the profile `{profile.name}` has no figure of `{name}`", hint=listed)
+        hint = did_you_mean(name, sorted(having)) or did_you_mean(name, sorted(known)) or listed
+        raise wrong_usage(
+            CODE, f"there is no part or component `{name[:60]}`, in `--what-if {change.text[:100]}`", hint=hint
+        )
+    if not _has(profile, name, change.quantity):
+        only = [each for each in (LATENCY, CPU, MEMORY) if _has(profile, name, each)]
+        hint = "it has its " + " and ".join(f"`{each}`" for each in only)
+        if name in profile.parts and _has(profile, WHOLE, change.quantity):
+            hint += f"; {change.quantity} was measured of all parts together: `{WHOLE}.{change.quantity}`"
+        raise wrong_usage(CODE, f"the profile `{profile.name}` has no {change.quantity} of `{name}`", hint=hint)
+
+
+def _names(profile: Profile) -> set[str]:
+    parts = {part.name for hop in profile.hops for part in hop.parts}
+    return {*parts, *(cost.component for cost in profile.components), SIDECAR}
+
+
+def _has(profile: Profile, name: str, quantity: str | None) -> bool:
+    """Whether a figure of the quantity (None: of any) is there."""
+    found: dict[str, list[object]] = {LATENCY: [], CPU: [], MEMORY: []}
+    for part in (part for hop in profile.hops for part in hop.parts if part.name == name):
+        found[LATENCY].append(part.latency)
+        found[CPU].append(part.cpu)
+    for cost in (cost for cost in profile.components if cost.component == name):
+        found[LATENCY].append(cost.latency)
+        found[CPU].append(cost.cpu)
+        found[MEMORY].append(cost.memory)
+    if name == SIDECAR:
+        found[CPU].append(profile.sidecar.idle_cpu)
+        found[MEMORY] += [figure for name, figure in fields_of(profile.sidecar) if name != "idle_cpu"]
+    return any(figure is not None for key in found if quantity in (None, key) for figure in found[key])

@@ -1,0 +1,257 @@
+"""Two estimates of one application, figure by figure: totals, and each ADM that differs. They are never added.
+
+A difference of two lower bounds says something only where both lack the same: then it is that of what is known. Where
+they lack different things there is no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from admc.cost.model.overhead import AdmOverhead, Extrapolated, HopOverhead, Lack, Missing, Overhead, Totals
+from admc.cost.profiles.amounts import NANO, Whole
+from admc.cost.profiles.diff import cautions
+from admc.cost.profiles.profile import CPU, LATENCY
+from admc.cost.report import Report
+from admc.cost.requests.estimate import RequestOverhead
+from admc.cost.what_if.changes import MEMORY, Change
+from admc.cost.what_if.scenario import Scenario
+from dsl.program import Program
+from emitters.hops import hop_name
+
+_LACKED_IN: Final[Mapping[Lack, tuple[str, ...]]] = {
+    Lack.IDLE: (CPU,),
+    Lack.MEMORY: (MEMORY,),
+    Lack.SATURATED: (LATENCY,),
+}
+"""What a lack makes incomplete: CPU and latency, if nothing else is said."""
+
+
+class Pair(NamedTuple):
+    """One figure before and after; None where there is none. `difference` is None where it says nothing."""
+
+    before: Whole | None
+    after: Whole | None
+    difference: int | None
+
+    @property
+    def differs(self) -> bool:
+        return self.before != self.after
+
+
+class TotalsPair(NamedTuple):
+    sidecars: tuple[int, int]
+    hops: tuple[int, int]
+    cpu: Pair
+    memory: Pair
+    latency: Pair
+
+
+class HopPair(NamedTuple):
+    """A hop of an ADM; a figure that is None on one side may be that of a hop that this plan does not have."""
+
+    name: str
+    protocol: str
+    planned: tuple[bool, bool]
+    """Whether the plans before and after have the hop."""
+    cpu: Pair
+    latency: Pair
+
+
+class AdmPair(NamedTuple):
+    """An ADM in which something differs."""
+
+    service: str
+    planned: tuple[bool, bool]
+    """Whether the plans before and after have the ADM."""
+    cpu: Pair
+    memory: Pair
+    hops: tuple[HopPair, ...]
+    """Those that differ."""
+
+
+class RequestPair(NamedTuple):
+    """What ADMs of the plan add to one request."""
+
+    name: str
+    mean: Pair
+    worst: Pair
+    cpu: Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    scenario: Scenario
+    before: Report
+    after: Report
+    plan: TotalsPair
+    full_mesh: TotalsPair
+    everywhere: TotalsPair
+    adms: tuple[AdmPair, ...]
+    requests: tuple[RequestPair, ...]
+    """Those that differ."""
+    over_capacity: tuple[str, ...]
+    """Services whose ADM takes more than their `capacity` after the change. Solved again, none does (R9)."""
+    unused: tuple[Change, ...]
+    """Changes of parts and components that no hop of the plans has."""
+    cautions: tuple[str, ...]
+    """Why the figures of two profiles may not be comparable."""
+
+
+def compare(scenario: Scenario, before: Report, after: Report, program: Program, *, one_profile: bool) -> Comparison:
+    """`program`: after the change. `one_profile`: both are by the same profile, whose figures may have been changed."""
+    one, other = before.overhead, after.overhead
+    lacks = _Lacks(one.missing, other.missing)
+    # A full mesh lacks what its plan does, and perhaps more; by one profile this is the same before and after.
+    mesh = lacks if one_profile else _Lacks(one.missing, other.missing, comparable=False)
+    return Comparison(
+        scenario,
+        before,
+        after,
+        _totals(one.totals, other.totals, lacks),
+        _totals(before.full_mesh.hosting, after.full_mesh.hosting, mesh),
+        _totals(before.full_mesh.everywhere, after.full_mesh.everywhere, mesh),
+        tuple(_adms(one, other, lacks)),
+        tuple(_requests(before.requests, after.requests, lacks)),
+        tuple(_over_capacity(program, other)),
+        tuple(change for change in scenario.changes if change.name not in _met(other)),
+        tuple(cautions(before.profile.profile, after.profile.profile)),
+    )
+
+
+class _Lacks:
+    """`comparable`: whether lower bounds can be compared at all."""
+
+    def __init__(self, before: Iterable[Missing], after: Iterable[Missing], *, comparable: bool = True) -> None:
+        self._comparable = comparable
+        self._sides = [self._by_quantity(found) for found in (before, after)]
+
+    @staticmethod
+    def _by_quantity(found: Iterable[Missing]) -> dict[str, set[tuple[Lack, str, str]]]:
+        lacked: dict[str, set[tuple[Lack, str, str]]] = {}
+        for each in found:
+            for quantity in _LACKED_IN.get(each.lack, (CPU, LATENCY)):
+                lacked.setdefault(quantity, set()).update((each.lack, each.subject, name) for name in each.services)
+        return lacked
+
+    def pair(self, quantity: str, before: Whole | None, after: Whole | None, service: str | None = None) -> Pair:
+        """`service`: the ADM of the figures; None for totals."""
+        if before is None or after is None:
+            return Pair(before, after, None)
+        if any(each.at_least and not each.value for each in (before, after)):
+            return Pair(before, after, None)  # a lower bound of zero is no figure
+        complete = not before.at_least and not after.at_least
+        known = complete or (self._comparable and self._equal(quantity, service))
+        return Pair(before, after, after.value - before.value if known else None)
+
+    def _equal(self, quantity: str, service: str | None) -> bool:
+        one, other = ({each for each in side.get(quantity, ()) if service in (None, each[2])} for side in self._sides)
+        return one == other
+
+
+def _totals(one: Totals, other: Totals, lacks: _Lacks) -> TotalsPair:
+    return TotalsPair(
+        (one.sidecars, other.sidecars),
+        (one.hops, other.hops),
+        lacks.pair(CPU, one.cpu, other.cpu),
+        lacks.pair(MEMORY, one.memory, other.memory),
+        _of_equal_saturation(one, other, lacks.pair(LATENCY, one.latency, other.latency)),
+    )
+
+
+def _of_equal_saturation(one: Totals, other: Totals, latency: Pair) -> Pair:
+    return latency if one.saturated == other.saturated else latency._replace(difference=None)
+
+
+def _adms(one: Overhead, other: Overhead, lacks: _Lacks) -> Iterator[AdmPair]:
+    before, after = ({adm.service: adm for adm in each.adms} for each in (one, other))
+    for service in sorted({*before, *after}):
+        pair = _adm(service, before.get(service), after.get(service), lacks)
+        if pair.planned != (True, True) or pair.hops or pair.cpu.differs or pair.memory.differs:
+            yield pair
+
+
+def _adm(service: str, one: AdmOverhead | None, other: AdmOverhead | None, lacks: _Lacks) -> AdmPair:
+    hops = [_hop(service, *found, lacks) for found in _hops(one, other)]
+    return AdmPair(
+        service,
+        (one is not None, other is not None),
+        lacks.pair(CPU, one.cpu if one else None, other.cpu if other else None, service),
+        lacks.pair(MEMORY, one.memory if one else None, other.memory if other else None, service),
+        tuple(hop for hop in hops if hop.planned != (True, True) or hop.cpu.differs or hop.latency.differs),
+    )
+
+
+def _hops(
+    one: AdmOverhead | None, other: AdmOverhead | None
+) -> Iterator[tuple[str, HopOverhead | None, HopOverhead | None]]:
+    """Ingress before egress, as in a plan."""
+    before, after = (
+        {} if adm is None else {hop_name(hop.side, hop.destination, hop.port): hop for hop in adm.hops}
+        for adm in (one, other)
+    )
+    for name in sorted({*before, *after}, key=lambda each: (each.startswith("egress"), each)):
+        yield name, before.get(name), after.get(name)
+
+
+def _hop(service: str, name: str, one: HopOverhead | None, other: HopOverhead | None, lacks: _Lacks) -> HopPair:
+    there = one or other
+    return HopPair(
+        name,
+        "" if there is None else there.protocol.value,
+        (one is not None, other is not None),
+        lacks.pair(CPU, one.cpu if one else None, other.cpu if other else None, service),
+        lacks.pair(LATENCY, one.latency if one else None, other.latency if other else None, service),
+    )
+
+
+def _requests(
+    before: Sequence[RequestOverhead], after: Sequence[RequestOverhead], lacks: _Lacks
+) -> Iterator[RequestPair]:
+    """Both sides have the same requests, in the same order."""
+    for one, other in zip(before, after, strict=True):
+        pairs = [
+            lacks.pair(quantity, *found)
+            for quantity, found in zip((LATENCY, LATENCY, CPU), zip(one.plan, other.plan, strict=True), strict=True)
+        ]
+        if any(pair.differs for pair in pairs):
+            yield RequestPair(one.name, *pairs)
+
+
+def _over_capacity(program: Program, found: Overhead) -> Iterator[str]:
+    for adm in found.adms:
+        capacity = program.services[adm.service].capacity
+        if capacity is not None and adm.cpu.value > Decimal(repr(capacity)) * adm.replicas * NANO:
+            yield adm.service
+
+
+def _met(found: Overhead) -> set[str]:
+    """Parts and components that requests of a plan pass, and the sidecars themselves."""
+    hops = [hop for adm in found.adms for hop in adm.hops]
+    parts = {part.name for hop in hops for part in hop.parts}
+    components = {share.component for hop in hops for share in hop.components if share.component is not None}
+    return {*parts, *components, *(["sidecar"] if found.adms else [])}
+
+
+Lacked = tuple[tuple[Missing, ...], tuple[Extrapolated, ...]]
+"""What an estimate lacks, and where it is extrapolated."""
+
+
+def shared(comparison: Comparison) -> Lacked:
+    """What both estimates lack."""
+    one, other = comparison.before.overhead, comparison.after.overhead
+    return (
+        tuple(each for each in one.missing if each in other.missing),
+        tuple(each for each in one.extrapolated if each in other.extrapolated),
+    )
+
+
+def lacked(one: Report, other: Report) -> Lacked:
+    """What one estimate lacks, and the other does not."""
+    return (
+        tuple(each for each in one.overhead.missing if each not in other.overhead.missing),
+        tuple(each for each in one.overhead.extrapolated if each not in other.overhead.extrapolated),
+    )

@@ -1,0 +1,58 @@
+"""The estimates of a command: of the program alone, or before and after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from admc.base.exits import CommandError
+from admc.cost.model.overhead import Missing
+from admc.cost.report import Report, report
+from admc.cost.what_if.comparison import Comparison, compare
+from admc.cost.what_if.scenario import Scenario, after, before, compares
+from dsl.program import Program
+from solver.placement import Placement
+
+Solve = Callable[[Program], Placement]
+
+
+class Estimates(NamedTuple):
+    """`program` and `report`: as it is. `other` and `comparison`: after the change, if there is one."""
+
+    program: Program
+    placement: Placement
+    report: Report
+    other: Program | None = None
+    comparison: Comparison | None = None
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """Of all estimates, each thing once."""
+        found = self.report.overhead.missing
+        if self.comparison is not None:
+            found += tuple(each for each in self.comparison.after.overhead.missing if each not in found)
+        return found
+
+
+def estimates(program: Program, scenario: Scenario, solve: Solve, folder: str = "") -> Estimates:
+    """Raises `CommandError`: without a profile, for a wrong change, and if no placement is correct after it."""
+    placement = solve(program)
+    base = before(program, scenario)
+    found = report(base, placement, folder)
+    if not compares(program, scenario):
+        return Estimates(base, placement, found)
+    one_profile = scenario.profile is None or program.profile is None
+    other = after(program, scenario, folder)
+    changed = report(other, _solved_again(other, solve) if scenario.replan else placement, folder)
+    return Estimates(base, placement, found, other, compare(scenario, found, changed, other, one_profile=one_profile))
+
+
+def _solved_again(program: Program, solve: Solve) -> Placement:
+    """The lines of an error are those of the program as it is, so its message says that it is about the change."""
+    try:
+        return solve(program)
+    except CommandError as error:
+        first, *others = error.diagnostics
+        said = replace(first, message=f"after the change, {first.message}")
+        raise CommandError(error.exit_code, [said, *others], error.folder) from error

@@ -1,0 +1,89 @@
+"""The program as it would be: with another profile, with changed figures of it, with other rates.
+
+A program names its profile, so a changed profile is another program; then every stage has one way to its figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from admc.base.exits import wrong_usage
+from admc.cost.profiles.source import named_source, profile_of
+from admc.cost.what_if.changed_profile import changed
+from admc.cost.what_if.changes import CODE, Change, read_changes, read_traffic
+from dsl import units
+from dsl.program import Call, ProfileSource, Program
+from dsl.requests import Request
+from dsl.text import Span
+
+
+class Scenario(NamedTuple):
+    """What is otherwise. `profile` is a file or the name of a built-in one."""
+
+    changes: tuple[Change, ...] = ()
+    profile: str | None = None
+    traffic: Decimal | None = None
+    replan: bool = False
+
+
+def read_scenario(what_if: Iterable[str], profile: str | None, traffic: str | None, *, replan: bool) -> Scenario:
+    """Raises `CommandError` (exit 1) for a change that is not understood, and where there is nothing to compare."""
+    found = Scenario(read_changes(tuple(what_if)), profile, None if traffic is None else read_traffic(traffic), replan)
+    if replan and found == Scenario(replan=True):
+        raise wrong_usage(
+            CODE,
+            "`--replan` solves again after a change, and there is none",
+            hint="give one of `--what-if`, `--profile` and `--traffic`, too",
+        )
+    return found
+
+
+def before(program: Program, scenario: Scenario) -> Program:
+    """What is compared with: the program as it is. If it has no profile, it is estimated by that of the scenario."""
+    if program.profile is not None or scenario.profile is None:
+        return program
+    return replace(program, profile=_source(program, scenario.profile))
+
+
+def after(program: Program, scenario: Scenario, folder: str = "") -> Program:
+    """Raises `CommandError` (exit 1) for a profile that cannot be read or changed."""
+    source = program.profile if scenario.profile is None else _source(program, scenario.profile)
+    result = replace(program, profile=source)
+    if scenario.changes and source is not None:
+        found = profile_of(result, folder)
+        if found is not None:
+            text = changed(found.profile, scenario.changes)
+            result = replace(result, profile=ProfileSource(source.name, source.span, text))
+    if scenario.traffic is not None:
+        factor = Fraction(scenario.traffic)
+        result = replace(
+            result,
+            calls=tuple(_call(call, factor) for call in program.calls),
+            requests=tuple(_request(request, factor) for request in program.requests),
+        )
+    return result
+
+
+def compares(program: Program, scenario: Scenario) -> bool:
+    """Whether there is a before and an after: a profile alone, for a program without one, gives figures only."""
+    if scenario.changes or scenario.traffic is not None or scenario.replan:
+        return True
+    return scenario.profile is not None and program.profile is not None
+
+
+def _source(program: Program, named: str) -> ProfileSource:
+    span = Span(program.source, 0, 0) if program.profile is None else program.profile.span
+    return named_source(named, span)
+
+
+def _call(call: Call, factor: Fraction) -> Call:
+    """Its rate is the shortest decimal of the float: 6/m is 0.1, and not the binary fraction next to it."""
+    return call if call.rate is None else call._replace(rate=units.nearest_rate(Fraction(repr(call.rate)) * factor))
+
+
+def _request(request: Request, factor: Fraction) -> Request:
+    return request if request.rate is None else replace(request, rate=request.rate * factor)
