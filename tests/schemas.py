@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Final
 
+from admc.compile.plan.model import RULES, Plan
 from admc.cost.money.price_list import PriceList
 from admc.cost.profiles.profile import Profile
 from admc.diff.model import Diff
-from admc.plan.model import RULES, Plan
 from dsl.documents import schema
 
 FOLDER: Final = Path(__file__).parents[1] / "admc"

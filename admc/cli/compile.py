@@ -21,12 +21,12 @@ from admc.cli.options import (
     WarningsOption,
 )
 from admc.cli.xds_options import XdsOptions, server_of
-from admc.plan.beside import default_plan_path
+from admc.compile.plan.beside import default_plan_path
 
 if TYPE_CHECKING:
+    from admc.compile.emit.folder import Emitted
     from admc.compile.pipeline import Compiled
-    from admc.emit.folder import Emitted
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
     from emitters.envoy.bootstrap.xds_server import Server
 
@@ -130,9 +130,9 @@ def compile_(
     from admc.cli.output import Progress
     from admc.compile.facts import read_facts
     from admc.compile.pipeline import compile_program, folder_of, input_files, refuse_warnings
+    from admc.compile.plan.to_json import to_json
     from admc.compile.proof import earlier_plan
     from admc.compile.proof import require_optimal as prove
-    from admc.plan.to_json import to_json
 
     progress = Progress()
     try:
@@ -243,7 +243,7 @@ def _check_alone(*, json: bool, emit: Path | None, previous: Path | None) -> Non
 
 
 def _previous(path: Path) -> Plan:
-    from admc.plan.read import read_plan
+    from admc.compile.plan.read import read_plan
 
     return read_plan(path)
 
@@ -252,14 +252,14 @@ def _configuration(
     compiled: Compiled, folder: str, endpoints: Path | None, mode: AdmMode | None, server: Server | None
 ) -> dict[str, bytes]:
     """What `--emit` writes. Raises `CommandError`: exit 3 where Envoy cannot express what is asked."""
-    from admc.emit.emission import configuration
+    from admc.compile.emit.emission import configuration
 
     redirect = mode is AdmMode.REDIRECT or (mode is None and endpoints is not None)
     return configuration(compiled.program, compiled.placement, folder, endpoints, redirect=redirect, xds=server)
 
 
 def _kept(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, force: bool) -> tuple[Diagnostic, ...]:
-    from admc.emit.folder import kept_files
+    from admc.compile.emit.folder import kept_files
 
     return kept_files(folder, files, inputs, force=force)
 
@@ -267,7 +267,7 @@ def _kept(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, fo
 def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, files: dict[str, bytes] | None) -> None:
     """Whether the plan can go there, before the configuration is written. Raises `CommandError`."""
     from admc.base.files import check_folder, status_to_replace
-    from admc.emit.folder import MANIFEST
+    from admc.compile.emit.folder import MANIFEST
 
     status_to_replace(target, inputs)
     where = Path(os.path.realpath(target))
@@ -283,7 +283,7 @@ def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, fil
 
 
 def _write_folder(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, force: bool) -> Emitted:
-    from admc.emit.folder import write_folder
+    from admc.compile.emit.folder import write_folder
 
     return write_folder(folder, files, inputs, force=force)
 
@@ -342,7 +342,7 @@ def _show(
 ) -> None:
     from admc.base.findings.report import Report
     from admc.cli.output import show_report, write_out
-    from admc.plan.summary import facts, summarize
+    from admc.compile.plan.summary import facts, summarize
 
     summary = summarize(compiled.program, compiled.plan)
     # The summary shows the program's own warnings, which are in the plan. Its notes are not.
@@ -351,12 +351,12 @@ def _show(
         import sys
 
         from admc.base.terminal import takes_colour, width
-        from admc.render import summary_text
+        from admc.compile.plan import summary_text
 
         show_report(Report(own, Exit.DONE, folder), Format.TEXT)
         write_out(summary_text.render(summary, folder, notes, colour=takes_colour(sys.stdout), width=width(sys.stdout)))
     elif format_ is Format.MARKDOWN:
-        from admc.render import summary_markdown
+        from admc.compile.plan import summary_markdown
 
         findings = [f"{item.severity} {item.code}: {item.message}" for item in own]
         write_out(summary_markdown.render(summary, folder, [*findings, *notes]))

@@ -12,7 +12,7 @@ from admc.base.findings.report import Format, Report
 from admc.cli.output import Progress, show_report, write_out
 
 if TYPE_CHECKING:
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
 
 CODE = "ADM815"
 
@@ -42,9 +42,9 @@ def check_plan(checked: Checked, format_: Format) -> int:
     """Raises `CommandError`: exit 1 with `ADM815` if the plan is stale, otherwise as a compile."""
     from admc.compile.facts import read_facts
     from admc.compile.pipeline import compile_program, folder_of
+    from admc.compile.plan.beside import default_plan_path
+    from admc.compile.plan.to_json import to_json
     from admc.compile.proof import earlier_plan, require_optimal
-    from admc.plan.beside import default_plan_path
-    from admc.plan.to_json import to_json
 
     target = checked.output or default_plan_path(checked.program)
     found = _find(target)
@@ -81,7 +81,7 @@ def check_plan(checked: Checked, format_: Format) -> int:
 def _find(target: Path) -> _Found:
     """Raises `CommandError` for a plan that cannot be read or is of a newer admc."""
     from admc.base.files import present, read_bounded
-    from admc.plan.read import MAX_BYTES, PlanFormatError, from_json, named_plan
+    from admc.compile.plan.read import MAX_BYTES, PlanFormatError, from_json, named_plan
 
     if not present(target):
         return _Found(None, None, "there is no such file")
@@ -95,7 +95,7 @@ def _find(target: Path) -> _Found:
 
 
 def _stale(checked: Checked, target: Path, found: _Found, anew: Plan) -> CommandError:
-    from admc.plan.differing import differing
+    from admc.compile.plan.differing import differing
 
     command = ["admc", "compile", str(checked.program)]
     command += [word for path in checked.include or () for word in ("--include", str(path))]

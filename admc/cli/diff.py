@@ -132,7 +132,7 @@ def _compared(
 
 def _saved(path: str, compares: bool) -> Diff:
     """A difference that was saved as JSON: shown in any format, with the same exit code."""
-    from admc.plan.beside import PLAN_ENDING
+    from admc.compile.plan.beside import PLAN_ENDING
 
     if not path.endswith(".json") or path.endswith(PLAN_ENDING):
         raise wrong_usage(

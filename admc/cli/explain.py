@@ -18,8 +18,8 @@ from admc.cli.options import IncludeOption
 from admc.cli.suggestions import ALL_KINDS, names, subjects
 
 if TYPE_CHECKING:
-    from admc.explain.answers import CostOfOther
-    from admc.explain.explanation import Explanation
+    from admc.compile.explain.answers import CostOfOther
+    from admc.compile.explain.explanation import Explanation
     from dsl.program import Program
     from solver.placement import Placement
 
@@ -54,8 +54,8 @@ def explain(
     """Explain a plan, a service, a policy, a kind or a code."""
     from admc.base.terminal import width
     from admc.cli.output import write_out
+    from admc.compile.explain.render import WIDTH, render
     from admc.compile.pipeline import folder_of
-    from admc.render.explanation import WIDTH, render
 
     path = Path(subject)
     # A folder is no program, so `retry/` in the working directory does not hide the kind.
@@ -81,8 +81,8 @@ def _general(subject: str) -> Explanation | None:
         return _code(f"ADM{600 + int(rule[1])}")
     if "." in subject or "/" in subject or not subject:
         return None
+    from admc.compile.explain.kind import explain_kind, explain_kinds
     from admc.compile.pipeline import program_meant
-    from admc.explain.kind import explain_kind, explain_kinds
     from dsl.diagnostics.diagnostic import did_you_mean
     from dsl.kinds import prelude
     from dsl.vocabulary import other_meshes
@@ -115,7 +115,7 @@ def _hint(subject: str) -> str | None:
 
 def _code(code: str) -> Explanation:
     from admc.codes import registry
-    from admc.explain.explanation import Explanation
+    from admc.compile.explain.explanation import Explanation
 
     known = registry()
     if code not in known:
@@ -128,9 +128,9 @@ def _code(code: str) -> Explanation:
 
 def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[Explanation]:
     from admc.cli.output import Progress
+    from admc.compile.explain.answers import explain_application, explain_policy, explain_service
+    from admc.compile.explain.kind import explain_kind
     from admc.compile.pipeline import folder_of, load_program, place_program
-    from admc.explain.answers import explain_application, explain_policy, explain_service
-    from admc.explain.kind import explain_kind
 
     progress = Progress()
     try:
@@ -158,8 +158,8 @@ def _cost_of_other(program: Program, placement: Placement, folder: str) -> CostO
     """What other sides would cost, if the program has a profile."""
     if program.profile is None:
         return lambda _decision, _side: None
+    from admc.compile.explain.cost_of_choice import cost_of_choice
     from admc.compile.pipeline import costs_of
-    from admc.render.cost_of_choice import cost_of_choice
     from solver.alternatives import Alternatives
     from solver.rules.options import decision_points
 
@@ -195,7 +195,7 @@ def _check_name(program: Program, name: str) -> None:
 
 def _together(explanations: list[Explanation]) -> Explanation:
     """A service and a policy may share a name: then both are explained."""
-    from admc.explain.explanation import Explanation
+    from admc.compile.explain.explanation import Explanation
 
     return Explanation(
         " and ".join(item.subject for item in explanations),

@@ -58,7 +58,7 @@ def plan(
     import asyncio
 
     from admc.cli.output import write_out
-    from admc.plan.read import named_plan
+    from admc.compile.plan.read import named_plan
 
     _check_names(name, namespace)
     content, shown = asyncio.run(_read(name, namespace, kubeconfig))
@@ -72,8 +72,8 @@ def plan(
     import sys
 
     from admc.base.terminal import takes_colour, width
-    from admc.plan.summary import summary_of
-    from admc.render import summary_text
+    from admc.compile.plan import summary_text
+    from admc.compile.plan.summary import summary_of
 
     colour = takes_colour(sys.stdout)
     write_out(summary_text.render(summary_of(found), "", notes, colour=colour, width=width(sys.stdout)))

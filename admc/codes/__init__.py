@@ -14,7 +14,7 @@ from admc.codes.commands import CODES as COMMANDS
 from admc.codes.comments import CODES as COMMENTS
 from admc.codes.differences import CODES as DIFFERENCES
 from admc.codes.gates import CODES as GATES
-from admc.codes.placements import CODES as PLACEMENTS
+from admc.compile.codes import CODES as PLACEMENTS
 from admc.cost.codes import CODES as PROFILES
 from admc.program_tests.codes import CODES as TESTS
 

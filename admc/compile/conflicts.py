@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admc.plan.reasons import quoted_list
+from admc.compile.plan.reasons import quoted_list
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.program import Program
 from solver.placement import Conflict, ConflictPart, PlacementError, Reason, Rule

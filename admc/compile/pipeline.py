@@ -25,8 +25,8 @@ from dsl.resolve.beside import program_name
 from dsl.syntax.tokens import BESIDE, TEST
 
 if TYPE_CHECKING:
+    from admc.compile.plan.model import Plan
     from admc.cost.report import Report
-    from admc.plan.model import Plan
     from solver.placement import Costs, Placement, Previous, Violation
     from solver.rules.options import DecisionPoint
 
@@ -236,13 +236,13 @@ def compile_program(
     if warnings_as_errors:
         refuse_warnings(program.warnings, folder_of(path))
     read = time.perf_counter()
-    from admc.plan.previous import previous_of
+    from admc.compile.plan.previous import previous_of
 
     earlier = None if previous is None else previous_of(previous, program)
     placement, seconds = place_program(program, folder_of(path), previous=earlier, effort=effort, progress=progress)
     verified = time.perf_counter()
     report_stage("explaining")
-    from admc.plan.build import build
+    from admc.compile.plan.build import build
 
     overhead = overhead_of(program, placement, folder_of(path))
     estimated = time.perf_counter()

@@ -10,7 +10,7 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from admc.compile.pipeline import Compiled
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
 
 
 def earlier_plan(plan: Plan | None, *, must_be_optimal: bool) -> Plan | None:
@@ -22,7 +22,7 @@ def earlier_plan(plan: Plan | None, *, must_be_optimal: bool) -> Plan | None:
 
 def require_optimal(compiled: Compiled, folder: str) -> None:
     """Raises `CommandError` (exit 5) unless the optimum is proven."""
-    from admc.plan.summary import summarize
+    from admc.compile.plan.summary import summarize
     from solver.placement import Status
 
     if compiled.placement.status is Status.OPTIMAL:

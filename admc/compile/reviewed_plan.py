@@ -3,7 +3,7 @@ would make today.
 
 A plan names its input files with digests, and holds its decisions. Both are checked. Every file must have its digest.
 The decisions become a placement again, and the verifier must accept it: an edited plan cannot leave a policy out. What
-a plan repeats of its program must be what the program says (`admc/plan/agreement.py`).
+a plan repeats of its program must be what the program says (`admc/compile/plan/agreement.py`).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from admc.base.exits import CommandError, wrong_usage
 from admc.base.terminal import command
 from admc.compile.facts import FACTS
 from admc.compile.pipeline import costs_of, expressible, folder_of
-from admc.plan.agreement import disagreement
-from admc.plan.previous import levels_of
+from admc.compile.plan.agreement import disagreement
+from admc.compile.plan.previous import levels_of
 from solver.placement import Adm, Decision, Placement
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
     from dsl.program import Program
 
 SHOWN = 3
@@ -48,7 +48,7 @@ def served(path: Path, plan: Plan, program: Program) -> Placement:
 
     Costs are left out: they are no part of what has to agree.
     """
-    from admc.plan.build import build
+    from admc.compile.plan.build import build
 
     placement = checked(path, plan, program)
     same_contents(path, plan, build(program, placement, None))

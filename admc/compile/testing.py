@@ -10,10 +10,10 @@ from pathlib import Path
 from admc.base.exits import CommandError, Exit, worst, wrong_usage
 from admc.base.findings.paths import shown_path
 from admc.compile.pipeline import folder_of, load_program, place_program
+from admc.compile.plan.beside import default_plan_path
+from admc.compile.plan.read import read_plan
 from admc.compile.programs import ProgramFiles
 from admc.compile.reviewed_plan import served
-from admc.plan.beside import default_plan_path
-from admc.plan.read import read_plan
 from admc.program_tests.read import load_tests, program_of
 from admc.program_tests.results import FileResults, RunResults
 from admc.program_tests.verdict import Failed, Passed, Result, Undecided, judge, subject

@@ -21,7 +21,7 @@ from admc.diff.rollout import NOTHING_TO_DO, rollout
 from dsl.collector import no_collection
 
 if TYPE_CHECKING:
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
 
 NEW: Final = "BASE has no such program: all of it is new"
 NOT_COMPARED: Final = "BASE has no plan to compare with, so what gets weaker is not known"

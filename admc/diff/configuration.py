@@ -16,7 +16,7 @@ from dsl.program import Side, callee
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from admc.plan.model import (
+    from admc.compile.plan.model import (
         ArgumentRow,
         DecisionPlan,
         ExternalRow,

@@ -8,8 +8,8 @@ from admc.cost.rows import AmountRow
 from admc.diff.model import Cost, CostLine
 
 if TYPE_CHECKING:
+    from admc.compile.plan.model import Plan
     from admc.cost.rows import TotalsRow
-    from admc.plan.model import Plan
 
 NO_PROFILE: Final = "no profile"
 TWO_PROFILES: Final = "two profiles"

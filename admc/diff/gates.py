@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from admc.base.decimals import fixed
 from admc.base.exits import wrong_usage
+from admc.compile.plan.model import SourceLine
 from admc.diff.model import STRICTER, WEAKER, CostLine, Diff, GateResult, How, Level, Verdict, Word
 from admc.gates.model import COSTS, Gate, Limit, Measure
-from admc.plan.model import SourceLine
 from dsl.diagnostics.diagnostic import did_you_mean
 
 MAX_REASON: Final = 500

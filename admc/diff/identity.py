@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 
+from admc.compile.plan.model import Plan, PolicyContent, PolicyRow
 from admc.diff.model import Rename
 from admc.diff.parties import in_names_of
-from admc.plan.model import Plan, PolicyContent, PolicyRow
 
 
 def renames(base: Plan, head: Plan) -> tuple[Rename, ...]:

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
+from admc.compile.plan.model import SourceLine
 from admc.cost.rows import AmountRow, ProfileRow
-from admc.plan.model import SourceLine
 from dsl.documents import Count, Digest, Name, OneOf, Pattern, Published, Signed, document
 from dsl.program import Side
 

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
-from admc.plan.model import ArgumentRow, ExternalRow, LabelRow, Plan, PolicyContent, PolicyRow, ServiceRow
+from admc.compile.plan.model import ArgumentRow, ExternalRow, LabelRow, Plan, PolicyContent, PolicyRow, ServiceRow
 
 Network = IPv4Network | IPv6Network
 Selection = tuple[str, tuple[LabelRow, ...]]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from admc.diff.model import AdmChange, Counts, Gap, Level, Move
 
 if TYPE_CHECKING:
+    from admc.compile.plan.model import AdmPlan, Plan
     from admc.diff.names import Names
-    from admc.plan.model import AdmPlan, Plan
 
 NO_COUNTS: Final = Counts(0, 0, 0, 0)
 

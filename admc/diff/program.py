@@ -16,8 +16,7 @@ from admc.diff.written import argument_text, number_text, port_text, rate_text, 
 from dsl.text import quoted
 
 if TYPE_CHECKING:
-    from admc.diff.names import Names
-    from admc.plan.model import (
+    from admc.compile.plan.model import (
         ArgumentRow,
         CallRow,
         ExternalRow,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         ServiceRow,
         SourceLine,
     )
+    from admc.diff.names import Names
 
 CAME: Final = "came"
 WENT: Final = "went"

@@ -15,7 +15,7 @@ from admc.diff.model import NetworkPolicyChange, PolicyAction, PortChange, Resta
 from dsl.program import Side
 
 if TYPE_CHECKING:
-    from admc.plan.model import AdmPlan, Closed, Plan
+    from admc.compile.plan.model import AdmPlan, Closed, Plan
 
 _Targets = Mapping[tuple[str, int], int]
 """(service, port number) -> target."""

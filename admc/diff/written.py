@@ -9,7 +9,7 @@ from dsl.text import quoted
 from dsl.units import written
 
 if TYPE_CHECKING:
-    from admc.plan.model import ArgumentRow, PortRow
+    from admc.compile.plan.model import ArgumentRow, PortRow
 
 _TEXTS: Final = ("string", "header", "path", "file")
 _UNITS: Final = ("duration", "size", "percent")

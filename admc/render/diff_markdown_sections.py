@@ -10,13 +10,13 @@ from urllib.parse import quote
 from admc.base.decimals import percent
 from admc.base.findings.markdown import cell, code, prose
 from admc.base.terminal import counted, visible
+from admc.compile.plan.cost_line import amount_text
 from admc.diff.model import Diff, Finding, How, NetworkPolicyChange, PolicyAction
 from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
 from admc.render.diff_mermaid import mermaid
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
 from admc.render.diff_words import TEXT, Place, Style
-from admc.render.overhead_line import amount_text
 
 _NAME: Final = 120
 _SENTENCE: Final = 300

@@ -15,12 +15,12 @@ from admc.base.columns import table
 from admc.base.console import console_on
 from admc.base.decimals import percent
 from admc.base.terminal import visible
+from admc.compile.plan.cost_line import amount_text
 from admc.diff.model import Diff, Finding, How, Verdict, Word
 from admc.render import diff_headline as first_line
 from admc.render import diff_words as words
 from admc.render.diff_rollout import configuration_only, order_of_rollout, redirection
 from admc.render.diff_words import TEXT
-from admc.render.overhead_line import amount_text
 
 ROWS: Final = 25
 """Rows of a section; the others are counted."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from admc.base.decimals import significant
 from admc.base.terminal import visible
+from admc.compile.plan.model import SourceLine
 from admc.diff.model import (
     CallName,
     Cause,
@@ -26,7 +27,6 @@ from admc.diff.model import (
     Taken,
     Verdict,
 )
-from admc.plan.model import SourceLine
 from dsl.program import Side
 
 

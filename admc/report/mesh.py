@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
+from admc.compile.plan.model import AdmPlan, CallRow, Closed, Enforcement, ExternalRow, Plan, PolicyRow, ServiceRow
 from admc.diff.written import rate_text, size_text
-from admc.plan.model import AdmPlan, CallRow, Closed, Enforcement, ExternalRow, Plan, PolicyRow, ServiceRow
 from admc.report.model import Key
 from dsl.program import Protocol, Side
 

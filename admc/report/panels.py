@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from admc.base.terminal import counted, visible
+from admc.compile.plan.model import FREE, AdmPlan, Because
 from admc.cost.rows import AdmRow, ComponentRow
-from admc.plan.model import FREE, AdmPlan, Because
 from admc.report.figures import CORES, LATENCY_OF_CALL, MEMORY, Measured, amount_text, bars
 from admc.report.mesh import ANY, Mesh
 from admc.report.model import Cell, Section

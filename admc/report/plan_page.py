@@ -7,7 +7,7 @@ from typing import Final
 
 from admc.base.baseline import baseline_of
 from admc.base.terminal import counted, visible
-from admc.plan.model import FREE, Plan
+from admc.compile.plan.model import FREE, Plan
 from admc.report.costs import breakdown, comparison
 from admc.report.graph import SMALLEST_SIGN, Drawn, Line, graph, most_important, sign_size
 from admc.report.mesh import LEGEND, Mesh

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admc.base.terminal import visible
+from admc.compile.plan.model import PolicyRow, ServiceRow, SourceLine
 from admc.diff.written import argument_text, port_text
-from admc.plan.model import PolicyRow, ServiceRow, SourceLine
 from admc.report.model import Cell
 
 

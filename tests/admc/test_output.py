@@ -133,8 +133,8 @@ def test_a_dumb_terminal_gets_no_control_sequence(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("columns", [40, 60, 80, 91, 92, 120])
 def test_the_summary_breaks_no_word_on_a_narrow_terminal(tmp_path: Path, columns: int) -> None:
     from admc.compile.pipeline import compile_program
-    from admc.plan.summary import summarize
-    from admc.render.summary_text import render
+    from admc.compile.plan.summary import summarize
+    from admc.compile.plan.summary_text import render
 
     compiled = compile_program(write(tmp_path, SHOP))
     summary = summarize(compiled.program, compiled.plan)

@@ -11,7 +11,7 @@ import pytest
 from admc.base import files
 from admc.base.exits import CommandError, Exit
 from admc.base.files import read_bounded, write_whole
-from admc.emit.folder import MANIFEST, write_folder
+from admc.compile.emit.folder import MANIFEST, write_folder
 
 
 def refused(error: pytest.ExceptionInfo[CommandError]) -> str:
@@ -207,7 +207,7 @@ def test_links_in_the_folder_are_not_written_through(tmp_path: Path) -> None:
 
 
 def test_an_emit_that_was_cut_short_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from admc.emit import folder as emit_folder
+    from admc.compile.emit import folder as emit_folder
 
     write_folder(tmp_path, {"old": b"1"}, ())
     real = emit_folder.write_whole

@@ -37,15 +37,15 @@ def main() -> None:
     started = time.perf_counter()
 
     # What a compile imports on its way, at once.
-    import admc.plan.build
+    import admc.compile.plan.build
     import solver.verify.verifier
     from admc.base.files import write_whole
     from admc.compile import pipeline
-    from admc.plan.to_json import to_json
+    from admc.compile.plan.to_json import to_json
     from dsl import loader
     from solver import place
 
-    _ = admc.plan.build, solver.verify.verifier, place
+    _ = admc.compile.plan.build, solver.verify.verifier, place
     imported = time.perf_counter()
 
     stages: dict[str, float] = {}

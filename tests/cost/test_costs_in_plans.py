@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from admc.compile.pipeline import compile_program
-from admc.plan.to_json import to_json
+from admc.compile.plan.to_json import to_json
 from admc.serve.build.source import Source, read, restored
 from emitters.envoy import Mode
 from tests.admc.command import ROOT, Admc

@@ -17,13 +17,13 @@ import pytest
 
 import dsl
 from admc.compile.pipeline import compile_program
+from admc.compile.plan.model import Plan
+from admc.compile.plan.read import PlanFormatError, from_json
+from admc.compile.plan.to_json import to_json
 from admc.cost.model.overhead import Lack
 from admc.cost.rows import REASONS
-from admc.plan.model import Plan
-from admc.plan.read import PlanFormatError, from_json
-from admc.plan.to_json import to_json
 from tests.admc.command import ROOT, Admc
-from tests.admc.test_plan import EXAMPLES, VALIDATOR
+from tests.compile.test_plan import EXAMPLES, VALIDATOR
 from tests.cost.documents import changed
 from tests.cost.test_costs_in_plans import SHARED, write
 

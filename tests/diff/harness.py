@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from admc.compile.pipeline import compile_program
+from admc.compile.plan.to_json import to_json
 from admc.diff.compare import compared
 from admc.diff.model import Diff, Finding
 from admc.diff.sides.take import Options, sides
-from admc.plan.to_json import to_json
 
 MAIN: Final = "policies.adm"
 PLAN: Final = "policies.plan.json"

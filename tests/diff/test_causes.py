@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 import dsl
 from admc.compile.pipeline import Compiled, compile_program
+from admc.compile.plan.model import Plan, SourceLine
+from admc.compile.plan.previous import sides_of
 from admc.diff.causes.explain import Sources, with_causes
 from admc.diff.causes.search import BudgetSpentError, irreducible
 from admc.diff.model import SCHEMA_VERSION, Cause, Cost, Counts, Diff, Gap, How, Move, Rename, Rollout, Taken
-from admc.plan.model import Plan, SourceLine
-from admc.plan.previous import sides_of
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import load_statements
 from dsl.program import Side

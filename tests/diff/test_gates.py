@@ -8,8 +8,8 @@ import pytest
 
 from admc.base.exits import CommandError, Exit
 from admc.compile.pipeline import compile_program
+from admc.compile.plan.to_json import to_json
 from admc.diff.model import Diff, Verdict
-from admc.plan.to_json import to_json
 from admc.render import diff_github
 from tests.diff.harness import MAIN, GitRepository, diff, write
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from admc.base.exits import CommandError
+from admc.compile.plan.to_json import to_json
 from admc.diff.model import Diff, How, Verdict
 from admc.diff.sides import predecessors
-from admc.plan.to_json import to_json
 from tests.diff.harness import GitRepository, diff, write
 
 SHOP = """app shop

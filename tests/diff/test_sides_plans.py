@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from admc.compile.pipeline import compile_program
+from admc.compile.plan.model import SCHEMA_VERSION
+from admc.compile.plan.to_json import to_json
 from admc.diff.model import How
 from admc.diff.sides.place import places
 from admc.diff.sides.take import Options, sides
-from admc.plan.model import SCHEMA_VERSION
-from admc.plan.to_json import to_json
 from tests.diff.harness import MAIN, PLAN, GitRepository, diff, write
 from tests.diff.sides import LOOSENED, SHOP, refused, weaker
 

@@ -406,14 +406,14 @@ NONSENSE = {
 }
 # Facts and identities are never this large.
 DOCUMENTS = {
-    "plan": ("admc.plan.model:Plan", 4, "calls"),
+    "plan": ("admc.compile.plan.model:Plan", 4, "calls"),
     "difference": ("admc.diff.model:Diff", 2, "weaker"),
     "state": ("admc.serve.storage.manifest:Manifest", 3, "groups"),
     "index": ("admc.cluster.storage.record:Index", 1, "packs"),
     "status": ("admc.serve.observe.status:Status", 2, "adms"),
     "endpoints": ("emitters.addresses.endpoints_file:_EndpointsFile", 1, "services"),
     "plan in ConfigMaps": ("admc.cluster.program.plan_objects:_Index", 1, "parts"),
-    "emitted folder": ("admc.emit.manifest:_Content", 1, "files"),
+    "emitted folder": ("admc.compile.emit.manifest:_Content", 1, "files"),
     "redirection": ("admc.serve.files.redirection:Known", 1, "asked"),
     "names of traces": ("admc.cost.traces.names:_Names", 1, "names"),
     "injection": ("admc.serve.observe.injection:InjectionDocument", 2, "services"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from admc.explain.kind import arguments, in_other_meshes
+from admc.compile.explain.kind import arguments, in_other_meshes
 from dsl.kinds.prelude import kinds
 from dsl.vocabulary.guide import frame, guides
 

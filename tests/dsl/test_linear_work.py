@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.plan.contents import policy_rows
+from admc.compile.plan.contents import policy_rows
 from dsl import load_text
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS
 from emitters.addresses import from_json

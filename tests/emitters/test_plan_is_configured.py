@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import dsl
-from admc.plan.build import build
+from admc.compile.plan.build import build
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Program, Protocol, Side, Stage
 from emitters.addresses import loopback

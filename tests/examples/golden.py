@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from admc.base.exits import CommandError
 from admc.compile.pipeline import compile_program
-from admc.plan.beside import default_plan_path
-from admc.plan.read import read_plan
-from admc.plan.to_json import to_json
+from admc.compile.plan.beside import default_plan_path
+from admc.compile.plan.read import read_plan
+from admc.compile.plan.to_json import to_json
 from tests.admc.command import ROOT
 from tests.examples.test_examples import EXAMPLES, GOLDEN, described
 

@@ -13,7 +13,7 @@ import pytest
 
 from admc.base.exits import CommandError, Exit
 from admc.codes import registry
-from admc.emit.emission import configuration
+from admc.compile.emit.emission import configuration
 from dsl.program import Protocol
 from solver.place import place
 from tests.fidelity.cases import Case, Written, accepted, compiled, load, text

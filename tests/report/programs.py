@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from admc.compile.plan.model import Plan
 from admc.diff.sides.take import Options, side
-from admc.plan.model import Plan
 
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLES: Final = ROOT / "examples"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from admc.plan.to_json import to_json
+from admc.compile.plan.to_json import to_json
 from admc.render import diff_json
 from admc.report.html import render
 from admc.report.plan_page import plan_page

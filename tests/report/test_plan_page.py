@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from admc.compile.plan.model import Plan
 from admc.diff.sides.take import Options, side
-from admc.plan.model import Plan
 from admc.report.graph import MOST_NODES, SMALLEST_SIGN, most_important
 from admc.report.html import data_block
 from admc.report.model import Bar, Edge, Node, Page, Section

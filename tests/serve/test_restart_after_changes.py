@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import grpc
 import pytest
 
-from admc.emit.emission import MAX_ENDPOINTS
+from admc.compile.emit.emission import MAX_ENDPOINTS
 from admc.rollout.diff import version as digest_of
 from admc.rollout.model import Placed
 from admc.rollout.rollout_state import Holding, Label, RolloutState, begun

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
-from admc.plan.build import build
-from admc.plan.model import Plan
-from admc.plan.previous import previous_of
-from admc.plan.read import from_json
-from admc.plan.to_json import to_json
+from admc.compile.plan.build import build
+from admc.compile.plan.model import Plan
+from admc.compile.plan.previous import previous_of
+from admc.compile.plan.read import from_json
+from admc.compile.plan.to_json import to_json
 from dsl.program import Program, Side
 from solver.place import Found, Search, place
 from solver.placement import ObjectiveValue, Placement, PlacementError, Previous, Status

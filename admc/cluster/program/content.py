@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.cluster.packing import PackedError, unpacked
-from admc.plan.beside import PLAN_ENDING
+from admc.compile.plan.beside import PLAN_ENDING
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
 
 if TYPE_CHECKING:

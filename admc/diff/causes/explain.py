@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 from admc.base.exits import CommandError
 from admc.compile.facts import with_facts
 from admc.compile.pipeline import solve
+from admc.compile.plan.model import FREE, DecisionPlan, Plan, SourceLine
+from admc.compile.plan.previous import sides_of
 from admc.diff.causes.elements import ORDER, Change, Element, Elements, Key, changes, elements_of
 from admc.diff.causes.hybrid import hybrid
 from admc.diff.causes.search import BudgetSpentError, irreducible
 from admc.diff.model import Cause, Diff, How, Move
-from admc.plan.model import FREE, DecisionPlan, Plan, SourceLine
-from admc.plan.previous import sides_of
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import Statements
 from dsl.program import Side

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from admc.compile.plan.model import ArgumentRow
 from admc.diff.model import Change, Word
 from admc.diff.protection.comparison import Comparison, Contents
 from admc.diff.protection.note import Note
 from admc.diff.written import argument_text
-from admc.plan.model import ArgumentRow
 from dsl.program import Weaker
 
 MOST_CHARACTERS = 200

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
+from admc.compile.plan.model import PolicyContent, PortRow
 from admc.diff.identity import meaning
 from admc.diff.model import CallName, Word
 from admc.diff.parties import networks, selection
 from admc.diff.protection.comparison import Comparison
 from admc.diff.protection.index import PlanIndex
 from admc.diff.protection.note import Note
-from admc.plan.model import PolicyContent, PortRow
 from dsl.program import Side, Verb, callee
 
 _HARMLESS = frozenset((Verb.READS, Verb.COUNTS, Verb.COPIES))

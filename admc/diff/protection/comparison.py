@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from admc.compile.plan.model import Plan, PolicyContent
 from admc.diff.identity import partners
 from admc.diff.model import CallName, Change, Rename, Word
 from admc.diff.protection.index import UNDECLARED, PlanIndex
 from admc.diff.protection.note import Note
 from admc.diff.protection.regions import newly_shared
-from admc.plan.model import Plan, PolicyContent
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from admc.compile.plan.model import Plan
 from admc.diff.model import STRICTER, WEAKER, Finding, Rename, Word
 from admc.diff.parties import in_names_of
 from admc.diff.protection import (
@@ -30,7 +31,6 @@ from admc.diff.protection import (
 from admc.diff.protection.comparison import Comparison
 from admc.diff.protection.interference import interference
 from admc.diff.protection.note import Note, grouped
-from admc.plan.model import Plan
 
 Detector = Callable[[Comparison], Iterator[Note]]
 

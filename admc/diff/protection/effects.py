@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from admc.plan.model import EffectRow, PolicyContent
+from admc.compile.plan.model import EffectRow, PolicyContent
 from dsl.program import Effect, Verb
 from solver.rules import effects as rules
 

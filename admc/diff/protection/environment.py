@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from admc.compile.plan.model import ExternalRow, ServiceRow
 from admc.diff.model import CallName, Change, Word
 from admc.diff.parties import selection
 from admc.diff.protection.comparison import Comparison, Pair
@@ -15,7 +16,6 @@ from admc.diff.protection.index import UNDECLARED, PlanIndex
 from admc.diff.protection.note import Note, list_text
 from admc.diff.protection.regions import Moved, moved_addresses
 from admc.diff.protection.reliance import tells_apart
-from admc.plan.model import ExternalRow, ServiceRow
 from dsl.program import Side
 
 _NAMED = 3

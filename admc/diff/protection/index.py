@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from admc.compile.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
 from admc.diff.model import CallName
 from admc.diff.parties import networks
-from admc.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
 from dsl.program import Protocol, Side
 
 UNDECLARED = "*"

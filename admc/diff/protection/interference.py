@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from admc.compile.plan.model import PolicyContent
 from admc.diff.model import CallName, Word
 from admc.diff.protection import effects
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, PlanIndex
 from admc.diff.protection.matches import exclude_each_other
 from admc.diff.protection.note import Note
-from admc.plan.model import PolicyContent
 from dsl.program import Verb
 
 _GAINS = frozenset((Word.GAINED, Word.WIDENED, Word.TIGHTENED))

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from admc.compile.plan.model import EffectRow, PolicyContent
 from admc.diff.model import Change, Word
 from admc.diff.protection.arguments import comparable
 from admc.diff.protection.comparison import Comparison, Contents
 from admc.diff.protection.note import Note
-from admc.plan.model import EffectRow, PolicyContent
 from dsl.program import Element, Verb
 
 _OF_MATCHES = frozenset((Element.PATH, Element.METHOD, Element.HEADER))

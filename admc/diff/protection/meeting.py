@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from admc.compile.plan.model import PolicyContent
 from admc.diff.model import CallName, Word
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import MOST_UNDECLARED, UNDECLARED, PlanIndex, has_source
 from admc.diff.protection.note import Note
 from admc.diff.protection.outside import goes_on, reason
-from admc.plan.model import PolicyContent
 from dsl.program import Verb
 
 _PURPOSES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from admc.compile.plan.model import SourceLine
 from admc.diff.model import STRICTER, WEAKER, CallName, Change, Finding, Word
-from admc.plan.model import SourceLine
 
 ORDER: Final = {word: index for index, word in enumerate((*WEAKER, *STRICTER, Word.GONE_WITH_ITS_CALL))}
 

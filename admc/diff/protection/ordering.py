@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from admc.compile.plan.model import PolicyContent
 from admc.diff.model import CallName, Word
 from admc.diff.protection import effects
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED
 from admc.diff.protection.matches import exclude_each_other
 from admc.diff.protection.note import Note
-from admc.plan.model import PolicyContent
 
 Inversion = tuple[str, str]
 """Two policies by BASE's names, in BASE's order; HEAD has the other order."""

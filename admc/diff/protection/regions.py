@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from admc.compile.plan.model import ExternalRow, LabelRow
 from admc.diff.parties import Selection, networks, selection
 from admc.diff.protection.index import PlanIndex
-from admc.plan.model import ExternalRow, LabelRow
 
 Owners = frozenset[str]
 _VERSIONS = ((4, 32), (6, 128))

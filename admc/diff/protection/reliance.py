@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from admc.compile.plan.model import DecisionPlan, PolicyContent
 from admc.diff.model import CallName, Word
 from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, PlanIndex
 from admc.diff.protection.note import Note
-from admc.plan.model import DecisionPlan, PolicyContent
 from dsl.program import Side, Verb
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from admc.compile.plan.model import PortRow
 from admc.diff.model import CallName, Word
 from admc.diff.parties import is_nowhere, share_a_place
 from admc.diff.protection import effects
@@ -17,7 +18,6 @@ from admc.diff.protection.comparison import Comparison, Pair
 from admc.diff.protection.index import UNDECLARED, Endpoint
 from admc.diff.protection.interference import met, why_weaker, writes_alone
 from admc.diff.protection.note import Note
-from admc.plan.model import PortRow
 from dsl.program import Verb
 
 _Ways = Mapping[Endpoint, list[Endpoint]]

@@ -10,20 +10,20 @@ from admc.base.exits import CommandError, wrong_usage
 from admc.base.files import is_folder, present, read_bounded, system_message
 from admc.base.terminal import visible
 from admc.compile.pipeline import folder_of, input_files, load_program
+from admc.compile.plan.beside import default_plan_path
+from admc.compile.plan.read import MAX_BYTES, named_plan
 from admc.diff.sides.place import in_repository
 from admc.diff.sides.tree import LFS_POINTER, is_pointer
 from admc.gates.read import gates_name
-from admc.plan.beside import default_plan_path
-from admc.plan.read import MAX_BYTES, named_plan
 from dsl.files.folders import FileTooLargeError, folder_reader
 from dsl.loader import load_statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from admc.compile.plan.model import Plan
     from admc.diff.sides.place import Place
     from admc.diff.sides.tree import CommitTree
-    from admc.plan.model import Plan
     from dsl.files.folders import Read
     from dsl.loader import Statements
     from dsl.program import Program

@@ -20,23 +20,23 @@ from admc.base.terminal import visible
 from admc.codes.differences import CODES
 from admc.compile.facts import with_facts
 from admc.compile.pipeline import folder_of, overhead_of, place_program
+from admc.compile.plan.beside import default_plan_path
+from admc.compile.plan.build import build
+from admc.compile.plan.previous import previous_of
 from admc.compile.reviewed_plan import checked, same_contents
 from admc.diff.identity import renames
 from admc.diff.model import How, Rename, Taken
 from admc.diff.sides.files import Files
 from admc.diff.sides.place import one_place, places
 from admc.diff.sides.predecessors import Known, predecessors
-from admc.plan.beside import default_plan_path
-from admc.plan.build import build
-from admc.plan.previous import previous_of
 from dsl.collector import no_collection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from admc.compile.pipeline import Progress
+    from admc.compile.plan.model import Plan
     from admc.diff.sides.place import Place
-    from admc.plan.model import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from solver.placement import Placement, Previous

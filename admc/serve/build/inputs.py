@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from admc.base.exits import wrong_usage
-from admc.plan.read import MAX_BYTES, named_plan, read_plan
+from admc.compile.plan.read import MAX_BYTES, named_plan, read_plan
 from admc.serve.file_watch import look
 from dsl.files.folders import folder_reader
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
     from admc.serve.file_watch import Signature
 
 

@@ -15,7 +15,7 @@ from admc.compile.reviewed_plan import served, unfit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
     from admc.serve.build.inputs import Inputs
     from dsl.program import Program
     from solver.placement import Placement

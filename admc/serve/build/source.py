@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.compile.emit.emission import addresses_of
 from admc.compile.facts import FACTS, with_facts
 from admc.compile.pipeline import folder_of, load_program, overhead_of, place_program
+from admc.compile.plan.beside import PLAN_ENDING
+from admc.compile.plan.build import build
+from admc.compile.plan.read import PlanFormatError, from_json
+from admc.compile.plan.to_json import to_json
 from admc.compile.reviewed_plan import checked
-from admc.emit.emission import addresses_of
-from admc.plan.beside import PLAN_ENDING
-from admc.plan.build import build
-from admc.plan.read import PlanFormatError, from_json
-from admc.plan.to_json import to_json
 from admc.serve.build.inputs import Inputs
 from admc.serve.build.reviewed_plan import placed
 from admc.serve.storage.position import Recipe

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from admc.base.files import read_bounded
-from admc.emit.emission import MAX_ENDPOINTS
+from admc.compile.emit.emission import MAX_ENDPOINTS
 from admc.serve.auth import identity
 from admc.serve.environment import Reach
 from admc.serve.file_watch import signature, until_changed

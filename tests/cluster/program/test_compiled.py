@@ -29,8 +29,8 @@ def compiled(files: dict[str, str]) -> ReadResult:
 
 
 def plan_of(files: dict[str, str]) -> str:
-    from admc.plan.build import build
-    from admc.plan.to_json import to_json
+    from admc.compile.plan.build import build
+    from admc.compile.plan.to_json import to_json
 
     found = compiled(files)
     assert found.state is not None, found.findings

@@ -31,7 +31,7 @@ from tests.diff.protection.soak import soak
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from admc.plan.model import PolicyContent
+    from admc.compile.plan.model import PolicyContent
     from tests.diff.protection.soak import Table
 
 ENOUGH: Final = 400

@@ -7,14 +7,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import dsl
-from admc.plan.build import build
+from admc.compile.plan.build import build
 from solver.place import place
 from tests.fidelity.samples import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
     from dsl.program import Program
     from solver.placement import Placement
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import dsl
+from admc.compile.plan.build import build
 from admc.diff import identity
 from admc.diff.identity import renames
 from admc.diff.model import Rename, Word
 from admc.diff.protection import Findings, detection, findings
-from admc.plan.build import build
 from solver.place import place
 from tests.diff.protection.examples import SERVICES
 from tests.diff.protection.plans import compiled, plan_of
@@ -25,7 +25,7 @@ from tests.fidelity.samples import FILES, JWT, KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
 
 POLICIES: Final = """
 policy tier = set_request_header(name: "x-tier", value: "gold") on a -> b

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from admc.compile.plan.model import SourceLine
 from admc.cost.profiles.profile import Platform
 from admc.cost.rows import AmountRow, ProfileRow
 from admc.diff.model import (
@@ -34,7 +35,6 @@ from admc.diff.model import (
     Verdict,
     Word,
 )
-from admc.plan.model import SourceLine
 from dsl.program import Side
 
 OLD, NEW = "1f0c6a9e5d3b7284c0e1f2a3b4c5d6e7f8091a2b", "9b8a7c6d5e4f30213243546576879a8b9cadbecf"

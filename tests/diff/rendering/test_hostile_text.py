@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from admc.compile.plan.model import SourceLine
 from admc.diff.model import Diff
-from admc.plan.model import SourceLine
 from admc.render.diff_mermaid import mermaid
 from tests.diff.rendering.cases import CASES, EXAMPLE, GATES, MTLS, UNPROVEN
 from tests.diff.rendering.renderers import BLOB, RENDERERS

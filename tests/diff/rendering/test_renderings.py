@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 import pytest
 
 from admc.base.terminal import cells
+from admc.compile.plan.model import SourceLine
 from admc.diff.model import Cost, Counts, Diff, How, Named, Taken, Verdict, Word
-from admc.plan.model import SourceLine
 from admc.render import diff_github, diff_markdown, diff_mermaid, diff_text, diff_words
 from admc.render.diff_headline import headline
 from admc.render.diff_markdown_sections import Section

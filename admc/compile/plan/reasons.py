@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from admc.plan.model import FREE, Because, SourceLine
+from admc.compile.plan.model import FREE, Because, SourceLine
 from dsl.program import Program, Side
 from dsl.text import Span
 from solver.placement import Decision, Rule

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from admc.compile.plan.model import Plan
 from admc.cost.rows import OverheadRow
-from admc.plan.model import Plan
 from dsl.collector import no_collection
 from dsl.documents import fields_of, plain
 

@@ -23,7 +23,7 @@ from admc.base.files import (
     system_message,
     write_whole,
 )
-from admc.emit.manifest import MANIFEST, NONE, Digests, Manifest, from_json, to_json
+from admc.compile.emit.manifest import MANIFEST, NONE, Digests, Manifest, from_json, to_json
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 __all__ = ["MANIFEST", "Emitted", "kept_files", "write_folder"]

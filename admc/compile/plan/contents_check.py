@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from admc.plan.model import Plan, PolicyContent
+from admc.compile.plan.model import Plan, PolicyContent
 from dsl.documents import DocumentError
 from dsl.resolve.match_parser import MatchTextError, parse_match
 

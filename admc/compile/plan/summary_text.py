@@ -13,8 +13,8 @@ from rich.text import Text
 from admc.base.console import console_on
 from admc.base.findings.paths import shown_path
 from admc.base.terminal import visible
-from admc.plan.summary import Summary, headline
-from admc.render.overhead_line import overhead_line
+from admc.compile.plan.cost_line import overhead_line
+from admc.compile.plan.summary import Summary, headline
 
 ROWS = 25
 """ADMs, warnings and assumptions that are listed; the others are counted."""

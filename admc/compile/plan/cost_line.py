@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from admc.base.decimals import fixed, significant
+from admc.compile.plan.model import Plan
 from admc.cost.rows import AmountRow
-from admc.plan.model import Plan
 
 _NANO: Final = 10**9
 _MEGA: Final = 10**6

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.plan.contents import call_rows, external_rows, line_of, policy_rows, service_rows
-from admc.plan.estimated import MEASURED, estimated
-from admc.plan.model import (
+from admc.compile.plan.contents import call_rows, external_rows, line_of, policy_rows, service_rows
+from admc.compile.plan.estimated import MEASURED, estimated
+from admc.compile.plan.model import (
     FREE,
     SCHEMA_VERSION,
     AdmPlan,
@@ -25,7 +25,7 @@ from admc.plan.model import (
     Solver,
     Warned,
 )
-from admc.plan.reasons import adm_reasons
+from admc.compile.plan.reasons import adm_reasons
 from dsl.program import Policy, Program, Side, Verb
 from solver.placement import Decision, Placement, Reason
 

@@ -8,7 +8,7 @@ import textwrap
 from admc.base.findings.markdown import code, fenced, prose
 from admc.base.findings.report import Format, place
 from admc.base.terminal import visible
-from admc.explain.explanation import Explanation, Point
+from admc.compile.explain.explanation import Explanation, Point
 
 WIDTH = 100
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from admc.explain.explanation import Point
-from admc.plan.timeouts import limit_sentence
+from admc.compile.explain.explanation import Point
+from admc.compile.plan.timeouts import limit_sentence
 from dsl.checks.attempts import Limit
 from dsl.checks.disjoint import disjoint
 from dsl.program import Effect, Element, Policy, Program, Verb

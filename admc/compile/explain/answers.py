@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from admc.base.baseline import baseline_of
-from admc.explain.explanation import Explanation, Point, Section, section
-from admc.explain.order import order_points
-from admc.plan.build import SIDES, Share, hosts, shares_by_service
-from admc.plan.reasons import adm_reasons, quoted_list, sentence
+from admc.compile.explain.explanation import Explanation, Point, Section, section
+from admc.compile.explain.order import order_points
+from admc.compile.plan.build import SIDES, Share, hosts, shares_by_service
+from admc.compile.plan.reasons import adm_reasons, quoted_list, sentence
 from dsl.program import Mark, Policy, Program, Service, Side
 from solver.placement import ConflictPart, Decision, Placement, PlacementError
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from admc.base.exits import CommandError, Exit
 from admc.compile.pipeline import compile_program
-from admc.plan.model import Because, Plan
-from admc.plan.previous import sides_of
-from admc.plan.read import PlanFormatError, from_json, read_plan
-from admc.plan.to_json import to_json
+from admc.compile.plan.model import Because, Plan
+from admc.compile.plan.previous import sides_of
+from admc.compile.plan.read import PlanFormatError, from_json, read_plan
+from admc.compile.plan.to_json import to_json
 from admc.serve.build.inputs import Inputs
 from admc.serve.build.reviewed_plan import placed as placed_by
 from dsl.program import Side
@@ -372,7 +372,7 @@ def test_reading_a_plan_file(tmp_path: Path, shop: Plan) -> None:
 
 
 def test_a_reason_in_the_summary_names_its_policy_once() -> None:
-    from admc.plan.summary import _why
+    from admc.compile.plan.summary import _why
 
     narrowed = Because("log", Side.INGRESS, ("a",), "R4", "`log` is narrowed to ingress", ())
     assert _why(narrowed) == "`log` is narrowed to ingress"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from admc.base.findings.markdown import cell, code, prose
 from admc.base.findings.paths import shown_path
-from admc.plan.summary import Summary, headline
-from admc.render.overhead_line import overhead_line
+from admc.compile.plan.cost_line import overhead_line
+from admc.compile.plan.summary import Summary, headline
 
 ROWS = 50
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from admc.base.exits import wrong_usage
 from admc.base.files import read_bounded
-from admc.plan.contents_check import check_contents
-from admc.plan.model import Plan
+from admc.compile.plan.contents_check import check_contents
+from admc.compile.plan.model import Plan
 from dsl.documents import DocumentError, VersionError, read
 
 MAX_BYTES = 256_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admc.plan.model import Plan
+from admc.compile.plan.model import Plan
 from dsl.program import Program, Side
 from solver.placement import ObjectiveValue, Previous
 

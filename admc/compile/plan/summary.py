@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from admc.base.baseline import Baseline, baseline_of
 from admc.base.terminal import counted
-from admc.plan.model import FREE, AdmPlan, Because, Plan, SourceLine
-from admc.plan.timeouts import limit_sentences
+from admc.compile.plan.model import FREE, AdmPlan, Because, Plan, SourceLine
+from admc.compile.plan.timeouts import limit_sentences
 from dsl.documents import plain
 from dsl.program import Program, Side
 from solver.placement import Status

@@ -14,8 +14,8 @@ import pytest
 
 from admc.__main__ import main
 from admc.base.exits import CommandError, Exit
-from admc.emit import folder as emit_folder
-from admc.emit.folder import MANIFEST, write_folder
+from admc.compile.emit import folder as emit_folder
+from admc.compile.emit.folder import MANIFEST, write_folder
 from dsl.diagnostics.diagnostic import Diagnostic
 from tests.admc.programs import SHOP, write
 

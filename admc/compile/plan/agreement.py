@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admc.plan.model import Plan
-from admc.plan.to_json import row_text
+from admc.compile.plan.model import Plan
+from admc.compile.plan.to_json import row_text
 from dsl.collector import no_collection
 
 COMPARED = ("services", "externals", "calls", "policies", "adms", "enforcements", "decisions", "closed", "assumptions")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from admc.base.terminal import visible
-from admc.plan.model import Plan
-from admc.plan.to_json import row_text
+from admc.compile.plan.model import Plan
+from admc.compile.plan.to_json import row_text
 
 SHOWN: Final = 3
 """Parts that the line names, and rows of each part."""

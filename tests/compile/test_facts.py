@@ -12,17 +12,17 @@ import dsl
 from admc.base.exits import CommandError, Exit
 from admc.compile.facts import FACTS, NO_FACTS, ServiceFacts, from_json, to_json, with_facts
 from admc.compile.pipeline import compile_program, place_program
+from admc.compile.plan.build import build
+from admc.compile.plan.read import from_json as plan_of
+from admc.compile.plan.to_json import to_json as plan_json
 from admc.compile.reviewed_plan import checked
-from admc.plan.build import build
-from admc.plan.read import from_json as plan_of
-from admc.plan.to_json import to_json as plan_json
 from dsl.program import Mark
 from tests.admc.programs import write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.plan.model import Plan
+    from admc.compile.plan.model import Plan
     from dsl.program import Program
     from tests.admc.command import Admc
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from admc.base.terminal import counted
-from admc.explain.explanation import Explanation, Point, section
-from admc.plan.build import SIDES
-from admc.plan.reasons import quoted_list
+from admc.compile.explain.explanation import Explanation, Point, section
+from admc.compile.plan.build import SIDES
+from admc.compile.plan.reasons import quoted_list
 from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Kind, ParameterType, Verb, Weaker

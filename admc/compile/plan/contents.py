@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from admc.plan.model import (
+from admc.compile.plan.model import (
     ArgumentRow,
     CallRow,
     EffectRow,

@@ -1,0 +1,6 @@
+"""The configuration of a placement in a folder.
+
+    Program, Placement, endpoints file --emission--> files by path --folder--> a folder, whole or unchanged
+
+`manifest` records which files admc wrote, so that a later emit removes those and no others.
+"""

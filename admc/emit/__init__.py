@@ -1,1 +1,0 @@
-"""Writing the configuration of a placement into a folder."""

@@ -1,1 +1,0 @@
-"""The plan: the file that people review."""
