@@ -132,8 +132,8 @@ def _content(path: Path) -> bytes:
 
 def _planned(path: Path, include: list[Path] | None) -> InjectionDocument:
     """From a plan that `admc serve` would serve."""
-    from admc.serve.build.inputs import Inputs
-    from admc.serve.build.reviewed_plan import placed
+    from admc.serve.compiling.inputs import Inputs
+    from admc.serve.compiling.reviewed_plan import placed
     from admc.serve.observe.injection import injection_document
 
     return injection_document([placed(path, Inputs(path, tuple(include or ())))])

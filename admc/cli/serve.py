@@ -246,7 +246,7 @@ def serve(
         from admc.serve.app import ListenOptions
         from admc.serve.app import serve as serve_
         from admc.serve.auth import identity
-        from admc.serve.build.source import Source
+        from admc.serve.compiling.source import Source
         from admc.serve.files.environment import FileEnvironment
         from admc.serve.files.state_dir import open_state_dir
         from admc.serve.observe.events import LogFormat

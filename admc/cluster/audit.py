@@ -9,13 +9,13 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.cluster.address_source import document
-from admc.serve.build.worker import BuildState, Worker, WorkerError
+from admc.serve.compiling.worker import BuildState, Worker, WorkerError
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from admc.cluster.follow import Cluster, Followed
     from admc.cluster.wanted import Candidate, Wanted
-    from admc.serve.build.source import Source
+    from admc.serve.compiling.source import Source
 
 
 class Audited(NamedTuple):

@@ -9,14 +9,14 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.rollout.captures import captures
+from admc.serve.rollout.captures import captures
 from emitters.interception.pod import PodCaptures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from admc.cluster.records import Pod
-    from admc.rollout.model import Placed, Step
+    from admc.serve.rollout.model import Placed, Step
     from emitters.addresses import Addresses
 
 SHOWN: Final = 3
@@ -34,7 +34,8 @@ class Lacking(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def ports_of(names: frozenset[str]) -> PodCaptures:
-    """What a pod has to capture for captures of a plan (`admc.rollout.captures`). The status asks every second."""
+    """What a pod has to capture for captures of a plan (`admc.serve.rollout.captures`). The status asks every
+    second."""
     ingress: set[int] = set()
     egress: set[int] = set()
     for name in names:

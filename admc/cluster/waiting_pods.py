@@ -16,7 +16,7 @@ import grpc  # type: ignore[import-untyped]
 
 from admc.cluster.known import Memory, Seen, adm, decide, line, listed
 from admc.pod.wait import METHOD
-from admc.serve.build.address_deps import needed_by
+from admc.serve.compiling.address_deps import needed_by
 from xds_server.protocol.wire import ClientNode
 from xds_server.transport.client import Caller, DeniedError
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from admc.cluster.known import WaitingPod
-    from admc.rollout.model import Placed
     from admc.serve.environment import Serving
+    from admc.serve.rollout.model import Placed
 
 LOOK_SECONDS: Final = 0.1
 LOOK_SHARE: Final = 0.1

@@ -29,7 +29,7 @@ from admc.cluster.program.spec import Mode as ProgramMode
 from admc.cluster.program.spec import check_services
 from admc.compile.facts import FACTS
 from admc.compile.pipeline import load_program
-from admc.serve.build.source import Source
+from admc.serve.compiling.source import Source
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.envoy.context import Mode
 

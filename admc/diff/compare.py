@@ -76,7 +76,7 @@ def _with_steps(diff: Diff, base: Side, head: Side) -> Diff:
     if base.program is None or base.placement is None or head.program is None or head.placement is None:
         return diff
     from admc.diff.steps import steps_of
-    from admc.rollout.model import Placed
+    from admc.serve.rollout.model import Placed
 
     found = steps_of(Placed(base.program, base.placement), Placed(head.program, head.placement))
     return replace(diff, rollout=replace(diff.rollout, steps=found))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from admc.diff.model import Steps
-from admc.rollout.diff import Diff
-from admc.rollout.model import Placed, StepName
-from admc.rollout.own_requests import late_destinations
-from admc.rollout.refusals import marker_meaning
+from admc.serve.rollout.diff import Diff
+from admc.serve.rollout.model import Placed, StepName
+from admc.serve.rollout.own_requests import late_destinations
+from admc.serve.rollout.refusals import marker_meaning
 from emitters.errors import EmitError
 
 WAITS: Final = 1

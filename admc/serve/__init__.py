@@ -1,9 +1,11 @@
 """`admc serve`: keeps the ADMs of a program configured while the program and the addresses change.
 
-    files -- build --> State, SnapshotSet -- active_config, rollout --> snapshot store --> xds_server
+    environment (files or a cluster)
+        --compiling--> State, snapshots --active_config--> publication --> snapshot store --> xds_server
+                                                              |-- rollout   which step is next: pure
+                                                              `-- storage   what a restart needs, stored first
 
-`build` reads, compiles and emits in a worker process. `rollout` leads from one plan to the next in steps. `file_watch`
-detects changed files. `storage` and `persistence` keep what a restart needs. `files` has the state folder, and the
-redirection that an operator confirms. `auth` authenticates proxies. `observe` has logs, metrics and status.
-`reconciler` connects them: it compiles when a file changes, and applies the result. `app` starts and stops the server.
+`reconciler` connects them: it compiles when the program changes, and applies the result; on an error the last good
+state stays. `files` is the environment of files, `auth` authenticates proxies, `observe` has logs, metrics and status,
+`app` starts and stops the server.
 """

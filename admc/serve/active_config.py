@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.base.exits import CommandError, Exit
 from admc.serve import file_descriptors
-from admc.serve.rollout.controller import Rollout
-from admc.serve.rollout.plans import Planned
+from admc.serve.publication.controller import Rollout
+from admc.serve.publication.plans import Planned
 from xds_server.limits.limits import Limits
 from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
@@ -27,12 +27,12 @@ from xds_server.transport.server import XdsServer
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from admc.rollout.model import Placed
-    from admc.serve.build.snapshots import SnapshotSet
-    from admc.serve.build.source import State
+    from admc.serve.compiling.snapshots import SnapshotSet
+    from admc.serve.compiling.source import State
     from admc.serve.environment import Environment, Identifier
     from admc.serve.observe.problems import Problems
-    from admc.serve.rollout.plans import Plans
+    from admc.serve.publication.plans import Plans
+    from admc.serve.rollout.model import Placed
     from admc.serve.storage.position import Position, Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program

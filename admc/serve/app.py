@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc import __version__
 from admc.base.exits import Exit
-from admc.rollout.marker import concealed, concealed_text
 from admc.serve.auth import handshakes
 from admc.serve.auth.tls import Certificates, TlsFiles
 from admc.serve.observe import events as log
@@ -27,6 +26,7 @@ from admc.serve.observe.injection import injection_document, to_json
 from admc.serve.observe.metrics import Gauges, MetricSources
 from admc.serve.observe.status import ServerPhase
 from admc.serve.reconciler import Reconciler
+from admc.serve.rollout.marker import concealed, concealed_text
 from xds_server import csds
 from xds_server.health import Health
 from xds_server.transport.event_loop import GrpcEventLoop

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from admc.rollout.model import Placed, Step
-    from admc.serve.build.source import Source, State
+    from admc.serve.compiling.source import Source, State
     from admc.serve.file_watch import Signature
     from admc.serve.observe.problems import Problems
+    from admc.serve.rollout.model import Placed, Step
     from admc.serve.storage.position import Position, Recipe, StoredState
     from dsl.program import Program
     from emitters.addresses import Addresses

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from admc.base.exits import CommandError
 from admc.serve.active_config import ActiveConfig, StateNotSavedError, StateUpdate
-from admc.serve.build.compiled import Built
-from admc.serve.build.source import digest
-from admc.serve.build.worker import BuildState, Worker, WorkerError
+from admc.serve.compiling.compiled import Built
+from admc.serve.compiling.source import digest
+from admc.serve.compiling.worker import BuildState, Worker, WorkerError
 from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
 from admc.serve.warm_start import WarmStart
@@ -28,7 +28,7 @@ from xds_server.resources.snapshot import SnapshotError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
-    from admc.serve.build.source import Source, State
+    from admc.serve.compiling.source import Source, State
     from admc.serve.environment import AddressSource, Environment
     from admc.serve.storage.position import Recipe
 

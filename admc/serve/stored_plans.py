@@ -14,19 +14,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.base.exits import CommandError, Exit, wrong_usage
-from admc.serve.build.source import digest, restored
-from admc.serve.build.worker import RestoreState, Worker, WorkerError
-from admc.serve.rollout.addresses import elsewhere, is_elsewhere
-from admc.serve.rollout.plans import Planned
+from admc.serve.compiling.source import digest, restored
+from admc.serve.compiling.worker import RestoreState, Worker, WorkerError
+from admc.serve.publication.addresses import elsewhere, is_elsewhere
+from admc.serve.publication.plans import Planned
 from admc.serve.storage.manifest import plans_of
 from admc.serve.storage.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from admc.serve.build.source import Source
+    from admc.serve.compiling.source import Source
     from admc.serve.environment import AddressSource
-    from admc.serve.rollout.plans import Plans
+    from admc.serve.publication.plans import Plans
     from admc.serve.storage.position import Recipe, StoredState
 
 LOG: Final = logging.getLogger("admc.serve")

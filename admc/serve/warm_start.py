@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from admc.serve.build.compiled import CompileAhead
-from admc.serve.build.worker import BuildState
-from admc.serve.rollout.plans import Plans
+from admc.serve.compiling.compiled import CompileAhead
+from admc.serve.compiling.worker import BuildState
+from admc.serve.publication.plans import Plans
 from admc.serve.stored_plans import StoredPlans
 
 if TYPE_CHECKING:
-    from admc.serve.build.source import Source
+    from admc.serve.compiling.source import Source
     from admc.serve.environment import AddressSource
     from admc.serve.storage.position import StoredState
     from admc.serve.stored_plans import Restored

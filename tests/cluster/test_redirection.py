@@ -9,8 +9,8 @@ import pytest
 import dsl
 from admc.cluster.redirection import Lacking, PodRedirection
 from admc.compile.pipeline import place_program
-from admc.rollout.model import Placed, StepName
-from admc.rollout.steps import steps
+from admc.serve.rollout.model import Placed, StepName
+from admc.serve.rollout.steps import steps
 from emitters.addresses import Addresses
 from emitters.interception.pod import PodCaptures
 from tests.cluster.objects import pod

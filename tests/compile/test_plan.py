@@ -22,8 +22,8 @@ from admc.compile.plan.model import Because, Plan
 from admc.compile.plan.previous import sides_of
 from admc.compile.plan.read import PlanFormatError, from_json, read_plan
 from admc.compile.plan.to_json import to_json
-from admc.serve.build.inputs import Inputs
-from admc.serve.build.reviewed_plan import placed as placed_by
+from admc.serve.compiling.inputs import Inputs
+from admc.serve.compiling.reviewed_plan import placed as placed_by
 from dsl.program import Side
 from tests.admc.programs import SHOP, write
 from tests.properties import examples

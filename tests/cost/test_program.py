@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from admc.cost.profiles.source import built_in, profile_of
-from admc.serve.build.source import Source, read, restored
+from admc.serve.compiling.source import Source, read, restored
 from dsl import load
 from emitters.envoy import Mode
 from tests.admc.command import Admc

@@ -9,8 +9,8 @@ import pytest
 
 from admc.diff.compare import compared
 from admc.diff.sides.take import Options, Side, sides
-from admc.serve.build.snapshots import snapshots
-from admc.serve.build.source import Source, State
+from admc.serve.compiling.snapshots import snapshots
+from admc.serve.compiling.source import Source, State
 from emitters.addresses import loopback
 from emitters.envoy import Mode
 from tests.diff.harness import MAIN, Case, cases, write_sides

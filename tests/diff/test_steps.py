@@ -5,7 +5,7 @@ from __future__ import annotations
 import dsl
 from admc.diff.model import Steps
 from admc.diff.steps import steps_of
-from admc.rollout.model import Placed
+from admc.serve.rollout.model import Placed
 from solver.place import place
 from tests.diff.test_causes import HOTEL, MORE_CALLERS, changed
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from admc.serve.build.inputs import Inputs
-from admc.serve.build.reviewed_plan import placed
+from admc.serve.compiling.inputs import Inputs
+from admc.serve.compiling.reviewed_plan import placed
 from admc.serve.observe import injection as documents
 from admc.serve.observe.injection import InjectionFormatError, from_json, injection_document, to_json
 from tests.admc.command import ROOT, Admc

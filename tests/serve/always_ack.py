@@ -10,13 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from admc.serve.build import snapshots as groups
-from admc.serve.build import source
-from admc.serve.build.source import Source
+from admc.serve.compiling import snapshots as groups
+from admc.serve.compiling import source
+from admc.serve.compiling.source import Source
 from admc.serve.files.redirection import Redirection
 from admc.serve.files.state_dir import open_state_dir
-from admc.serve.rollout.controller import Rollout
-from admc.serve.rollout.plans import Planned
+from admc.serve.publication.controller import Rollout
+from admc.serve.publication.plans import Planned
 from emitters.envoy import Mode
 from xds_server.protocol.wire import ClientNode
 from xds_server.resources.cache import SnapshotCache
@@ -177,4 +177,4 @@ def at(rollout: Rollout) -> str:
 
 def hasten(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.05) -> None:
     """Let workers follow in so much time."""
-    monkeypatch.setattr("admc.serve.rollout.publisher.SETTLE_SECONDS", seconds)
+    monkeypatch.setattr("admc.serve.publication.publisher.SETTLE_SECONDS", seconds)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from admc.serve.app import ListenOptions, serve
 from admc.serve.auth import identity
 from admc.serve.auth.identity import Proof, Settings
-from admc.serve.build.source import Source
+from admc.serve.compiling.source import Source
 from admc.serve.environment import Reach
 from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.events import LogFormat
@@ -35,9 +35,9 @@ from xds_server.transport.client import Admission, Caller, DeniedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from admc.rollout.model import Placed, Step
     from admc.serve.environment import Environment, Identifier, Serving
     from admc.serve.file_watch import Signature
+    from admc.serve.rollout.model import Placed, Step
     from dsl.program import Program
     from emitters.addresses import Addresses
 

@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from admc.base.exits import CommandError
-from admc.rollout import diff
-from admc.rollout.captures import captures
-from admc.rollout.model import Placed
 from admc.serve.active_config import ActiveConfig, StateNotSavedError, StateUpdate
 from admc.serve.auth.identity import Proof, Settings
-from admc.serve.build.source import ReadResult, Source
+from admc.serve.compiling.source import ReadResult, Source
 from admc.serve.files.environment import FileEnvironment
 from admc.serve.files.redirection import Redirection
 from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
+from admc.serve.rollout import diff
+from admc.serve.rollout.captures import captures
+from admc.serve.rollout.model import Placed
 from admc.serve.stored_plans import StoredPlans
 from emitters.envoy import Mode
 from tests.serve.walk_config import Act, ends, enforced, in_place
@@ -38,7 +38,7 @@ from tests.serve.walk_proxy import End, Proxy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from admc.serve.build.worker import RestoreState
+    from admc.serve.compiling.worker import RestoreState
     from xds_server.resources.snapshot import Snapshot
 from tests.serve.walk_plans import (
     CALLS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.serve.build.address_changes import changed, changes
+from admc.serve.compiling.address_changes import changed, changes
 from emitters.addresses import Addresses, ServiceAddresses
 
 TEXTS = st.lists(st.sampled_from(["10.0.0.1", "10.0.0.2", "fd00::1"]), unique=True).map(lambda it: tuple(sorted(it)))

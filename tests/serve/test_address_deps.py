@@ -10,9 +10,9 @@ import pytest
 
 import dsl
 from admc.base.exits import CommandError
-from admc.serve.build import snapshots
-from admc.serve.build.address_deps import AddressIndex, needed_by
-from admc.serve.build.source import Source, State
+from admc.serve.compiling import snapshots
+from admc.serve.compiling.address_deps import AddressIndex, needed_by
+from admc.serve.compiling.source import Source, State
 from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode
 from solver.place import place

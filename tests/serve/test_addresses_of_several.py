@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from admc.base.exits import CommandError
-from admc.serve.build.source import Source, State, read, with_endpoints
-from admc.serve.rollout.addresses import during, elsewhere
+from admc.serve.compiling.source import Source, State, read, with_endpoints
+from admc.serve.publication.addresses import during, elsewhere
 from emitters.addresses.model import ServiceAddresses
 from emitters.envoy import Mode
 

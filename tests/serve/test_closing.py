@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.rollout.model import Placed, StepName
-from admc.rollout.steps import steps
-from admc.serve.rollout import progress
-from admc.serve.rollout.closing import destinations
+from admc.serve.publication import progress
+from admc.serve.publication.closing import destinations
+from admc.serve.rollout.model import Placed, StepName
+from admc.serve.rollout.steps import steps
 from emitters.envoy import Mode
 from tests.serve.always_ack import Agreeing, at, back, begun, close_all, following, hasten, planned_by
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
-    from admc.serve.rollout.controller import Rollout
-    from admc.serve.rollout.plans import Planned
+    from admc.serve.publication.controller import Rollout
+    from admc.serve.publication.plans import Planned
     from dsl.program import Program
 
 PROGRAM = """\

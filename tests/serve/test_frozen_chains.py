@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from admc.rollout.model import Placed
+from admc.serve.rollout.model import Placed
 from admc.testbed.envoys import envoy_binary
 from dsl import load
 from solver.place import place
 from tests.fidelity.tokens import BEARER, keys, token
-from tests.rollout import envoy_bed
+from tests.serve.rollout import envoy_bed
 from tests.serve.server_process import served
 from tests.serve.test_server import write
 from tests.testbed.callers import http_connection

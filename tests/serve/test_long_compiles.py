@@ -66,7 +66,7 @@ def busy(pid: int) -> bool:
 def compiling(pid: int) -> list[int]:
     """The worker processes that have executed their program. Until then the kernel blocks their parent: a test that
     stops such a process stops its parent, too."""
-    return [child for child in _children(pid) if b"admc.serve.build.worker_process" in _command(child)]
+    return [child for child in _children(pid) if b"admc.serve.compiling.worker_process" in _command(child)]
 
 
 def _command(pid: int) -> bytes:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.rollout.model import StepName
-from admc.serve.rollout import controller
+from admc.serve.publication import controller
+from admc.serve.rollout.model import StepName
 from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned
 from xds_server.resources.snapshot import Snapshot, SnapshotError
 from xds_server.resources.types import ROUTES

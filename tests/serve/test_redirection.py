@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from admc.base.exits import CommandError, wrong_usage
-from admc.rollout.model import StepName
 from admc.serve.files.redirection import MAX_LOADED, NAME, Redirection, withdraw
+from admc.serve.rollout.model import StepName
 from emitters.envoy import Mode
 from tests.serve.always_ack import PROGRAM, Agreeing, at, back, begun, close_all, following, hasten, planned_by
 from tests.serve.server_process import SECONDS
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from admc.serve.rollout.controller import Rollout
-    from admc.serve.rollout.plans import Planned
+    from admc.serve.publication.controller import Rollout
+    from admc.serve.publication.plans import Planned
     from admc.serve.storage.position import Position
     from tests.serve.always_ack import Until
 

@@ -9,9 +9,9 @@ import pytest
 
 from admc.base.exits import CommandError
 from admc.base.files import read_bounded, write_whole
-from admc.rollout.model import Placed, StepName
-from admc.rollout.steps import steps
 from admc.serve.files.redirection import NAME, Redirection
+from admc.serve.rollout.model import Placed, StepName
+from admc.serve.rollout.steps import steps
 from dsl import load_text
 from emitters.addresses import Addresses, loopback
 from solver.place import place
@@ -19,7 +19,7 @@ from solver.place import place
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from admc.rollout.model import Step
+    from admc.serve.rollout.model import Step
 
 APP: Final = "app shop\nservice web { http 8080 }\nservice cart, stock { http 8081 }\ncall web -> cart, stock\n"
 MOVES: Final = 'policy p = add_request_header(name: "x-p", value: "1") on web -> cart\npin p at SIDE\n'

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.__main__ import main
-from admc.rollout.model import Placed
+from admc.serve.rollout.model import Placed
 from admc.testbed.envoys import envoy_binary
 from dsl import load
 from solver.place import place
-from tests.rollout import envoy_bed, move
+from tests.serve.rollout import envoy_bed, move
 from tests.serve.server_process import served
 from tests.serve.test_server import write
 from tests.testbed.callers import caller, wait_for_answers

@@ -13,18 +13,18 @@ import grpc
 import pytest
 
 from admc.compile.emit.emission import MAX_ENDPOINTS
-from admc.rollout.diff import version as digest_of
-from admc.rollout.model import Placed
-from admc.rollout.rollout_state import Holding, Label, RolloutState, begun
-from admc.serve.build import snapshots, source
-from admc.serve.build.source import Source
+from admc.serve.compiling import snapshots, source
+from admc.serve.compiling.source import Source
 from admc.serve.files.state_dir import open_state_dir
+from admc.serve.rollout.diff import version as digest_of
+from admc.serve.rollout.model import Placed
+from admc.serve.rollout.rollout_state import Holding, Label, RolloutState, begun
 from admc.serve.storage.position import Position
 from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode
-from tests.rollout.envoy_bed import Bed
-from tests.rollout.move import once, phases, placed
-from tests.rollout.move import text as moving
+from tests.serve.rollout.envoy_bed import Bed
+from tests.serve.rollout.move import once, phases, placed
+from tests.serve.rollout.move import text as moving
 from tests.serve.server_process import served
 from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, client, folder, write
 from tests.testbed.callers import caller
@@ -34,7 +34,7 @@ from xds_server.resources.types import ENDPOINTS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.serve.build.snapshots import SnapshotSet
+    from admc.serve.compiling.snapshots import SnapshotSet
     from admc.serve.storage.position import Recipe
     from tests.serve.server_process import Served
 

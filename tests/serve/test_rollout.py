@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.base.exits import CommandError, wrong_usage
-from admc.rollout.model import StepName
 from admc.serve.files.state_dir import StateDir
+from admc.serve.rollout.model import StepName
 from admc.serve.storage.position import Position
 from tests.serve.always_ack import SECONDS, Agreeing, at, back, begun, close_all, following, hasten, planned
 from xds_server.resources.types import ROUTES

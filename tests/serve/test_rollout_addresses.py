@@ -13,14 +13,14 @@ import grpc
 import pytest
 from envoy.config.listener.v3 import listener_pb2
 
-from admc.rollout.model import StepName
-from admc.rollout.rollout_state import Holding, Label, RolloutState
-from admc.serve.build import snapshots as groups
-from admc.serve.build import source
-from admc.serve.build.source import Source, State
+from admc.serve.compiling import snapshots as groups
+from admc.serve.compiling import source
+from admc.serve.compiling.source import Source, State
 from admc.serve.files.state_dir import open_state_dir
-from admc.serve.rollout import addresses
-from admc.serve.rollout.plans import Planned
+from admc.serve.publication import addresses
+from admc.serve.publication.plans import Planned
+from admc.serve.rollout.model import StepName
+from admc.serve.rollout.rollout_state import Holding, Label, RolloutState
 from admc.serve.storage.manifest import SECRET_BYTES
 from admc.serve.storage.position import Position
 from emitters.envoy import Mode

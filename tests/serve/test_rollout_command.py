@@ -13,7 +13,7 @@ import pytest
 
 from admc.__main__ import main
 from admc.base.exits import CommandError
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned
 from tests.serve.server_process import served
 from tests.serve.test_server import PROGRAM, folder, write

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.base.exits import CommandError
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from tests.serve.always_ack import (
     PROGRAM,
     Agreeing,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from admc.serve.rollout.controller import Rollout
-    from admc.serve.rollout.plans import Planned
+    from admc.serve.publication.controller import Rollout
+    from admc.serve.publication.plans import Planned
     from xds_server.transport.client_registry import ClientView
 
 EGRESS = "egress-gold.adm"

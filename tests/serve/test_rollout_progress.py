@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from admc.rollout.model import StepName
-from admc.rollout.reducer import Client, Observation
-from admc.rollout.rollout_state import Holding, Label, RolloutState, begun
-from admc.serve.rollout import progress
-from admc.serve.rollout.plans import Plans
+from admc.serve.publication import progress
+from admc.serve.publication.plans import Plans
+from admc.serve.rollout.model import StepName
+from admc.serve.rollout.reducer import Client, Observation
+from admc.serve.rollout.rollout_state import Holding, Label, RolloutState, begun
 from tests.serve.always_ack import PROGRAM, planned, planned_by
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.serve.rollout.plans import Planned
+    from admc.serve.publication.plans import Planned
 
 SECRET: Final = bytes(32)
 

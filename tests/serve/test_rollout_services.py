@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from emitters.envoy import Mode
 from tests.serve.always_ack import PROGRAM, Agreeing, at, back, begun, close_all, following, hasten, planned_by
 from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from admc.serve.rollout.controller import Rollout
+    from admc.serve.publication.controller import Rollout
 
 
 @pytest.fixture(autouse=True)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.compile.facts import FACTS
-from admc.serve.build.source import Source, read, restored
+from admc.serve.compiling.source import Source, read, restored
 from emitters.envoy import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from admc.serve.build.source import ReadResult, State
+    from admc.serve.compiling.source import ReadResult, State
 
 PROGRAM = """\
 app shop

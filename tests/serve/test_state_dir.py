@@ -20,9 +20,9 @@ from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 
 from admc.base.exits import CommandError, Exit
-from admc.rollout.reducer import Command, CommandName, Observation, reduce
-from admc.rollout.rollout_state import begun
 from admc.serve.files.state_dir import StateDir, open_state_dir
+from admc.serve.rollout.reducer import Command, CommandName, Observation, reduce
+from admc.serve.rollout.rollout_state import begun
 from admc.serve.storage.position import Position, Recipe, StoredState
 from admc.testbed.envoys import LAUNCHER
 from xds_server.resources.snapshot import Resource, Snapshot

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.base.exits import CommandError
-from admc.rollout.model import StepName
-from admc.rollout.rollout_state import Holding, Label, RolloutState, begun
-from admc.serve.build.source import read as compiled
-from admc.serve.build.worker import BuildState, RestoreState, UpdateAddresses, Worker, _Builder
+from admc.serve.compiling.source import read as compiled
+from admc.serve.compiling.worker import BuildState, RestoreState, UpdateAddresses, Worker, _Builder
+from admc.serve.publication.plans import Planned
 from admc.serve.reconciler import Reconciler
-from admc.serve.rollout.plans import Planned
+from admc.serve.rollout.model import StepName
+from admc.serve.rollout.rollout_state import Holding, Label, RolloutState, begun
 from admc.serve.storage.position import Position
 from admc.serve.stored_plans import StoredPlans
 from admc.serve.warm_start import WarmStart
@@ -29,7 +29,7 @@ from tests.serve.memory_environment import PODS, source_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from admc.serve.build.source import Source
+    from admc.serve.compiling.source import Source
     from admc.serve.storage.position import Recipe, StoredState
 
 AT_INGRESS = PROGRAM.replace("egress", "ingress")

@@ -18,8 +18,8 @@ import pytest
 from admc.base.files import write_whole
 from admc.serve import reconciler
 from admc.serve.auth.identity import Proof, Settings
-from admc.serve.build import worker
-from admc.serve.build.source import Source
+from admc.serve.compiling import worker
+from admc.serve.compiling.source import Source
 from admc.serve.files.environment import FileEnvironment
 from emitters.envoy import Mode
 
@@ -48,7 +48,7 @@ AGAIN_SECONDS = 0.3
 def test_it_leaves_in_silence_when_it_has_lost_its_parent_while_it_starts(first: str) -> None:
     ours, theirs = multiprocessing.Pipe()
     read, write = os.pipe()
-    command = [sys.executable, "-P", "-m", "admc.serve.build.worker_process", str(theirs.fileno()), str(read)]
+    command = [sys.executable, "-P", "-m", "admc.serve.compiling.worker_process", str(theirs.fileno()), str(read)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
         command, pass_fds=(theirs.fileno(), read), stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment

@@ -18,8 +18,8 @@ from envoy.config.route.v3 import route_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2 as http_pb2
 from google.protobuf import wrappers_pb2
 
-from admc.rollout.model import Placed, Plan
-from admc.serve.build.snapshots import SnapshotSet
+from admc.serve.compiling.snapshots import SnapshotSet
+from admc.serve.rollout.model import Placed, Plan
 from emitters.envoy import trial
 from emitters.envoy.chains.chain_names import chain_name
 from emitters.envoy.names import filter_name
@@ -30,8 +30,8 @@ from xds_server.resources.types import TRIAL
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from admc.rollout.model import HopPart, Step
-    from admc.serve.build.source import State
+    from admc.serve.compiling.source import State
+    from admc.serve.rollout.model import HopPart, Step
     from dsl.program import Policy
     from emitters.addresses import Addresses
     from emitters.envoy import Mode

@@ -12,21 +12,21 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest import mock
 
-from admc.rollout import diff
-from admc.rollout.captures import captures
-from admc.rollout.model import Placed
-from admc.rollout.retention import steady_guards
-from admc.serve.build import source as feed
-from admc.serve.build.snapshots import SnapshotSet
-from admc.serve.build.source import Source, State
+from admc.serve.compiling import source as feed
+from admc.serve.compiling.snapshots import SnapshotSet
+from admc.serve.compiling.source import Source, State
 from admc.serve.files.redirection import Rules
+from admc.serve.rollout import diff
+from admc.serve.rollout.captures import captures
+from admc.serve.rollout.model import Placed
+from admc.serve.rollout.retention import steady_guards
 from emitters.envoy import Mode
 from tests.serve.walk_config import nothing, resting, stepping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from admc.rollout.model import Step
+    from admc.serve.rollout.model import Step
     from admc.serve.storage.position import Recipe
     from emitters.addresses import Addresses
     from tests.serve.random_walk import World
@@ -225,17 +225,17 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
 
     with ExitStack() as stack:
         for name, new in (
-            ("admc.serve.rollout.plans.Emitted", _Emitted),
-            ("admc.serve.rollout.plans.snapshot", lambda found: found),
-            ("admc.serve.rollout.plans.snapshots", resting),
-            ("admc.serve.rollout.plans.passthrough", lambda program, addresses, mode: nothing()),
-            ("admc.serve.rollout.plans.changed", lambda before, after: resting(after)),
-            ("admc.serve.rollout.plans.Diff", _DIFF),
-            ("admc.serve.rollout.plans.steady_guards", _GUARDS),
+            ("admc.serve.publication.plans.Emitted", _Emitted),
+            ("admc.serve.publication.plans.snapshot", lambda found: found),
+            ("admc.serve.publication.plans.snapshots", resting),
+            ("admc.serve.publication.plans.passthrough", lambda program, addresses, mode: nothing()),
+            ("admc.serve.publication.plans.changed", lambda before, after: resting(after)),
+            ("admc.serve.publication.plans.Diff", _DIFF),
+            ("admc.serve.publication.plans.steady_guards", _GUARDS),
             ("admc.serve.files.redirection.wanted", _wanted),
             ("admc.serve.stored_plans.restored", restored),
-            ("admc.serve.rollout.controller.time", SimpleNamespace(monotonic=clock)),
-            ("admc.serve.rollout.publisher.time", SimpleNamespace(monotonic=clock)),
+            ("admc.serve.publication.controller.time", SimpleNamespace(monotonic=clock)),
+            ("admc.serve.publication.publisher.time", SimpleNamespace(monotonic=clock)),
             ("asyncio.to_thread", at_once),
             ("os.fsync", lambda _: None),
             ("pathlib.Path.unlink", checked(UNLINK)),

@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from admc.base.exits import CommandError
-from admc.serve.build.worker import WorkerError
+from admc.serve.compiling.worker import WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -1,1 +1,6 @@
-"""The file side of `admc.serve.environment`: the state folder, and redirection that an operator confirms."""
+"""The environment of files (`admc.serve.environment`).
+
+program, endpoints, identities --environment--> what the server takes from outside
+kept state --state_dir--> a folder, whole or unchanged
+plans --redirection--> what pods have to redirect; an operator confirms it
+"""

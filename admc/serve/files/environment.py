@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from admc.serve.auth.identity import Identities, Settings
-    from admc.serve.build.source import Source
+    from admc.serve.compiling.source import Source
     from admc.serve.environment import Serving
     from admc.serve.file_watch import Signature
     from admc.serve.files.state_dir import StateDir

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from admc.base.exits import CommandError, wrong_usage
 from admc.base.files import has_content, read_bounded, system_message, write_whole
-from admc.rollout.captures import captures
-from admc.rollout.model import Captures
 from admc.serve.file_watch import look
+from admc.serve.rollout.captures import captures
+from admc.serve.rollout.model import Captures
 from dsl.documents import DocumentError, read, record
 from emitters.interception.captures import interceptions
 from emitters.interception.rules import restore_file
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from admc.rollout.model import Placed, Step
     from admc.serve.file_watch import FileStat, Signature
+    from admc.serve.rollout.model import Placed, Step
     from emitters.addresses import Addresses
 
 LOG: Final = logging.getLogger("admc.serve")

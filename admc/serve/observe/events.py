@@ -20,7 +20,7 @@ from typing import Final
 
 from admc.base.findings.text import BOLD, RED, RESET, YELLOW
 from admc.base.terminal import is_terminal, takes_colour, visible
-from admc.rollout.marker import concealed_text
+from admc.serve.rollout.marker import concealed_text
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _PLACE: Final = frozenset({"code", "file", "line", "column"})

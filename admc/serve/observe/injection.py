@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from admc.serve.build.address_deps import AddressIndex
+from admc.serve.compiling.address_deps import AddressIndex
 from dsl.documents import Count, DocumentError, plain, read, record
 from dsl.program import Side, Verb
 from emitters.interception.pod import pod_captures

@@ -16,7 +16,7 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.envoy.checks.missing_addresses import Unlisted
 
 if TYPE_CHECKING:
-    from admc.serve.build.worker import WorkerError
+    from admc.serve.compiling.worker import WorkerError
     from xds_server.resources.snapshot import SnapshotError
 
 LOG: Final = logging.getLogger("admc.serve")

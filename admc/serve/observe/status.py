@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
 
 from admc import __version__
-from admc.rollout.marker import concealed_text
+from admc.serve.rollout.marker import concealed_text
 from dsl.documents import DocumentError, VersionError, fields_of, plain, read, record
 
 if TYPE_CHECKING:

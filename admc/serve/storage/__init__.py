@@ -1,1 +1,4 @@
-"""What outlives the process, apart from where it is kept: the manifest, and its parts as bytes."""
+"""What outlives the process, apart from where it is kept.
+
+StoredState --contents--> manifest + objects by digest --> a folder (`serve.files`) or Secrets (`kubernetes`)
+"""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final, Literal
 
-from admc.rollout.rollout_state import Chain, Holding, Label, RolloutState
+from admc.serve.rollout.rollout_state import Chain, Holding, Label, RolloutState
 from dsl.documents import Bytes, Count, DocumentError, VersionError, plain, read, record
 from emitters.envoy import Mode
 

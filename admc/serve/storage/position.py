@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from admc.rollout.rollout_state import RolloutState
+    from admc.serve.rollout.rollout_state import RolloutState
     from xds_server.resources.snapshot import Snapshot
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from admc.inject.containers import DRAIN_SECONDS
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from tests.cluster.faults.bed import Bed
 from tests.cluster.faults.faults import FAULTS
 from tests.cluster.faults.table import printed, row, step_of

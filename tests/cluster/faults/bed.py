@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.cluster.storage.record import Names
 from admc.inject.model import Installation, Wanted
 from admc.inject.template import injected
-from admc.rollout.model import StepName
-from admc.rollout.rollout_state import STEPS
+from admc.serve.rollout.model import StepName
+from admc.serve.rollout.rollout_state import STEPS
 from emitters.interception.pod import PodCaptures
 from tests.cluster.faults.servers import SLOTS, Server, Servers, behind, ops, xds
 from tests.cluster.faults.stored import StoredStates

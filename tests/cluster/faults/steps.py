@@ -12,13 +12,13 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.rollout.model import StepName
-from admc.rollout.rollout_state import STEPS, Label
+from admc.serve.rollout.model import StepName
+from admc.serve.rollout.rollout_state import STEPS, Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from admc.rollout.rollout_state import RolloutState
+    from admc.serve.rollout.rollout_state import RolloutState
 
 ORDER: Final = (*(step.value for step in STEPS), "plan")
 COMPARED: Final = (StepName.SENDERS.value, StepName.RECEIVERS.value, StepName.RELEASE.value)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from admc.cluster.storage.record import Document, Names
-    from admc.rollout.rollout_state import RolloutState
+    from admc.serve.rollout.rollout_state import RolloutState
     from tests.cluster.api_server import ApiServer
 
 WATCH_SECONDS: Final = 5

@@ -6,7 +6,7 @@ import random
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.rollout.rollout_state import STEPS
+from admc.serve.rollout.rollout_state import STEPS
 from tests.cluster.faults.bed import LONGEST_SECONDS, Bed
 from tests.cluster.faults.steps import ORDER, shown, taken_twice
 from tests.cluster.traffic.counted import Count, count
@@ -14,7 +14,7 @@ from tests.cluster.traffic.counted import Count, count
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from admc.rollout.model import StepName
+    from admc.serve.rollout.model import StepName
     from tests.cluster.faults.faults import Fault
     from tests.cluster.traffic.requests import Sent
 

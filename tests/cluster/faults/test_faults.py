@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from tests.cluster.faults.bed import Bed
 from tests.cluster.faults.faults import FAULTS
 from tests.cluster.faults.table import printed, row

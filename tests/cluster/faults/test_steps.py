@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admc.rollout.model import StepName
-from admc.rollout.rollout_state import STEPS, Holding, Label, RolloutState
+from admc.serve.rollout.model import StepName
+from admc.serve.rollout.rollout_state import STEPS, Holding, Label, RolloutState
 from tests.cluster.faults.steps import Announced, Wanted, taken_twice
 
 SECRET = bytes(32)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from tests.cluster.traffic.counted import Count, count
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from admc.cluster.program.conditions import Verdict, accepted
 from admc.cluster.program.content import assemble
 from admc.cluster.program.spec import read_spec
-from admc.serve.build.source import ReadResult, Source, read
+from admc.serve.compiling.source import ReadResult, Source, read
 from emitters.envoy import Mode
 
 SHOP = """app shop

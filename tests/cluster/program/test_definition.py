@@ -12,7 +12,7 @@ import yaml
 from admc.cluster.names import PROGRAMS
 from admc.cluster.program.content import assemble
 from admc.cluster.program.spec import read_spec
-from admc.serve.build.source import Source, read
+from admc.serve.compiling.source import Source, read
 from emitters.envoy import Mode
 from tests.cluster.api_server import ApiError
 

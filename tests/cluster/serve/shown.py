@@ -11,7 +11,7 @@ from admc.cluster.names import CONTROLLER
 from admc.cluster.program.spec import ProgramObject
 from admc.cluster.records import Key, Namespace, ServicePort
 from admc.cluster.wanted import Wanted
-from admc.serve.build.source import Source, State, read
+from admc.serve.compiling.source import Source, State, read
 from tests.cluster.memory_api import MemoryApi
 from tests.cluster.objects import service
 

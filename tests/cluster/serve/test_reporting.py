@@ -14,8 +14,8 @@ from admc.cluster.program.conditions import Condition
 from admc.cluster.records import Key
 from admc.cluster.redirection import PodRedirection
 from admc.cluster.reporting import Reporter
-from admc.rollout.model import Placed
 from admc.serve.observe.problems import Problems
+from admc.serve.rollout.model import Placed
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.interception.pod import PodCaptures
 from tests.cluster.objects import pod

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from admc.cluster.wanted import Wanted
-    from admc.serve.build.source import Source
+    from admc.serve.compiling.source import Source
     from admc.serve.storage.position import Recipe
 
 NO_FACTS = FactState({})

@@ -11,7 +11,7 @@ import pytest
 from admc.base.exits import CommandError
 from admc.cluster.api.errors import ApiError
 from admc.cluster.storage.record import INDEX, PART, WRITER, Names, decode
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from admc.serve.storage.position import Recipe
 from tests.cluster.memory_api import MemoryApi
 from tests.cluster.storage.secrets_of import POSITION, RECIPE, Replica, index_of, moving, replica, snapshot, versions

@@ -17,7 +17,7 @@ from admc.serve.app import ListenOptions, serve
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.auth.tls import TlsFiles
 from admc.serve.auth.tokens import bearer, load_keys
-from admc.serve.build.source import Source
+from admc.serve.compiling.source import Source
 from admc.serve.environment import Serving
 from admc.serve.files.environment import FileEnvironment
 from admc.serve.observe.events import LogFormat

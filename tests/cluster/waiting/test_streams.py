@@ -16,8 +16,8 @@ from admc.cluster import waiting_pods
 from admc.cluster.known import WaitingPod
 from admc.cluster.waiting_pods import WaitingPods
 from admc.pod.wait import METHOD
-from admc.rollout.model import Placed
-from admc.serve.build.source import Source, State
+from admc.serve.compiling.source import Source, State
+from admc.serve.rollout.model import Placed
 from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode
 from solver.place import place

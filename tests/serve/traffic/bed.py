@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from admc.base.files import write_whole
-from admc.serve.build.source import Source, read
+from admc.serve.compiling.source import Source, read
 from admc.testbed.echo import EchoServices, Endpoint
 from admc.testbed.envoys import Envoys
 from emitters.addresses.dialing import binds, sender
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from admc.serve.build.source import State
+    from admc.serve.compiling.source import State
 
 SECONDS = 90.0
 PORT = program_port()

@@ -18,7 +18,7 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.serve.rollout.publisher import SETTLE_SECONDS
+from admc.serve.publication.publisher import SETTLE_SECONDS
 from tests.serve.traffic.programs import ASPECTS, BURST, GRPC_UNAVAILABLE, Observed
 
 if TYPE_CHECKING:

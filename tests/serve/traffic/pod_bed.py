@@ -14,8 +14,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from admc.base.files import write_whole
-from admc.serve.build.source import Source, read
-from admc.serve.rollout.publisher import SETTLE_SECONDS
+from admc.serve.compiling.source import Source, read
+from admc.serve.publication.publisher import SETTLE_SECONDS
 from dsl import load_text
 from emitters.envoy import Mode
 from tests.serve.server_process import Served, served

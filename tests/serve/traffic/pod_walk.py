@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from tests.serve.traffic.pod_bed import ADMS_AT_BOTH_ENDS, RECEIVERS, SENDERS, SPREAD, PodBed
 from tests.serve.traffic.programs import EGRESS, INGRESS
 from tests.testbed.mesh.needs import missing

@@ -20,7 +20,7 @@ import yaml
 from google.protobuf import json_format
 
 from admc.base.files import write_whole
-from admc.rollout.model import Placed
+from admc.serve.rollout.model import Placed
 from admc.testbed.envoys import envoy_binary
 from dsl import load_text
 from emitters.envoy import Mode, emit

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from tests.serve.traffic.pod_bed import PodBed
 from tests.serve.traffic.programs import EGRESS
 from tests.testbed.mesh.needed import NEEDS_MESH

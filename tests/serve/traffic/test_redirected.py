@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from tests.serve.traffic.judge import Cut
 from tests.serve.traffic.pod_bed import SPREAD, PodBed, specs
 from tests.serve.traffic.programs import EGRESS, INGRESS, Variant

@@ -10,7 +10,7 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from admc.rollout.model import StepName
+from admc.serve.rollout.model import StepName
 from tests.serve.server_process import served
 from tests.serve.traffic.bed import CLOSED_SECONDS
 from tests.serve.traffic.programs import EGRESS, FILES, INGRESS, Variant, changes

@@ -1,0 +1,71 @@
+"""Serves a plan as it was reviewed: with its decisions, not with those that the solver would make today.
+
+The program is read again, and the plan must fit it (`admc.compile.reviewed_plan`). What a cluster shows of its services
+is an input of the plan like the files: a plan that was made with other facts is refused, and not mended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from admc.compile.facts import FACTS, from_json, with_facts
+from admc.compile.pipeline import load_program
+from admc.compile.reviewed_plan import served, unfit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from admc.compile.plan.model import Plan
+    from admc.serve.compiling.inputs import Inputs
+    from dsl.program import Program
+    from solver.placement import Placement
+
+SHOWN: Final = 3
+_WORDS: Final = {
+    "host_network": "has a pod on the host's network",
+    "no_adm": "hosts no ADM",
+    "untrusted": "is untrusted",
+}
+
+
+def placed(path: Path, inputs: Inputs, facts: bytes | None = None) -> tuple[Program, Placement]:
+    """The program that a plan was made from, and its placement. Raises `CommandError`."""
+    plan = inputs.plan()
+    if not plan.inputs:
+        raise unfit(path, "it names no program", "compile again to write a new one")
+    main = path.parent / plan.inputs[0].path
+    if main.parent != path.parent:
+        raise unfit(path, f"its program `{plan.inputs[0].path}` is not beside it", "compile again to write a new one")
+    program = load_program(main, inputs.read, include=inputs.include, names=inputs.names)
+    if facts is not None:
+        program = with_facts(program, facts)
+        _check_facts(path, plan, program, facts)
+    return program, served(path, plan, program)
+
+
+def _check_facts(path: Path, plan: Plan, program: Program, facts: bytes) -> None:
+    """Raises `CommandError` if the plan was not made with these facts."""
+    now, then = (
+        next((item.sha256 for item in inputs if item.path == FACTS), None) for inputs in (program.inputs, plan.inputs)
+    )
+    if now == then:
+        return
+    what = "the facts of the cluster"
+    cause = f"it was made without {what}" if then is None else f"{what} have changed since"
+    said = _said(plan, program, facts)
+    hint = "review the plan that the server makes of the program (`admc plan`), and give that"
+    raise unfit(path, f"{cause}: {said}" if said else cause, hint)
+
+
+def _said(plan: Plan, program: Program, facts: bytes) -> str:
+    """The first facts, in words: those about services with an ADM in the plan, or closed by it, come first."""
+    services = {name: found for name, found in from_json(facts).items() if name in program.services}
+    concerned = {adm.service for adm in plan.adms} | {item.destination for item in plan.closed}
+    found = [
+        f"`{name}` {_WORDS[fact]}" + (f" ({reason})" if isinstance(reason, str) else "")
+        for name in sorted(services, key=lambda name: (name not in concerned, name))
+        for fact, reason in services[name]._asdict().items()
+        if reason
+    ]
+    more = f", and {len(found) - SHOWN} more" if found[SHOWN:] else ""
+    return ", ".join(found[:SHOWN]) + more

@@ -1,0 +1,98 @@
+"""Builds one snapshot of named resources for each service of a state.
+
+    State -> {service: Snapshot}
+
+A proxy may run at a service that has no ADM in the placement: its policies were removed, or it starts early. It gets
+the passthrough snapshot, whose listeners pass redirected connections on. Without a listener they would be refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from admc.base.exits import CommandError, Exit
+from admc.compile.pipeline import folder_of
+from dsl.collector import no_collection
+from emitters.envoy import emit, passthrough
+from emitters.envoy.resources import REFUSING
+from emitters.errors import EmitError
+from xds_server.resources.snapshot import Resource, Snapshot
+from xds_server.resources.types import CLUSTER, TRIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from admc.serve.compiling.source import State
+    from emitters.envoy import AdmResources
+    from emitters.hops import Hop
+
+
+class SnapshotSet(NamedTuple):
+    """The snapshots of a state."""
+
+    by_service: Mapping[str, Snapshot]
+    """By service."""
+    passthrough: Snapshot | None
+    """For proxies of all other services; None without redirection, since they receive no connections then."""
+
+    def updated(self, changed: SnapshotSet) -> SnapshotSet:
+        """These, with other snapshots for some services."""
+        return SnapshotSet({**self.by_service, **changed.by_service}, changed.passthrough or self.passthrough)
+
+
+@no_collection()
+def snapshots(
+    state: State, only: Collection[str] | None = None, enforced: Mapping[str, tuple[Hop, ...]] | None = None
+) -> SnapshotSet:
+    """The snapshots of a state; with `only`, those of these services alone, without the passthrough snapshot.
+
+    Raises `CommandError` (exit 3) if Envoy cannot express the placement.
+    """
+    redirected = state.source.mode.redirected
+    program, addresses = state.program, state.addresses
+    try:
+        made = emit(
+            program,
+            state.placement,
+            addresses,
+            state.source.mode,
+            waiting=redirected,
+            only=only,
+            enforced=enforced,
+            by_chain=True,
+        )
+    except EmitError as error:
+        raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder_of(state.source.path)) from error
+    found = {resources.service: snapshot(resources) for resources in made}
+    for item in found.values():
+        item.check()
+        _ = item.version  # computed here: for 10,000 snapshots it would block the server
+    nothing = passthrough(program, addresses, state.source.mode) if redirected and only is None else None
+    return SnapshotSet(found, None if nothing is None else snapshot(nothing))
+
+
+def snapshot(resources: AdmResources) -> Snapshot:
+    """The resources of one ADM as a snapshot."""
+    found = list(_resources(resources))
+    named = {reference.name for item in found for reference in item.references if reference.type_url == CLUSTER}
+    # Envoy has these clusters from its bootstrap, and rejects others of the same name.
+    refusing = (name for name in named if name.startswith(REFUSING))
+    return Snapshot.of(found, elsewhere=(resources.siblings, *refusing))
+
+
+def _resources(resources: AdmResources) -> Iterator[Resource]:
+    from emitters.envoy import trial
+
+    for part in (
+        resources.listeners,
+        resources.routes,
+        resources.extensions,
+        resources.clusters,
+        resources.endpoints,
+    ):
+        for name, message in part.items():
+            if part is resources.clusters and name == resources.siblings:
+                continue
+            yield Resource.of(message)
+    yield Resource.of(trial.listener(TRIAL))
+    yield Resource.of(trial.tried(TRIAL, resources.extensions.values()))

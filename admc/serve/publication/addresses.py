@@ -1,0 +1,155 @@
+"""The addresses at which a rollout publishes: those of the newest plan, for the earlier plan as well.
+
+    State (old), State (new) -> Addresses
+
+Pods come and go during a rollout, so the earlier plan is published at the new addresses, too. Of a service that the new
+program does not declare, a cluster gives the current addresses (`Addresses.others`). With an endpoints file such a
+party keeps its old addresses as long as policies of the old plan are about it.
+
+The worker that compiled the new plan does not have the earlier one. So the snapshots that new addresses change in the
+earlier plan are built here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from ipaddress import IPv4Address, ip_address
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from admc.serve.compiling.address_deps import AddressIndex
+from admc.serve.compiling.snapshots import SnapshotSet, snapshots
+from emitters.addresses import Addresses, ServiceAddresses
+from emitters.envoy import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from admc.serve.compiling.source import State
+
+    _Egress = Mapping[tuple[str, str], str]
+    """(source, destination) -> address."""
+
+
+def is_elsewhere(state: State, newer: State) -> bool:
+    """Whether another state has other addresses. Without an endpoints file they follow from the program."""
+    return bool(newer.endpoints_digest) and newer.endpoints_digest != state.endpoints_digest
+
+
+def elsewhere(state: State, newer: State) -> State:
+    """A state at the addresses of a newer one. Parties that the newer program does not declare keep theirs."""
+    return replace(state, addresses=_both(state, newer), endpoints_digest=newer.endpoints_digest)
+
+
+def during(old: State, new: State) -> State:
+    """The new state, with the old addresses of parties that its program does not declare.
+
+    Without these, policies of the old plan would match no connection of such a party, and the connections would be
+    refused.
+    """
+    addresses = _both(old, new)
+    return new if addresses is new.addresses else replace(new, addresses=addresses)
+
+
+def listed(state: State) -> bytes:
+    """An endpoints file with the addresses of a state, as far as its program declares the parties."""
+    program, addresses = state.program, state.addresses
+    return _file(
+        {name: located for name, located in addresses.services.items() if name in program.services},
+        {name: texts for name, texts in addresses.externals.items() if name in program.externals},
+    )
+
+
+def _both(old: State, new: State) -> Addresses:
+    """The new addresses, and the old ones of parties that only the old program declares. An address that another party
+    has now is left out."""
+    gone = _gone(old, new)
+    outside = old.addresses.externals.keys() - new.program.externals.keys()
+    pairs = old.addresses.egress.keys() - new.addresses.egress.keys()
+    now = new.addresses
+    if not gone and not outside and not pairs:
+        return now
+    taken = _texts(now)
+    services = {name: _without(located, taken) for name, located in gone.items()}
+    if not new.source.mode.redirected:
+        services = _listening(services, (*_dialled(old.addresses), *_dialled(now)))
+    return Addresses(
+        services | dict(now.services),
+        {name: _other(old.addresses.externals[name], taken) for name in sorted(outside)} | dict(now.externals),
+        _egress(old.addresses.egress, now.egress, sorted(pairs)) | dict(now.egress),
+        now.others,
+    )
+
+
+def _gone(old: State, new: State) -> Mapping[str, ServiceAddresses]:
+    """Where the services are that only the old program declares."""
+    if new.source.mode is Mode.POD:
+        found, names = new.addresses.others, new.addresses.others.keys() & old.program.services.keys()
+    else:
+        found, names = old.addresses.services, old.addresses.services.keys() - new.program.services.keys()
+    return {name: found[name] for name in sorted(names)}
+
+
+def _egress(old: _Egress, now: _Egress, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Where ADMs listen for calls that only the old program has, without redirection.
+
+    Loopback addresses go by position in a program. If another call has the old address now, the call gets one that
+    neither program uses: its ADM cannot listen where another one does.
+    """
+    taken = frozenset(now.values())
+    free = _beyond((*old.values(), *now.values()))
+    return {pair: text if (text := old[pair]) not in taken else next(free) for pair in pairs}
+
+
+def _listening(services: Mapping[str, ServiceAddresses], taken: Iterable[str]) -> dict[str, ServiceAddresses]:
+    """The same, with an address for each service that has lost its own: its ADM still needs one to listen at."""
+    free = _beyond(taken)
+    return {
+        name: located if located.addresses else located._replace(addresses=(next(free),))
+        for name, located in services.items()
+    }
+
+
+def _dialled(addresses: Addresses) -> Iterable[str]:
+    return (text for located in addresses.services.values() for text in located.addresses)
+
+
+def _beyond(texts: Iterable[str]) -> Iterator[str]:
+    """The addresses of IPv4 after the highest one."""
+    highest = max((address for text in texts if isinstance(address := ip_address(text), IPv4Address)), default=None)
+    while highest is not None:
+        highest += 1
+        yield str(highest)
+
+
+def _texts(addresses: Addresses) -> frozenset[str]:
+    services = (text for located in addresses.services.values() for part in located for text in part)
+    return frozenset(chain(services, *addresses.externals.values()))
+
+
+def _without(located: ServiceAddresses, others: Collection[str]) -> ServiceAddresses:
+    return ServiceAddresses(*(_other(part, others) for part in located))
+
+
+def _other(texts: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
+    """Those that no other party has now: a policy about the one would hold for the other. A network of an outside party
+    stays: a pod inside that network is not the party (docs/endpoints.md)."""
+    return tuple(text for text in texts if text not in others)
+
+
+def _file(services: Mapping[str, ServiceAddresses], externals: Mapping[str, tuple[str, ...]]) -> bytes:
+    document = {
+        "services": {
+            name: {key: list(part) for key, part in located._asdict().items()} for name, located in services.items()
+        },
+        "externals": {name: {"addresses": list(texts)} for name, texts in externals.items()},
+    }
+    return json.dumps(document).encode()
+
+
+def changed(before: State, after: State) -> SnapshotSet:
+    """The snapshots that differ because of addresses. Raises `CommandError` where Envoy cannot express them."""
+    index = AddressIndex(after.program, after.placement)
+    only = index.affected(before.addresses, after.addresses)
+    return snapshots(after, only, index.hops)

@@ -1,0 +1,417 @@
+"""Rolls out plans: an observation of the proxies makes the next state, which is stored and then published.
+
+    observation, command --reduce--> RolloutState --store--> storage --publish--> proxies
+
+Every effect of a rollout is here, in this order. The rules are those of `admc.serve.rollout.reducer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from admc.base.exits import CommandError, wrong_usage
+from admc.serve.publication import progress
+from admc.serve.publication.closing import ClosedDestinations
+from admc.serve.publication.plans import Plans, hosts
+from admc.serve.publication.publisher import Publisher
+from admc.serve.rollout.reducer import Command, CommandName, next_bases, reduce
+from admc.serve.rollout.rollout_state import STEPS, Label, begun
+from admc.serve.storage.manifest import SECRET_BYTES, plans_of
+from admc.serve.storage.position import Position
+from xds_server.resources.snapshot import SnapshotError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from admc.serve.environment import Closing, Redirection
+    from admc.serve.publication.plans import Planned
+    from admc.serve.publication.publisher import Prepared
+    from admc.serve.rollout.model import Placed, Step
+    from admc.serve.rollout.reducer import Observation
+    from admc.serve.rollout.rollout_state import RolloutState
+    from xds_server.transport.server import XdsServer
+
+    Store = Callable[[Position | None], Awaitable[None]]
+
+LOG: Final = logging.getLogger("admc.serve")
+LOOK_SECONDS: Final = 0.1
+"""How often proxies are observed while a rollout waits for them."""
+LOOK_SHARE: Final = 0.1
+"""The largest share of the event loop's time for that: with 10,000 proxies one observation takes some 60 ms."""
+CONFIRM_SECONDS: Final = 0.5
+"""How often the server reads the confirmations of redirection."""
+UNKEPT_SECONDS: Final = 5.0
+"""The pause after a failure to write the folder."""
+LOGGED: Final = 20
+"""How many of the things that a rollout waits for the log names."""
+LEAD: Final = "this server to lead the proxies again"
+
+
+class Rollout:
+    """All calls belong on the server's event loop, one after the other."""
+
+    def __init__(
+        self,
+        server: XdsServer,
+        store: Store,
+        redirection: Redirection,
+        failed: Callable[[], None] = lambda: None,
+        *,
+        closing: Closing | None = None,
+        may_publish: Callable[[], bool] = lambda: True,
+        plans: Plans | None = None,
+    ) -> None:
+        """`store` stores a position for a restarted server, and raises `CommandError` if it cannot. `failed` is called
+        for each failed attempt at a step. While not `may_publish`, nothing new is stored or published. `plans`: with
+        those that were built before the server started."""
+        self._store = store
+        self._redirection = redirection
+        self._closed = ClosedDestinations(closing)
+        self._may_publish = may_publish
+        self._failed = failed
+        self._turn = asyncio.Lock()
+        self.plans = Plans() if plans is None else plans
+        self.publisher = Publisher(server, redirection.proxies)
+        self.state: RolloutState | None = None
+        self._stored: RolloutState | None = None
+        """A state that is stored, and perhaps published in part, before it becomes `state`."""
+        self.waits: tuple[str, ...] = ()
+        """What the rollout waits for, in sentences."""
+        self._error: tuple[str, ...] = ()
+        """Why the last attempt to publish the next label failed."""
+        self._arrives = False
+        """Not every proxy has had the plan at rest since it was published last. Also true of a plan that a rollout was
+        taken back to, which every proxy had before."""
+        self._confirmed = 0.0
+        self._due = 0.0
+        """When to observe proxies again."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether some proxy may lack the newest plan."""
+        state = self.state
+        if state is None:
+            return False
+        return state.now.goal is not None or state.queued is not None or self._arrives
+
+    @property
+    def placed(self) -> tuple[Placed, ...]:
+        """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+        state = self.state
+        if state is None:
+            return ()
+        names = [*sorted(plans_of(state) - {state.newest}), state.newest]
+        return tuple(self.plans[name].placed for name in names)
+
+    @property
+    def published(self) -> tuple[Placed, ...]:
+        """The plans of which something is published now: two in the middle of a rollout."""
+        return () if self.state is None else tuple(self.plans[name].placed for name in self.state.now.plans)
+
+    @property
+    def _present(self) -> RolloutState:
+        """The state, once a first plan is published."""
+        assert self.state is not None  # noqa: S101 - the caller looked
+        return self.state
+
+    @property
+    def text(self) -> str:
+        """What the rollout waits for, in a sentence; empty if none is under way."""
+        state = self.state
+        if state is None or not self.under_way:
+            return self._redirection.text
+        return progress.text(state, self.plans, self.waits)
+
+    # ---- plans, addresses and commands ----
+
+    async def accept(self, planned: Planned) -> None:
+        """Roll out a compiled plan. Raises `CommandError` if no safe steps lead to it."""
+        async with self._turn:
+            self._check_lead()
+            if self.state is None:
+                await self._begin(planned)
+                return
+            name = await asyncio.to_thread(self.plans.put, planned)
+            try:
+                await asyncio.to_thread(self.plans.compare, name)
+                if name != self.state.newest:
+                    await asyncio.to_thread(self._try, name, next_bases(self.state, self._observe()))
+                await self._command(Command(CommandName.PLAN, name))
+            finally:
+                self.plans.forget_all_but(plans_of(self.state))
+            # While the plan waits, its addresses are published with the label that proxies have.
+            await asyncio.to_thread(self.plans.relocate, planned)
+            await self._again()
+
+    async def relocate(self, planned: Planned) -> None:
+        """Publish the same plan at other addresses."""
+        async with self._turn:
+            self._check_lead()
+            await asyncio.to_thread(self.plans.relocate, planned)
+            await self._again()
+
+    async def abort(self) -> str:
+        """Take back the rollout under way. Returns what the server does, in a sentence. Raises `CommandError` if there
+        is nothing to take back, or the state cannot be stored."""
+        return await self._operate(CommandName.ABORT)
+
+    async def continue_(self) -> str:
+        """Go on with the plan that was aborted; else as `abort`."""
+        return await self._operate(CommandName.CONTINUE)
+
+    async def _operate(self, name: CommandName) -> str:
+        async with self._turn:
+            self._check_lead()
+            before = self.state
+            if before is None:
+                raise progress.not_done(name, "no plan has been published yet")
+            progress.check(name, before, self.plans)
+            await self._command(Command(name))
+            outcome = progress.outcome(name, before, self.state or before, self.plans)
+            LOG.info("rollout_command", extra={"command": name.value, "outcome": outcome})
+            return outcome
+
+    async def resume(self, position: Position, planned: Mapping[str, Planned]) -> None:
+        """Continue from the position of an earlier server. Raises `CommandError`."""
+        async with self._turn:
+            await asyncio.to_thread(self.plans.restore, position, planned)
+            self.publisher.begin(position.frozen)
+            if self._redirects(position.rollout.now):
+                await asyncio.to_thread(self._redirection.resume)
+            await self._ask(position.rollout)
+            state = await self._with_renamed(position.rollout)
+            self._closed.ask(state, self.plans)
+            await self._hand_over(state, await self._prepared(state))
+            self.state = state
+            self._arrives = state.now.goal is None and state.proven != state.now
+
+    async def _with_renamed(self, state: RolloutState) -> RolloutState:
+        """After an update of admc, proxies come back with the names of the release before: connections need them."""
+        content = await asyncio.to_thread(self.plans.content, state.now, state.key)
+        renamed = self.publisher.renamed(content, hosts(state.now, self.plans))
+        return replace(state, kept=state.kept | renamed)
+
+    async def follow(self) -> None:
+        """Observe proxies while a rollout waits for them, and continue it; without end."""
+        async with self._turn:
+            await asyncio.to_thread(self._redirection.recall)
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            async with self._turn:
+                await self._confirm()
+                if self._is_due and not self._may_publish():
+                    self._wait((LEAD,))
+                elif self._is_due:
+                    await self._look()
+
+    @property
+    def _is_due(self) -> bool:
+        """At rest, also after an abort, nothing waits for proxies, and each command begins with an observation."""
+        state = self.state
+        if state is None or time.monotonic() < self._due:
+            return False
+        rests = state.now.goal is None and state.proven == state.now and len(state.may_have) == 1
+        return not rests or self._arrives or bool(state.kept) or state.queued not in (None, state.aborted)
+
+    # ---- one after the other ----
+
+    async def _begin(self, planned: Planned) -> None:
+        """Publish the first plan: no proxy has another one. It is published even if it cannot be stored, which the log
+        says."""
+        name = self.plans.put(planned)
+        state = begun(name, secrets.token_bytes(SECRET_BYTES))
+        try:
+            if self._redirects(state.now):
+                await asyncio.to_thread(self._redirection.begin, planned.placed)
+            self._closed.ask(state, self.plans)
+            await self._store(self._position(state))
+        except CommandError:
+            LOG.warning("first_plan_not_kept")
+        await self._publish(state)
+        self.state = state
+
+    def _try(self, name: str, bases: Sequence[str]) -> None:
+        """Build the steps that will lead to a plan, from the first of some plans from which they are safe. Raises
+        `CommandError` if none are, so that the caller does not take the plan for the active one."""
+        state = self._present
+        move = state.moves + 1
+        for base in bases:
+            label = Label(base, name, STEPS[0], move)
+            try:
+                self.plans.try_steps(label, replace(state, now=label).key)
+            except CommandError:
+                if base == bases[-1]:
+                    raise
+            else:
+                return
+
+    def _observe(self) -> Observation:
+        step = self._step(self._present)
+        if step is None:
+            return self.publisher.observe(self._present, self.plans, None, ())
+        seen = self.publisher.observe(self._present, self.plans, step.services, self._redirection.missing(step))
+        return seen._replace(unclosed=self._closed.missing(step))
+
+    def _step(self, state: RolloutState) -> Step | None:
+        return None if state.now.goal is None else self.plans.step(state.now, state.key)
+
+    async def _command(self, command: Command) -> None:
+        await self._advance(reduce(self._present, self._observe(), command), stored=True)
+        await self._look()
+
+    async def _look(self) -> None:
+        state = self._present
+        began = time.monotonic()
+        seen = self._observe()
+        self._wait(progress.waits(state, seen, self.plans))
+        ended = time.monotonic()
+        self._due = ended + (ended - began) / LOOK_SHARE
+        try:
+            await self._advance(reduce(state, seen))
+            if self._arrives and self.state == state and all(each.has_now for each in seen.clients):
+                self._arrives = False
+                LOG.info("rollout_over", extra={"state": self.plans[state.now.base].state.version})
+        except (CommandError, SnapshotError) as error:
+            # The rollout stays at this label until the folder can be written, or the addresses change.
+            self._failed()
+            self.waits = progress.causes(error)
+            if self.waits != self._error:
+                LOG.error("rollout_refused", extra={"findings": list(self.waits)})
+            self._error = self.waits
+        else:
+            self._error = ()
+
+    def _wait(self, waits: tuple[str, ...]) -> None:
+        state = self.state
+        if waits and waits != self.waits and state is not None and self.under_way:
+            extra = {"step": progress.phase(state.now), "for": list(waits[:LOGGED]), "of": len(waits)}
+            LOG.info("rollout_waits", extra=extra)
+        self.waits = waits
+
+    async def _advance(self, state: RolloutState, *, stored: bool = False) -> None:
+        """Store a state, and publish its label. Raises `CommandError` or `SnapshotError`: then nothing has
+        changed."""
+        before = self._present
+        if state == before:
+            return
+        self._check_lead()
+        if state.now != before.now:
+            # There may be no snapshots of it, or it cannot be stored. Then its redirection is not needed either.
+            prepared = await self._prepared(state, before.now.goal or before.now.base)
+            await self._leave(before, state)
+            self._closed.ask(state, self.plans)
+            self._check_lead()
+            await self._store(self._position(state, prepared))
+            self._check_lead()
+            try:
+                await self._ask(state)
+            except CommandError:
+                await self._ask(before)  # the label that proxies have goes on needing its redirection
+                raise
+            self._stored = state
+            self.publisher.labelled()
+            await self._hand_over(state, prepared)
+            self.state, self._stored = state, None
+            self._arrives = state.now.goal is None
+            progress.log(before, state, self._step(state), self.plans)
+            self.plans.forget_all_but(plans_of(state))
+        else:
+            if stored or state.back != before.back:
+                await self._store(self._position(state))
+            if state.kept != before.kept:
+                await self._publish(state)
+            self.state = state
+            self._closed.ask(state, self.plans)
+
+    async def _again(self) -> None:
+        """Publish the same label at other addresses."""
+        state = self._present
+        await self._ask(state)
+        await self._publish(state)
+
+    async def _publish(self, state: RolloutState) -> None:
+        """Publish a label again, or the first one."""
+        prepared = await self._prepared(state, state.now.base)
+        self._check_lead()
+        await self._hand_over(state, prepared)
+
+    async def _prepared(self, state: RolloutState, before: str = "") -> Prepared:
+        """What to publish of a state. `before`: the plan that is published; empty after a start, when what older
+        connections need is known as it was to be published. Raises `CommandError` or `SnapshotError`."""
+        content = await asyncio.to_thread(self.plans.content, state.now, state.key)
+        after = state.now.goal or state.now.base
+        guards = await asyncio.to_thread(self.plans.guards, before, after) if before in self.plans else frozenset()
+        return await asyncio.to_thread(self.publisher.prepared, state, content, guards)
+
+    async def _hand_over(self, state: RolloutState, prepared: Prepared) -> None:
+        count = await self.publisher.publish(prepared)
+        if count:
+            version = self.plans[state.now.goal or state.now.base].state.version
+            LOG.info("published", extra={"groups": count, "state": version})
+
+    def _redirects(self, label: Label) -> bool:
+        return self.plans.state(label).source.mode.redirected
+
+    async def _leave(self, before: RolloutState, state: RolloutState) -> None:
+        """From a plan at rest another label follows: only what the plan needs is sure to be loaded still."""
+        if before.now.goal is None and self._redirects(state.now):
+            old = self.plans[before.now.base].placed if self._redirects(before.now) else None
+            await asyncio.to_thread(self._redirection.begin, old)
+
+    async def _ask(self, state: RolloutState) -> None:
+        """Request the redirection that a label needs."""
+        if self._redirects(state.now):
+            step = self._step(state)
+            placed = self.plans[state.now.base].placed if step is None else step.merged
+            await asyncio.to_thread(self._redirection.ask, placed, self.plans.state(state.now).addresses)
+
+    def _check_lead(self) -> None:
+        """Raises `CommandError` while another server may lead the proxies."""
+        if not self._may_publish():
+            raise wrong_usage("ADM951", "another server may lead the proxies now: nothing new is stored or published")
+
+    def _position(self, state: RolloutState, prepared: Prepared | None = None) -> Position | None:
+        """What to store of a state. `prepared`: what is about to be published of it."""
+        recipes = self.plans.recipes
+        wanted = plans_of(state)
+        if not wanted <= recipes.keys():
+            return None
+        return Position(state, {name: recipes[name] for name in wanted}, self.publisher.to_freeze(state, prepared))
+
+    @property
+    def position(self) -> Position | None:
+        """What a restarted server continues from. A server that stops while it publishes a label has stored that label
+        already, and proxies may have it."""
+        state = self._stored or self.state
+        return None if state is None else self._position(state)
+
+    async def save(self, store: Store) -> None:
+        """Store the position again, with what proxies have acknowledged since. No label is stored meanwhile, which an
+        earlier position would replace."""
+        async with self._turn:
+            if self._may_publish():
+                await store(self.position)
+
+    async def keep(self) -> bool:
+        """Write the files of redirection again if one was changed from outside; returns whether one was. Raises
+        `CommandError`."""
+        async with self._turn:
+            return await asyncio.to_thread(self._redirection.keep)
+
+    async def _confirm(self) -> None:
+        """Read the confirmations of requested redirection."""
+        now = time.monotonic()
+        if now < self._confirmed + CONFIRM_SECONDS:
+            return
+        try:
+            await asyncio.to_thread(self._redirection.confirm)
+            self._confirmed = now
+        except CommandError as error:
+            self._confirmed = now + UNKEPT_SECONDS
+            self._failed()
+            LOG.error("redirection_not_kept", extra={"findings": [item.message for item in error.diagnostics]})

@@ -1,0 +1,195 @@
+"""The progress of a rollout in sentences, for the log, `admc status`, and the answers to commands of the operator."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from admc.base.exits import CommandError, Exit, wrong_usage
+from admc.base.terminal import visible
+from admc.serve.publication.plans import hosts
+from admc.serve.rollout.reducer import CommandName, blocking, lacking, unclosed
+from admc.serve.rollout.rollout_state import Label
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from admc.serve.publication.plans import Plans
+    from admc.serve.rollout.model import Step
+    from admc.serve.rollout.reducer import Client, Observation
+    from admc.serve.rollout.rollout_state import RolloutState
+    from solver.placement import Placement
+    from xds_server.resources.snapshot import SnapshotError
+
+LOG: Final = logging.getLogger("admc.serve")
+SHOWN: Final = 3
+"""How many names, or things that are waited for, a sentence has."""
+NAMED: Final = 5
+"""How many proxies of a service a sentence names."""
+LONGEST: Final = 100
+"""How much of a proxy's name a sentence shows."""
+DIGITS: Final = 8
+"""Of the version of a state, as in `admc status`."""
+MENDS: Final = "a newer plan"
+MENDS_AT_REST: Final = "a newer plan in which policies keep their sides"
+WITHDRAWN: Final = (
+    "its ADM is withdrawn, but a missing proxy may enforce the earlier plan: connect it, or remove its pod"
+)
+GOES_ON: Final = "a newer plan or `admc rollout continue` goes on"
+
+
+def phase(label: Label) -> str:
+    return "plan" if label.step is None else label.step.value
+
+
+def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
+    """What the rollout waits for before it publishes the next label, or is over: one sentence for each service."""
+    if state.now.goal is None:
+        return _at_rest(state, seen, plans)
+    behind = _behind(frozenset(each.service for each in lacking(state, seen)), seen, hosts(state.now, plans))
+    if behind:
+        return behind
+    if older := frozenset(each.service for each in seen.concerned if each.older):
+        return _older(older)
+    return (
+        *(f"`{name}`: its interception" for name in seen.missing),
+        *(f"`{name}`: its NetworkPolicy" for name in unclosed(state, seen)),
+    )
+
+
+def causes(error: CommandError | SnapshotError) -> tuple[str, ...]:
+    """Why the next label cannot be published. Where no safe steps lead to a plan, another plan is needed."""
+    if not isinstance(error, CommandError):
+        return (str(error),)
+    unsafe = error.exit_code is Exit.NO_PLACEMENT
+    return tuple(
+        f"{item.message} ({item.hint})" if unsafe and item.hint else item.message for item in error.diagnostics
+    )
+
+
+def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
+    plan, hosting = state.queued, hosts(state.now, plans)
+    if plan is None or plan == state.aborted or plan not in plans:
+        return _behind(frozenset(each.service for each in seen.clients if not each.has_now), seen, hosting)
+    names = blocking(state, seen, plan)
+    lack = frozenset(each.service for each in seen.clients if each.service in names and not each.has_now)
+    # A proxy that refuses the present plan would refuse the steps from it, too.
+    return _behind(lack, seen, hosting, MENDS_AT_REST) or _older(names)
+
+
+def _older(services: frozenset[str]) -> tuple[str, ...]:
+    return tuple(f"`{name}`: older connections to be closed" for name in sorted(services))
+
+
+def _behind(
+    services: frozenset[str], seen: Observation, hosting: frozenset[str], mends: str = MENDS
+) -> tuple[str, ...]:
+    """The services of which a proxy has not acknowledged the present snapshot. `hosting`: those with an ADM."""
+    clients = {name: [each for each in seen.clients if each.service == name] for name in sorted(services)}
+    return tuple(_lack(name, each, mends, hosts_adm=name in hosting) for name, each in clients.items())
+
+
+def _lack(name: str, clients: Sequence[Client], mends: str, *, hosts_adm: bool) -> str:
+    there = [each for each in clients if not each.is_away]
+    if refusing := [each.node for each in there if each.refuses]:
+        return f"`{name}`: {len(refusing)} of {len(there)} proxies refused it: {_named(refusing)} ({mends} mends that)"
+    if len(there) < len(clients):
+        connected = f"`{name}`: {len(there)} of {len(clients)} proxies are connected"
+        return connected if hosts_adm else f"{connected} ({WITHDRAWN})"
+    behind = [each.node for each in there if not each.has_now]
+    return f"`{name}`: {len(behind)} of {len(there)} proxies have not acknowledged: {_named(behind)}"
+
+
+def _named(nodes: Sequence[str]) -> str:
+    """Proxies by the names that they give themselves."""
+    names = [f"`{visible(node[:LONGEST])}`" for node in sorted(nodes)]
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if names[NAMED:] else "")
+
+
+def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:
+    """What the rollout does, at which step, and what that waits for."""
+    newer = "; then a newer plan begins" if state.queued not in (None, state.now.goal, state.aborted) else ""
+    if state.now.goal is None:
+        base = _version(plans, state.now.base)
+        if state.aborted is not None and state.queued == state.aborted:
+            present = _waiting(f"the way back to state {base}", waiting) if waiting else f"proxies have state {base}"
+            return f"state {_version(plans, state.aborted)} is aborted; {present}; {GOES_ON}"
+        if newer:
+            return (_waiting(f"state {base}", waiting) if waiting else f"proxies have state {base}") + newer
+        what = "the new plan is not in force everywhere yet"
+        return f"{what}: {_waiting('it', waiting)}" if waiting else what
+    names = moving(plans[state.now.base].state.placement, plans[state.now.goal].state.placement)
+    what = f"{_policies(names)} {'changes' if len(names) == 1 else 'change'} sides" if names else "policies move"
+    if state.back:
+        what += ", which is taken back"
+    if state.aborted is not None:
+        newer = f"; state {_version(plans, state.aborted)} is aborted"
+    return _waiting(f"{what}: step `{phase(state.now)}`", waiting) + newer
+
+
+def _waiting(what: str, waiting: Sequence[str]) -> str:
+    more = f"; and {len(waiting) - SHOWN} more" if waiting[SHOWN:] else ""
+    return f"{what} waits for {'; '.join(waiting[:SHOWN])}{more}" if waiting else what
+
+
+def log(before: RolloutState, state: RolloutState, step: Step | None, plans: Plans) -> None:
+    """Log the label that is published now."""
+    extra: dict[str, object] = {"step": phase(state.now), "back": state.back}
+    if step is not None:
+        extra["groups"] = len(step.services)
+        extra |= {name: list(getattr(step, name)) for name in ("closes", "opens") if getattr(step, name)}
+    LOG.info("rollout_step", extra=extra)
+    if step is not None and before.now.goal is None and not state.back:
+        for sentence in step.reasons:
+            LOG.info("rollout_reason", extra={"reason": sentence})
+    returned = before.now.goal is not None and state.now == Label(before.now.base)
+    if not before.back and (state.back or returned):
+        LOG.info("rollout_undoing", extra={"state": plans[state.now.base].state.version})
+
+
+def check(name: CommandName, state: RolloutState, plans: Plans) -> None:
+    """Raises `CommandError` for a command that a state has no use for."""
+    if name is CommandName.CONTINUE and state.aborted is None:
+        raise not_done(name, "no plan is aborted")
+    if name is CommandName.ABORT and state.aborted is not None:
+        raise not_done(name, f"state {_version(plans, state.aborted)} is aborted already")
+
+
+def outcome(name: CommandName, before: RolloutState, after: RolloutState, plans: Plans) -> str:
+    """What a command of the operator did. Raises `CommandError` if that is nothing."""
+    if before.aborted is not None:
+        return f"state {_version(plans, before.aborted)} goes on"
+    if after.aborted is None:
+        raise not_done(name, "no rollout is under way that could be taken back")
+    base = _version(plans, after.now.base)
+    returns = after.now != before.now or after.now.goal is not None
+    what = f"proxies go back to state {base}" if returns else f"proxies keep state {base}"
+    return f"state {_version(plans, after.aborted)} is aborted, and {what}; {GOES_ON}"
+
+
+def not_done(name: CommandName, cause: str) -> CommandError:
+    hint = "`admc rollout status` shows what is under way"
+    return wrong_usage("ADM856", f"the server did not {name} the rollout", cause=cause, hint=hint)
+
+
+def _version(plans: Plans, name: str) -> str:
+    return plans[name].state.version[:DIGITS]
+
+
+def moving(old: Placement, new: Placement) -> tuple[str, ...]:
+    """The policies that leave a side of some destination and come to the other one, in order of their names."""
+    before = {(one.policy, one.destination): frozenset(one.sides) for one in old.decisions}
+    found = {
+        one.policy
+        for one in new.decisions
+        if (sides := before.get((one.policy, one.destination))) is not None
+        and sides - set(one.sides)
+        and set(one.sides) - sides
+    }
+    return tuple(sorted(found))
+
+
+def _policies(names: Sequence[str]) -> str:
+    shown, more = [f"`{name}`" for name in names[:SHOWN]], len(names) - SHOWN
+    last = f"{more} more policies" if more > 1 else "one more policy" if more == 1 else shown.pop()
+    return f"{', '.join(shown)} and {last}" if shown else last

@@ -1,0 +1,262 @@
+"""Publishes a label, and observes which proxies have it.
+
+Label --content--> snapshots + what older connections need --> SnapshotCache --> proxies
+ClientRegistry --observe--> Observation
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.serve.publication.plans import hosts, replicas
+from admc.serve.rollout.reducer import Client, Observation
+from admc.serve.rollout.retention import retained
+from admc.serve.rollout.rollout_state import Chain
+from xds_server.resources.references import Reference
+from xds_server.resources.snapshot import Snapshot
+from xds_server.resources.types import EXTENSION, ROUTES, TRIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from admc.serve.compiling.snapshots import SnapshotSet
+    from admc.serve.compiling.source import State
+    from admc.serve.publication.plans import Plans
+    from admc.serve.rollout.retention import Guard
+    from admc.serve.rollout.rollout_state import RolloutState
+    from xds_server.transport.client_registry import ClientView
+    from xds_server.transport.server import XdsServer
+
+SETTLE_SECONDS: Final = 1.0
+"""A proxy's main thread sends the ACK. Its workers apply the configuration on their next turn, within this time."""
+AT_ONCE: Final = 50
+"""How many snapshots are published before the event loop serves streams again."""
+
+NONE: Final[frozenset[str]] = frozenset()
+
+Proxy = tuple[str, str]
+"""Service and node id."""
+
+
+class Prepared(NamedTuple):
+    """What is to be published."""
+
+    services: frozenset[str]
+    """All services with a snapshot."""
+    content: Mapping[str, Snapshot]
+    """Service -> its snapshot, where that changes."""
+    whole: Mapping[str, Snapshot]
+    """The same with what older connections need."""
+
+
+class Publisher:
+    """What is published, and which proxies have it. All calls belong on the event loop, except `prepared`, which
+    changes nothing."""
+
+    def __init__(
+        self, server: XdsServer, proxies: Callable[[str], frozenset[str] | None] = lambda service: None
+    ) -> None:
+        """`proxies`: as in `admc.serve.environment.Redirection`."""
+        self._server = server
+        self._proxies = proxies
+        self._content: dict[str, Snapshot] = {}
+        """Service -> its snapshot in `now`, without the resources that only older connections use."""
+        self._versions: dict[str, set[str]] = {}
+        """Service -> the versions that were published with that content."""
+        self._wanted: frozenset[str] = frozenset()
+        """Services with a snapshot in `now`. Without redirection all others keep their last snapshot: there is no
+        passthrough snapshot that could replace it."""
+        self._since: dict[tuple[Proxy, str], float] = {}
+        """When a proxy was first seen to have acknowledged a version."""
+        self._chains: dict[str, frozenset[str]] = {}
+        """Version of a snapshot -> the names by chain in it."""
+        self._served: set[str] | None = None
+        """Services of which a proxy may have received what is published. None after a start: every service."""
+        self._earlier: frozenset[Proxy] = frozenset()
+        """Proxies that were connected before `now` was published."""
+        self.frozen: dict[str, Snapshot] = {}
+        """Service -> the snapshot that was published last, where it has more resources than `now`."""
+
+    def begin(self, frozen: Mapping[str, Snapshot]) -> None:
+        """Continue from the snapshots that an earlier server published."""
+        self.frozen = dict(frozen)
+
+    def renamed(self, content: SnapshotSet, services: Collection[str]) -> frozenset[Chain]:
+        """Chains of some services that an earlier server published, and that have other names in this release."""
+        found: set[Chain] = set()
+        for name in services:
+            before = self._server.store.current(name)
+            if before is not None and name in content.by_service:
+                found.update(Chain(name, chain) for chain in _chains(before) - _chains(content.by_service[name]))
+        return frozenset(found)
+
+    def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> Prepared:
+        """What to publish for a label. Raises `SnapshotError` if a snapshot refers to what it does not have."""
+        store = self._server.store
+        wanted = dict(content.by_service)
+        if content.passthrough is not None:
+            wanted |= {name: content.passthrough for name in store.groups if name not in wanted}
+        kept: dict[str, set[Reference]] = {}
+        for chain in state.kept:
+            kept.setdefault(chain.service, set()).update(Reference(each, chain.name) for each in (ROUTES, EXTENSION))
+        new = {name: item for name, item in wanted.items() if self._differs(name, item, name in kept)}
+        before = {name: item for name in new if (item := self._held(name)) is not None}
+        subscribed = {name: frozenset(kept.get(name, ())) for name in new}
+        latest = {name: item for name in new if (item := self._published(name)) is not None}
+        whole = retained(before, new, subscribed, guards, latest)
+        for item in whole.values():
+            item.check()
+            _ = item.version  # computed here: for 10,000 snapshots it would block the server
+        return Prepared(frozenset(wanted), new, whole)
+
+    def _differs(self, name: str, item: Snapshot, keeps: bool) -> bool:
+        own = self._content.get(name)
+        same = own is item or (own is not None and own.version == item.version)
+        return not same or keeps or name in self.frozen
+
+    def _plan(self, name: str, content: Snapshot, whole: Snapshot) -> None:
+        own = self._content.get(name)
+        if own is None or own.version != content.version:
+            self._versions[name] = set()
+        self._content[name] = content
+        self._versions[name].add(whole.version)
+        if whole.version == content.version:
+            self.frozen.pop(name, None)
+        else:
+            self.frozen[name] = whole
+
+    def to_freeze(self, state: RolloutState, prepared: Prepared | None = None) -> dict[str, Snapshot]:
+        """Service -> its snapshot, published or about to be, where older connections may use resources of it."""
+        whole = {} if prepared is None else prepared.whole
+        services = {chain.service for chain in state.kept}
+        return {name: item for name in sorted(services) if (item := whole.get(name) or self._published(name))}
+
+    def _held(self, service: str) -> Snapshot | None:
+        """What the connections through the proxies of a service use: what is published, but of what a proxy refuses,
+        the version before."""
+        store = self._server.store
+        current, initial, published = store.current(service), store.initial(service), self._published(service)
+        if published is None or initial is None or initial is current:
+            return published
+        found = {
+            (type_url, name): resource
+            for snapshot in (published, initial)
+            for type_url, collection in snapshot.collections.items()
+            for name, resource in collection.resources.items()
+        }
+        return Snapshot.of(found.values(), elsewhere=published.elsewhere | initial.elsewhere)
+
+    def _published(self, service: str) -> Snapshot | None:
+        """What was published last, with what older connections need."""
+        return self.frozen.get(service) or self._server.store.current(service)
+
+    def labelled(self) -> None:
+        """The caller is about to publish another label."""
+        views = self._views()
+        self._served = set(self._server.registry.groups)
+        self._earlier = frozenset((each.group, each.node.id) for each in views)
+
+    async def publish(self, prepared: Prepared) -> int:
+        """Hand snapshots to the store; returns how many are new."""
+        store, snapshots, count = self._server.store, prepared.whole, 0
+        self._chains.clear()
+        self._wanted = prepared.services
+        for name, item in prepared.content.items():
+            self._plan(name, item, snapshots[name])
+        names = [name for name, item in snapshots.items() if _version(store.current(name)) != item.version]
+        for start in range(0, len(names), AT_ONCE):
+            count += store.publish_all({name: snapshots[name] for name in names[start : start + AT_ONCE]})
+            await asyncio.sleep(0)
+        return count
+
+    def serve(self, service: str) -> None:
+        """A stream of a service begins."""
+        if self._served is not None:
+            self._served.add(service)
+
+    def _views(self) -> tuple[ClientView, ...]:
+        return self._server.registry.views(tuple(self._server.registry.groups))
+
+    def observe(
+        self, state: RolloutState, plans: Plans, involved: frozenset[str] | None, missing: tuple[str, ...]
+    ) -> Observation:
+        """What proxies have now. A proxy that its source lists counts even if it is not connected."""
+        now, views = time.monotonic(), self._views()
+        # At rest, when every proxy has the plan, nothing waits for older connections.
+        waits = state.now.goal is not None or bool(state.kept) or len(state.may_have) > 1
+        settled: dict[tuple[Proxy, str], float] = {}
+        clients = []
+        there: dict[str, set[str]] = {}
+        for view in views:
+            there.setdefault(view.group, set()).add(view.node.id)
+            clients.append(self._client(view, now, settled, waits=waits))
+        self._since = settled
+        # Where an ADM was withdrawn, its proxies count until they have nothing of an earlier label.
+        earlier = (holding.services for holding in state.may_have if holding.label != state.now)
+        kept = {chain.service for chain in state.kept}
+        for name in hosts(state.now, plans).union(kept, *earlier):
+            away = self._away(plans[state.newest].state, name, there.get(name, set()))
+            served = self._served is None or name in self._served
+            clients += [Client(name, served, has_now=False, refuses=False, is_away=True, node=node) for node in away]
+        current = {name: item for name in self._versions if (item := self._server.store.current(name))}
+        chains = {name: self._chains_of(item) for name, item in current.items()}
+        return Observation(tuple(clients), missing, plans.moves, plans.changes, involved, chains, plans.has_steps)
+
+    def _away(self, newest: State, service: str, connected: set[str]) -> Sequence[str]:
+        """The nodes of proxies that are not connected; without names where none are known."""
+        if service not in newest.program.services:
+            return ()  # the newest program dropped it: its proxies are not let in any more
+        expected = self._proxies(service)
+        if expected is None:
+            return [""] * (replicas(newest, service) - len(connected))
+        return sorted(expected - connected)
+
+    def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float], *, waits: bool) -> Client:
+        store, proxy = self._server.store, (view.group, view.node.id)
+        current = store.current(view.group)
+        wanted = view.group in self._wanted
+        versions = self._versions.get(view.group, set()) if wanted else {_version(current)}
+        has = current is not None and view.acknowledged in versions
+        if has:
+            settled[proxy, view.acknowledged] = self._since.get((proxy, view.acknowledged), now)
+            has = settled[proxy, view.acknowledged] + SETTLE_SECONDS <= now
+        refuses = not has and (view.refuses or store.initial(view.group) is not current)
+        if refuses and not wanted:
+            # It refuses what an earlier label published. `now` has nothing in its place, and needs none.
+            has, refuses = True, False
+        # Of a proxy that does not have `now` yet, its older connections decide nothing.
+        older = self._older(view, current) if has and waits else NONE
+        fresh = view.fresh and not view.acknowledged and proxy not in self._earlier
+        node = view.node.id
+        return Client(view.group, served=True, has_now=has, refuses=refuses, fresh=fresh, older=older, node=node)
+
+    def _older(self, view: ClientView, current: Snapshot | None) -> frozenset[str]:
+        """The chains that a proxy still subscribes to, and that `now` does not have."""
+        found = frozenset(name for names in view.unreferenced.values() for name in names)
+        if not found:
+            return NONE
+        whole = self._content.get(view.group) if view.group in self._wanted else current
+        return found - {TRIAL} - (NONE if whole is None else self._chains_of(whole))
+
+    def _chains_of(self, snapshot: Snapshot) -> frozenset[str]:
+        found = self._chains.get(snapshot.version)
+        if found is None:
+            found = self._chains[snapshot.version] = _chains(snapshot)
+        return found
+
+
+def _version(snapshot: Snapshot | None) -> str:
+    return "" if snapshot is None else snapshot.version
+
+
+def _chains(snapshot: Snapshot) -> frozenset[str]:
+    """The names by chain in a snapshot."""
+    return frozenset(
+        name
+        for kind in (ROUTES, EXTENSION)
+        if (collection := snapshot.collections.get(kind)) is not None
+        for name in collection.resources
+        if name != TRIAL
+    )

@@ -1,0 +1,128 @@
+"""What differs between two plans.
+
+    old, new -> Diff
+
+A *port* moves if policies change at both of its ends, at senders and at the receiver, and not in arguments alone. It
+moves as a whole: each request meets all that the old plan enforces on it, or all that the new one does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from admc.serve.rollout.enforcement import Frame, HopKey, same
+from dsl.program import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from admc.serve.rollout.model import Placed, Port
+    from dsl.program import Policy
+
+
+class Pair(NamedTuple):
+    """A policy that leaves one end of a port, and one that comes to the other and may take its place."""
+
+    old: Policy
+    new: Policy
+
+
+class Diff:
+    """What differs between two plans."""
+
+    def __init__(self, old: Placed, new: Placed) -> None:
+        self.frame = Frame(old, new)
+        self._ends: dict[Port, list[HopKey]] = {}
+        for key in self.frame.keys:
+            self._ends.setdefault(key.port, []).append(key)
+
+    def ends(self, port: Port) -> list[HopKey]:
+        """The hops to a port, of either plan."""
+        return self._ends[port]
+
+    def carries_requests(self, port: Port) -> bool:
+        found = (hops.get(key) for hops in self.frame.hops for key in self._ends[port])
+        return all(hop.carries_requests for hop in found if hop is not None)
+
+    @cached_property
+    def changed(self) -> tuple[HopKey, ...]:
+        """Hops whose policies change in any way."""
+        return tuple(key for key in self.frame.keys if not self.same(key, arguments=True))
+
+    @cached_property
+    def moving(self) -> frozenset[Port]:
+        """Ports at both ends of which policies change, and not in arguments alone. Where one number leads to another
+        target in each plan, these are two ports, and requests may reach either: what changes at one changes at both."""
+        ends: dict[Port, set[Side]] = {}
+        for key in self.changed:
+            if not self.same(key, arguments=False):
+                ends.setdefault(key.port, set()).add(key.side)
+        beside = self._retargeted
+        return frozenset(
+            port for port in ends if len(ends[port].union(*(ends.get(each, ()) for each in beside.get(port, ())))) > 1
+        )
+
+    @cached_property
+    def _retargeted(self) -> Mapping[Port, Collection[Port]]:
+        """Each port whose number leads to another target in the other plan, and the ports that it leads to there."""
+        found: dict[Port, set[Port]] = {}
+        old, new = (placed.program.services for placed in self.frame.plans)
+        for name in old.keys() & new.keys():
+            after = {port.number: port.target for port in new[name].ports}
+            for port in old[name].ports:
+                target = after.get(port.number, port.target)
+                if target != port.target:
+                    found.setdefault((name, port.target), set()).add((name, target))
+                    found.setdefault((name, target), set()).add((name, port.target))
+        return found
+
+    @property
+    def moved(self) -> frozenset[str]:
+        """Services at either end of ports that move. If there are any, the way to the new plan needs steps."""
+        return frozenset(key.service for port in self.moving for key in self.ends(port))
+
+    @property
+    def concerned(self) -> frozenset[str]:
+        """Services whose ADM differs between the two plans, or from one of them in some step."""
+        return frozenset(key.service for key in self.changed) | self.moved
+
+    def pairs(self, port: Port, left: Side) -> Iterator[Pair]:
+        """What leaves one end of a port, each with all that comes to the other end and may take its place."""
+        coming = self._apart(port, left.other, 1)
+        leaving = self._apart(port, left, 0)
+        return (Pair(old, new) for old in leaving for new in coming if _may_replace(old, new))
+
+    def crosses(self, port: Port, left: Side) -> bool:
+        """Whether something leaves one end of a port, and something comes to the other."""
+        return bool(self._apart(port, left, 0) and self._apart(port, left.other, 1))
+
+    def same(self, key: HopKey, *, arguments: bool) -> bool:
+        """Whether a hop has the same policies in the same order in both plans."""
+        before, after = (self.frame.policies(plan, key) for plan in range(2))
+        return [policy.name for policy in before] == [policy.name for policy in after] and all(
+            same(one, other, key.side, arguments=arguments) for one, other in zip(before, after, strict=True)
+        )
+
+    def _apart(self, port: Port, side: Side, plan: int) -> tuple[Policy, ...]:
+        """Policies of one plan that some hop at this end of a port has, and not, but for arguments, in the other."""
+        found: dict[str, Policy] = {}
+        for key in (key for key in self.ends(port) if key.side is side):
+            others = {policy.name: policy for policy in self.frame.policies(1 - plan, key)}
+            for policy in self.frame.policies(plan, key):
+                if policy.name not in others or not same(policy, others[policy.name], side, arguments=False):
+                    found[policy.name] = policy
+        return tuple(found.values())
+
+
+def _may_replace(one: Policy, other: Policy) -> bool:
+    """Whether one policy may take the place of the other: they have one name, or do the same under two names."""
+    return one.name == other.name or same(one, other, Side.EGRESS, arguments=False)
+
+
+def version(placed: Placed) -> str:
+    """The same for the same files and decisions."""
+    parts = [f"{item.path}\0{item.sha256}" for item in placed.program.inputs]
+    parts += [f"{one.policy}\0{one.destination}\0{'+'.join(one.sides)}" for one in placed.placement.decisions]
+    return hashlib.sha256("\0\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

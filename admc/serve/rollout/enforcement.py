@@ -1,0 +1,192 @@
+"""Two plans in one frame: the hops of both, and one program with the policies of both.
+
+    old, new -> Frame -> merged: a program and a placement of their own
+
+So the code that handles a program (the emitter, redirection) handles what is between two programs, too. Where a policy
+is another one in each plan, the older version is called `NAME~old` there: no policy of a user can have that name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.serve.rollout.model import Placed, Port
+from dsl.program import Side
+from emitters.hops import hops
+from solver.placement import Decision, Placement, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dsl.program import Call, Kind, Policy, Program
+    from emitters.hops import Hop
+
+OLD: Final = "~old"
+
+
+class HopKey(NamedTuple):
+    """What identifies a hop in both plans."""
+
+    service: str
+    """The service that hosts the ADM."""
+    side: Side
+    destination: str
+    target: int
+    number: int
+    """The port number that callers dial; 0 where one number leads to that target, which may differ between plans."""
+
+    @property
+    def port(self) -> Port:
+        return self.destination, self.target
+
+
+def same(one: Policy, other: Policy, side: Side, *, arguments: bool) -> bool:
+    """Whether two policies, of one name or not, do the same in one hop; without `arguments`, perhaps but for these. At
+    egress the caller is the sender, whatever the scope says."""
+    if side is Side.INGRESS and (one.sources, one.open_sources) != (other.sources, other.open_sources):
+        return False
+    return (
+        _meaning(one.kind) == _meaning(other.kind)
+        and one.match == other.match
+        and (not arguments or dict(one.arguments) == dict(other.arguments))
+    )
+
+
+def _meaning(kind: Kind) -> tuple[object, ...]:
+    """What a kind is, wherever it is declared. The types of its parameters tell values apart that are equal in Python,
+    such as 1 and `true`."""
+    text = kind.template and kind.template.text
+    return kind.name, kind.parameters, dict(kind.sides), kind.both, kind.guard, kind.effects, text
+
+
+class Frame:
+    """The services and calls of two plans, and the hops of each."""
+
+    def __init__(self, old: Placed, new: Placed) -> None:
+        self.program = _frame(old.program, new.program)
+        self.plans = old, new
+        apart = _parties(old.program) != _parties(new.program)
+        names = _order(*([policy.name for policy in placed.program.policies] for placed in self.plans))
+        self._order = {name: index for index, name in enumerate(names)}
+        self._calls = {_key(call): index for index, call in enumerate(self.program.calls)}
+        self._policies = tuple({each.name: each for each in self._reframed(placed, apart)} for placed in self.plans)
+        self.hops = tuple(
+            {self._key(hop): hop for hop in _hops(placed, policies)}
+            for placed, policies in zip(self.plans, self._policies, strict=True)
+        )
+        """The hops of each plan, with policies of this frame."""
+        self.keys = tuple(sorted({key for found in self.hops for key in found}))
+        """The hops of either plan."""
+
+    def policies(self, plan: int, key: HopKey) -> tuple[Policy, ...]:
+        """What a hop enforces in the old plan (0) or in the new one (1)."""
+        hop = self.hops[plan].get(key)
+        return hop.policies if hop is not None else ()
+
+    def steady_guards(self, key: HopKey) -> Iterator[Policy]:
+        """Guards that stay in a hop and change in arguments alone, or not at all."""
+        before = {policy.name: policy for policy in self.policies(0, key) if policy.kind.guard}
+        for policy in self.policies(1, key):
+            if policy.name in before and same(policy, before[policy.name], key.side, arguments=False):
+                yield policy
+
+    @cached_property
+    def merged(self) -> Placed:
+        """One program with all policies of both plans, and a placement with the hops of both."""
+        old, new = self._policies
+        before = (self._beside(policy, new) for policy in old.values())
+        policies = {policy.name: policy for policy in before} | new
+        decisions = tuple(decision for key in self.keys for decision in self._decisions(self.union(key)))
+        program = replace(self.program, policies=tuple(sorted(policies.values(), key=self._position)))
+        return Placed(program, Placement(decisions, (), (), Status.FEASIBLE, ()))
+
+    def union(self, key: HopKey) -> Hop:
+        """A hop with the policies of both plans, in declared order."""
+        new = {policy.name: policy for policy in self.policies(1, key)}
+        old = (self._beside(policy, new) for policy in self.policies(0, key))
+        policies = {policy.name: policy for policy in old} | new
+        hop = self.hops[1].get(key) or self.hops[0][key]
+        return hop._replace(policies=tuple(sorted(policies.values(), key=self._position)))
+
+    def _beside(self, policy: Policy, new: Mapping[str, Policy]) -> Policy:
+        """A policy of the old plan, by its name beside those of the new one."""
+        other = new.get(policy.name)
+        if other is None or same(policy, other, Side.INGRESS, arguments=True):
+            return policy
+        return replace(policy, name=policy.name + OLD)
+
+    def _key(self, hop: Hop) -> HopKey:
+        target = hop.port.target
+        services = (placed.program.services.get(hop.destination) for placed in self.plans)
+        leading = [sum(port.target == target for port in each.ports) for each in services if each is not None]
+        number = hop.port.number if max(leading, default=0) > 1 else 0
+        return HopKey(hop.service, hop.side, hop.destination, target, number)
+
+    def _decisions(self, hop: Hop) -> Iterator[Decision]:
+        inward, number = hop.side is Side.INGRESS, hop.port.number
+        calls = () if inward else (self._calls[hop.service, hop.destination, number],)
+        for policy in hop.policies:
+            yield Decision(policy.name, hop.destination, (hop.side,), calls, {}, ports=(number,) if inward else ())
+
+    def _position(self, policy: Policy) -> tuple[int, str]:
+        return self._order[policy.name.removesuffix(OLD)], policy.name
+
+    def _reframed(self, placed: Placed, apart: bool) -> Iterator[Policy]:
+        """The policies of a plan in this frame. One for undeclared callers is also for those that only the other
+        program declares. Where the plans differ in their parties (`apart`), a policy's own program says whose an
+        address is (`home`)."""
+        program = placed.program
+        others = {*self.program.services, *self.program.externals} - program.services.keys() - program.externals.keys()
+        home = replace(program, policies=(), pins=()) if apart else None
+        for policy in program.policies:
+            calls = tuple(sorted(self._calls[_key(program.calls[call])] for call in policy.calls))
+            sources = policy.sources | others if policy.open_sources else policy.sources
+            yield replace(policy, sources=sources, calls=calls, home=home)
+
+
+def _hops(placed: Placed, policies: Mapping[str, Policy]) -> Iterator[Hop]:
+    for held in hops(*placed).values():
+        for hop in held:
+            yield hop._replace(policies=tuple(policies[policy.name] for policy in hop.policies))
+
+
+def _key(call: Call) -> tuple[str, str, int]:
+    return call.source, call.destination, call.port.number
+
+
+def _frame(old: Program, new: Program) -> Program:
+    """The services with their ports, externals and calls of both; where they differ, as the new program says."""
+    calls = {_key(call): call for call in (*old.calls, *new.calls)}
+    services = {**old.services, **new.services}
+    for name in old.services.keys() & new.services.keys():
+        ports = {port.number: port for program in (old, new) for port in program.services[name].ports}
+        services[name] = replace(services[name], ports=tuple(ports[number] for number in sorted(ports)))
+    return replace(
+        new,
+        services={name: services[name] for name in sorted(services)},
+        externals={
+            name: party for name, party in sorted({**old.externals, **new.externals}.items()) if name not in services
+        },
+        calls=tuple(sorted(calls.values(), key=lambda call: (call.destination, call.source, call.port.number))),
+        policies=(),
+        pins=(),
+    )
+
+
+def _parties(program: Program) -> tuple[Mapping[str, object], ...]:
+    """What tells whose an address is."""
+    return dict.fromkeys(program.services), {name: party.cidrs for name, party in program.externals.items()}
+
+
+def _order(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """Names in new order, and each old one before the one that followed it."""
+    known = set(new)
+    found = list(new)
+    following: str | None = None
+    for name in reversed(old):
+        if name not in known:
+            found.insert(len(found) if following is None else found.index(following), name)
+        following = name
+    return tuple(found)

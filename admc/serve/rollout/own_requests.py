@@ -1,0 +1,94 @@
+"""Requests that ADMs send by themselves to a destination that moves, and when they begin and end.
+
+An ADM asks a service for an `external_authorization`, copies requests to it (`mirror`) or sends it a share (`split`).
+None of these pass the filters that the ADM has for calls to that service, and none carry a marker: they meet what the
+receiver enforces on unmarked requests. So where that changes for their sender, they stop in `prepare`, while the
+receiver still enforces the old plan, or begin with the new plan, after it enforces that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from admc.serve.rollout.enforcement import HopKey, same
+from admc.serve.rollout.refusals import refused
+from dsl.program import Side
+from solver.rules.facts import targets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from admc.serve.rollout.diff import Diff
+    from admc.serve.rollout.model import Port
+    from dsl.program import Policy
+    from emitters.errors import EmitError
+
+
+class _Sending(NamedTuple):
+    """The requests that an ADM sends by itself for one policy of a hop."""
+
+    to: str
+    """The service that gets them."""
+    key: HopKey
+    policy: Policy
+
+    @property
+    def way(self) -> tuple[str, str]:
+        return self.key.service, self.to
+
+
+def late_destinations(diff: Diff) -> frozenset[str]:
+    """Destinations whose ports, those that do not move, change with the new plan only: requests of ADMs begin there.
+
+    Raises `EmitError` where such requests would begin or end at the wrong time.
+    """
+    before, after = (list(_sent(diff, plan)) for plan in range(2))
+    kept = {each.way for each in before} & {each.way for each in after}
+    stops, begins = (
+        [each for each in found if each.way not in kept and _concerns(diff, each)] for found in (before, after)
+    )
+    late = frozenset(each.key.destination for each in begins)
+    for each in (*stops, *begins):
+        if each.key.port in diff.moving or (each in stops and each.key.destination in late):
+            raise _wrong_time(each)
+    return late
+
+
+def _sent(diff: Diff, plan: int) -> Iterator[_Sending]:
+    for key in diff.frame.keys:
+        for policy in diff.frame.policies(plan, key):
+            for to in sorted(set(targets(policy))):
+                yield _Sending(to, key, policy)
+
+
+def _concerns(diff: Diff, sending: _Sending) -> bool:
+    """Whether what the receiver enforces on the sender changes, at some port that moves."""
+    for port in diff.moving:
+        if port[0] == sending.to:
+            old, new = (_received(diff, plan, port, sending.key.service) for plan in range(2))
+            if len(old) != len(new) or not all(map(_alike, old, new)):
+                return True
+    return False
+
+
+def _alike(one: Policy, other: Policy) -> bool:
+    return one.name == other.name and same(one, other, Side.INGRESS, arguments=False)
+
+
+def _received(diff: Diff, plan: int, port: Port, sender: str) -> list[Policy]:
+    """What the receiver enforces on a sender at a port: the same, whichever number leads to it."""
+    held = (diff.frame.policies(plan, key) for key in diff.ends(port) if key.side is Side.INGRESS)
+    found = next(filter(None, held), ())
+    return [policy for policy in found if sender in policy.sources]
+
+
+def _wrong_time(found: _Sending) -> EmitError:
+    name, destination = found.policy.name, found.key.destination
+    return refused(
+        f"the ADM of `{found.key.service}` begins or ceases to send requests of its own to `{found.to}` for `{name}`, "
+        f"while policies change sides at `{found.to}` and other policies of calls to `{destination}` change",
+        found.policy,
+        "what an ADM sends by itself meets only what the receiver enforces, so it ends before policies change sides "
+        f"there, or begins afterwards: all of `{destination}` would have to change at that moment",
+        f"one in which `{name}` comes or goes, and one with the other changes",
+    )

@@ -1,0 +1,217 @@
+"""The resources of each ADM in the steps between two plans.
+
+    step + addresses -> Emitted -> {service: AdmResources}, step by step
+
+What belongs to one plan alone is emitted from that plan's own program, so it is the same as when the plan is published
+by itself. Listeners, and chains of connections, are emitted from both plans together; chains and route tables for
+requests to ports that move are put together from those of the two plans. Steps differ in these route tables alone, so
+all else is emitted once for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from admc.serve.rollout.chains import HttpChain, combined, discovered, renamed_table
+from admc.serve.rollout.model import Plan
+from admc.serve.rollout.route_overlay import overlaid
+from dsl.program import Side
+from emitters.envoy import Mode, emit
+from emitters.envoy.chains.chain_names import chain_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from admc.serve.rollout.model import HopPart, Placed, RouteOverlay, Step
+    from emitters.addresses import Addresses
+    from emitters.envoy import AdmResources
+    from emitters.hops import Hop
+
+
+class Emitted:
+    """What ADMs get in every step between two plans, apart from the route tables in which the steps differ."""
+
+    def __init__(self, step: Step, addresses: Addresses, mode: Mode, only: Collection[str] | None = None) -> None:
+        """Any step between the two plans will do. Raises `EmitError` where Envoy cannot express it."""
+
+        def emitted(
+            placed: Placed, only: Collection[str], held: Mapping[str, tuple[Hop, ...]] | None = None
+        ) -> dict[str, AdmResources]:
+            checked = held is not None  # as what each plan has by itself
+            waiting = mode.redirected
+            made = emit(
+                *placed, addresses, mode, waiting=waiting, only=only, enforced=held, by_chain=True, checked=checked
+            )
+            return {each.service: each for each in made}
+
+        parts = {service: part for service, part in step.parts.items() if only is None or service in only}
+        mixed = {service: held for service, held in parts.items() if any(each.plan is not Plan.NEW for each in held)}
+        new = emitted(step.new, parts.keys())
+        old = emitted(step.old, mixed.keys()) if mixed else {}
+        frames = {service: tuple(map(_in_listener, held)) for service, held in mixed.items()}
+        whole = emitted(step.merged, mixed, frames) if mixed else {}
+        plans = {service: _plans(old.get(service), new.get(service)) for service in mixed}
+        lacking = {service: hops for service, held in mixed.items() if (hops := _lacking(held, plans[service]))}
+        bare = emitted(step.merged, lacking, lacking) if lacking else {}
+        self._alone = {service: made for service, made in new.items() if service not in mixed}
+        self._mixed = {
+            service: _Mixed(held, whole[service], bare.get(service), plans[service]) for service, held in mixed.items()
+        }
+
+    def at(self, step: Step) -> dict[str, AdmResources]:
+        """The resources of a step."""
+        found = self._alone | {service: each.resources(step.overlays) for service, each in self._mixed.items()}
+        return {service: found[service] for service in sorted(found)}
+
+
+def _in_listener(part: HopPart) -> Hop:
+    """A hop as the listener has to know it: at ingress, policies tell which addresses it has to wait for."""
+    requests_leave = part.hop.carries_requests and part.hop.side is Side.EGRESS
+    return part.hop._replace(policies=()) if requests_leave else part.hop
+
+
+def _plans(old: AdmResources | None, new: AdmResources | None) -> dict[Plan, AdmResources]:
+    return {plan: made for plan, made in ((Plan.OLD, old), (Plan.NEW, new)) if made is not None}
+
+
+def _lacking(parts: Sequence[HopPart], plans: Mapping[Plan, AdmResources]) -> tuple[Hop, ...]:
+    """Ingress hops, without a policy, to ports that move, and at which one of the plans enforces nothing."""
+    chains = [_chains(plans[plan]) if plan in plans else {} for plan in Plan]
+    return tuple(
+        each.hop._replace(policies=())
+        for each in parts
+        if each.plan is None
+        and each.hop.carries_requests
+        and each.hop.side is Side.INGRESS
+        and any(each.hop.name not in found for found in chains)
+    )
+
+
+class _Moving(NamedTuple):
+    """A hop to a port that moves: what its route tables are made of."""
+
+    hop: Hop
+    table: str
+    tables: Mapping[Plan, Any]
+    filters: Mapping[Plan, tuple[str, ...]]
+
+
+class _Mixed:
+    """One ADM that has something of both plans."""
+
+    def __init__(
+        self,
+        parts: Sequence[HopPart],
+        whole: AdmResources,
+        bare: AdmResources | None,
+        plans: Mapping[Plan, AdmResources],
+    ) -> None:
+        plain = (whole, *([bare] if bare is not None else []))
+        # Later ones are preferred. Chains with the same filters, and so with one name for their tables, may differ in
+        # routes: each plan has its own, and plain ones for hops that it lacks.
+        own = {plan: (*plain, *([plans[plan]] if plan in plans else [])) for plan in Plan}
+        self._chains = {
+            plan: {name: each for made in own[plan] for name, each in _chains(made).items()} for plan in Plan
+        }
+        self._tables = {plan: {name: each for made in own[plan] for name, each in made.routes.items()} for plan in Plan}
+        every = (*plain, *plans.values())
+        extensions = {name: each for made in every for name, each in made.extensions.items()}
+        self._plans = plans
+        self._moving: list[_Moving] = []
+        self._routes: dict[str, Any] = {}
+        """The tables that are the same in all steps."""
+        http = {part.hop.name: self._chain(part, extensions) for part in parts if part.hop.carries_requests}
+        listeners = {name: _with_chains(listener, http) for name, listener in whole.listeners.items()}
+        wanted = {name for each in listeners.values() for chain in each.filter_chains for name in discovered(chain)}
+        self._resources = replace(
+            whole,
+            listeners=listeners,
+            clusters=_union([made.clusters for made in every]),
+            endpoints=_union([made.endpoints for made in every]),
+            extensions={name: extensions[name] for name in sorted(wanted)},
+            shares_limits=any(made.shares_limits for made in every),
+        )
+        self._service = whole.service
+
+    def resources(self, overlays: Mapping[tuple[str, str], RouteOverlay]) -> AdmResources:
+        """The resources in a step."""
+        moving = {
+            each.table: overlaid(
+                each.table, each.hop.name, each.tables, each.filters, overlays[self._service, each.hop.name]
+            )
+            for each in self._moving
+        }
+        return replace(self._resources, routes=_union([self._routes, moving]))
+
+    def _configured(self, chains: Mapping[Plan, HttpChain]) -> bool:
+        """Whether filters have another configuration in each plan."""
+        found = ([self._plans[plan].extensions.get(name) for name in each.filters] for plan, each in chains.items())
+        return next(found) != next(found)
+
+    def _apart(
+        self, hop: str, plan: Plan, chain: HttpChain, table: Any, extensions: dict[str, Any]
+    ) -> tuple[HttpChain, Any]:
+        """The chain of a plan by a name of its own, and its route table: the chain of the other plan has the same name.
+        The configurations of its filters are noted."""
+        found = chain.renamed(chain_name(hop, [chain.table, plan]))
+        made = self._plans[plan].extensions
+        for before, after in zip(chain.filters, found.filters, strict=True):
+            if before in made:
+                extensions[after] = _renamed(made[before], after)
+        return found, renamed_table(table, found.table)
+
+    def _chain(self, part: HopPart, extensions: dict[str, Any]) -> Any:
+        """The filter chain of a hop. Its route table is noted, and the configurations of guards that stay are set."""
+        name = part.hop.name
+        if part.plan is not None:
+            found = self._chains[part.plan][name]
+            self._routes[found.table] = self._tables[part.plan][found.table]
+            return found.chain
+        own = {plan: self._chains[plan][name] for plan in Plan}
+        tables = {plan: self._tables[plan][each.table] for plan, each in own.items()}
+        if part.differs and own[Plan.OLD].table == own[Plan.NEW].table and self._configured(own):
+            for plan in Plan:
+                own[plan], tables[plan] = self._apart(name, plan, own[plan], tables[plan], extensions)
+        found = combined(name, own[Plan.OLD], own[Plan.NEW])
+        filters = {plan: each.filters for plan, each in own.items()}
+        self._moving.append(_Moving(part.hop, found.table, tables, filters))
+        # A revocation does not wait for the steps: guards that stay have their new arguments at once.
+        now = {_in_any_chain(each): each for each in filters[Plan.NEW]}
+        for each in filters[Plan.OLD]:
+            if _in_any_chain(each) in part.steady:
+                extensions[each] = _renamed(extensions[now[_in_any_chain(each)]], each)
+        return found.chain
+
+
+def _in_any_chain(filter_name: str) -> str:
+    """The name of a filter without that of its chain: `/POLICY:KIND`."""
+    return "/" + filter_name.rpartition("/")[2]
+
+
+def _chains(made: AdmResources) -> dict[str, HttpChain]:
+    """The filter chains of an ADM that carry requests, by name."""
+    found = (HttpChain.of(chain) for each in made.listeners.values() for chain in each.filter_chains)  # type: ignore[attr-defined]
+    return {each.chain.name: each for each in found if each is not None}
+
+
+def _with_chains(listener: Any, chains: Mapping[str, Any]) -> Any:
+    """A listener with other filter chains of these names."""
+    result = type(listener)()
+    result.CopyFrom(listener)
+    for chain in result.filter_chains:
+        if chain.name in chains:
+            chain.CopyFrom(chains[chain.name])
+    return result
+
+
+def _renamed(config: Any, name: str) -> Any:
+    result = type(config)()
+    result.CopyFrom(config)
+    result.name = name
+    return result
+
+
+def _union(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    found = {name: item for part in parts for name, item in part.items()}
+    return {name: found[name] for name in sorted(found)}

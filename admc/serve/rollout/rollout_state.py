@@ -1,0 +1,123 @@
+"""Where a rollout is: one immutable value, which the server stores before it publishes anything.
+
+A label names what is published: a plan at rest, or one step of a move from one plan to another. The state says which
+label is published, and which labels the proxies of each service may still have. So a restarted server needs no answer
+of a proxy to tell which plans may be in force somewhere.
+
+    Label("old")                    the plan `old`, at rest
+    Label("old", "new", SENDERS, 7) step `senders` of the seventh move, from `old` to `new`
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import field, replace
+from typing import Final
+
+from admc.serve.rollout.model import StepName
+from dsl.documents import Bytes, Count, record
+
+STEPS: Final = tuple(StepName)
+"""The steps of a move, in order; the goal, at rest, follows the last one."""
+NO_SERVICES: Final[frozenset[str]] = frozenset()
+
+
+@record
+class Label:
+    """What is published to every proxy. Plans are named by digest."""
+
+    base: str
+    goal: str | None = None
+    """The plan that the move leads to; None at rest."""
+    step: StepName | None = None
+    move: Count = 0
+    """Number of the move, from which the key of its marker is derived."""
+
+    @property
+    def plans(self) -> frozenset[str]:
+        """The plans of which a proxy with this label may enforce something."""
+        return frozenset((self.base,) if self.goal is None else (self.base, self.goal))
+
+    def neighbour(self, *, back: bool) -> Label:
+        """The label before or after this one in its move."""
+        if self.goal is None or self.step is None:
+            raise ValueError("a plan at rest has no neighbours by itself")
+        index = STEPS.index(self.step) + (-1 if back else 1)
+        if 0 <= index < len(STEPS):
+            return replace(self, step=STEPS[index])
+        return Label(self.base if back else self.goal)
+
+    def follows(self, other: Label) -> bool:
+        """Whether a rollout at rest here may be taken back to another label: an earlier plan, or the last step of the
+        move that led here."""
+        return self.goal is None and (other.goal is None or (other.step is STEPS[-1] and other.goal == self.base))
+
+
+@record
+class Holding:
+    """A label, and the services of which some proxy may have it, or a connection that was made with it."""
+
+    label: Label
+    services: frozenset[str]
+    proven: bool = False
+    """It is the last one that every proxy had."""
+
+
+@record
+class Chain:
+    """What a filter chain refers to by a name of its own, at the proxies of one service."""
+
+    service: str
+    name: str
+
+
+@record
+class RolloutState:
+    """What the manifest on disk says."""
+
+    now: Label
+    """What is published, or will be as soon as this state is stored."""
+    may_have: tuple[Holding, ...]
+    """`now` is one of them. Before it are those that it replaced, in this order."""
+    back: bool = False
+    """The move is being taken back."""
+    moves: Count = 0
+    """Number of the last move that began."""
+    secret: Bytes = field(default=b"", repr=False)
+    """From which the keys of all markers are derived."""
+    queued: str | None = None
+    """The newest plan, where it is not what `now` leads to."""
+    aborted: str | None = None
+    """The plan that the operator aborted: it does not begin before a newer plan comes or the operator continues it."""
+    kept: frozenset[Chain] = frozenset()
+    """Chains that are not in `now`, frozen for the connections that may use them."""
+
+    @property
+    def newest(self) -> str:
+        """The newest plan that was accepted."""
+        return self.queued or self.now.goal or self.now.base
+
+    @property
+    def key(self) -> bytes:
+        """The key of the marker of the move under way. Another move has another key, so a value that leaked in one
+        is of no use in the next."""
+        return hashlib.blake2b(str(self.now.move).encode(), key=self.secret, digest_size=32).digest()
+
+    @property
+    def before(self) -> tuple[Label, ...]:
+        """The labels that `now` replaced, one after the other, and to which the rollout may be taken back: the last
+        one that every proxy had, and those since. None once every proxy had `now`."""
+        labels = [holding.label for holding in self.may_have]
+        first = 0 if self.proven is None else labels.index(self.proven)
+        return tuple(each for each in labels[first : labels.index(self.now)] if self.now.follows(each))
+
+    @property
+    def proven(self) -> Label | None:
+        """The last label that every proxy had at one moment; before that, the first one."""
+        return next((each.label for each in self.may_have if each.proven), None)
+
+
+def begun(plan: str, secret: bytes) -> RolloutState:
+    """The state of a server that serves its first plan."""
+    now = Label(plan)
+    return RolloutState(now, (Holding(now, NO_SERVICES, proven=True),), secret=secret)
