@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("dsl", "solver", "emitters", "xds_server", "admc")
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: Final = {
-    "admc/cluster": ("cluster",),
+    "admc/kubernetes/cluster": ("cluster",),
     "admc/cost/traces": ("traces",),
     "tests": ("dev", "cluster", "traces"),
 }
@@ -87,8 +87,10 @@ def test_the_check_sees_imports_wherever_they_stand() -> None:
 
 def test_the_check_sees_an_extra_that_is_not_always_there() -> None:
     distributions = {name: list(found) for name, found in packages_distributions().items()}
-    assert lacking(Path("admc/cluster/api/connection.py"), distributions) == set()
-    assert lacking(Path("admc/cluster/api/connection.py"), {**distributions, "kubernetes": ["other"]}) == {"kubernetes"}
+    assert lacking(Path("admc/kubernetes/cluster/api/connection.py"), distributions) == set()
+    assert lacking(Path("admc/kubernetes/cluster/api/connection.py"), {**distributions, "kubernetes": ["other"]}) == {
+        "kubernetes"
+    }
 
 
 @pytest.mark.parametrize("extra", [None, *PROJECT["optional-dependencies"]])

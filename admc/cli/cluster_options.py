@@ -11,7 +11,7 @@ from admc.base.exits import CommandError, wrong_usage
 from admc.base.terminal import visible
 
 if TYPE_CHECKING:
-    from admc.cluster.api.errors import ApiError
+    from admc.kubernetes.cluster.api.errors import ApiError
 
 KubeconfigOption = Annotated[
     Path | None,

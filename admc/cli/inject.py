@@ -12,10 +12,10 @@ import typer
 from admc.base.exits import CommandError, Exit, wrong_usage
 from admc.base.terminal import visible
 from admc.cli.options import IncludeOption
-from admc.inject.images import ENVOY_IMAGE, IMAGE
+from admc.kubernetes.inject.images import ENVOY_IMAGE, IMAGE
 
 if TYPE_CHECKING:
-    from admc.inject.model import Installation
+    from admc.kubernetes.inject.model import Installation
     from admc.serve.observe.injection import InjectionDocument
 
 PORT: Final = 18000
@@ -84,7 +84,7 @@ def inject(
     from admc.base.files import write_whole
     from admc.base.findings.report import Format, Report
     from admc.cli.output import show_report, write_error, write_out
-    from admc.inject.rewrite import rewritten, summary
+    from admc.kubernetes.inject.rewrite import rewritten, summary
 
     if (plan is None) == (server is None):
         raise wrong_usage("ADM801", "`admc inject` needs `--plan FILE` or `--server URL`, and not both")
@@ -120,7 +120,7 @@ def _once(files: list[Path]) -> list[Path]:
 
 def _content(path: Path) -> bytes:
     from admc.base.files import read_bounded
-    from admc.inject.manifests import MAX_FILE
+    from admc.kubernetes.inject.manifests import MAX_FILE
 
     if path != STANDARD_INPUT:
         return read_bounded(path, MAX_FILE, "the manifests")
@@ -153,7 +153,7 @@ def _asked(server: str) -> InjectionDocument:
 def _installation(
     document: InjectionDocument, cluster: str | None, xds: str | None, image: str, envoy_image: str
 ) -> Installation:
-    from admc.inject.model import Installation
+    from admc.kubernetes.inject.model import Installation
 
     if cluster and document.installation and cluster != document.installation:
         raise wrong_usage(

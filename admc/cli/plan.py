@@ -13,8 +13,8 @@ from admc.base.terminal import command, visible
 from admc.cli.cluster_options import KubeconfigOption, unreadable
 
 if TYPE_CHECKING:
-    from admc.cluster.api.requests import Api
-    from admc.cluster.program.plan_objects import PlanReference
+    from admc.kubernetes.cluster.api.requests import Api
+    from admc.kubernetes.cluster.program.plan_objects import PlanReference
 
 ATTEMPTS: Final = 4
 """The server may replace the plan while it is read."""
@@ -96,7 +96,7 @@ def _no_facts(name: str) -> CommandError:
 
 
 def _check_names(name: str, namespace: str | None) -> None:
-    from admc.cluster.program.spec import LABEL
+    from admc.kubernetes.cluster.program.spec import LABEL
 
     for what, given in (("Program", name), ("namespace", namespace)):
         if given is not None and not LABEL.fullmatch(given):
@@ -109,8 +109,8 @@ def _check_names(name: str, namespace: str | None) -> None:
 
 async def _read(name: str, namespace: str | None, kubeconfig: Path | None) -> tuple[bytes, bytes | None]:
     """The plan, and the facts that it rests on. Raises `CommandError`."""
-    from admc.cluster.api.connection import connect
-    from admc.cluster.program.plan_objects import PlanReference, index_name
+    from admc.kubernetes.cluster.api.connection import connect
+    from admc.kubernetes.cluster.program.plan_objects import PlanReference, index_name
 
     async with await connect(kubeconfig) as api:
         if namespace is not None:
@@ -120,10 +120,10 @@ async def _read(name: str, namespace: str | None, kubeconfig: Path | None) -> tu
 
 async def _reference(api: Api, name: str) -> PlanReference:
     """Where the plan is, from the status of the Program. Raises `CommandError`."""
-    from admc.cluster.api.errors import ApiError
-    from admc.cluster.names import PROGRAMS
-    from admc.cluster.program.plan_objects import CONFIG_MAP_NAME, PlanReference
-    from admc.cluster.program.spec import LABEL
+    from admc.kubernetes.cluster.api.errors import ApiError
+    from admc.kubernetes.cluster.names import PROGRAMS
+    from admc.kubernetes.cluster.program.plan_objects import CONFIG_MAP_NAME, PlanReference
+    from admc.kubernetes.cluster.program.spec import LABEL
 
     try:
         document = await api.get(f"{PROGRAMS}/{name}")
@@ -147,8 +147,8 @@ def _why(status: dict[str, Any]) -> str:
 
 
 async def _no_program(api: Api, name: str) -> CommandError:
-    from admc.cluster.api.errors import ApiError
-    from admc.cluster.names import PROGRAMS
+    from admc.kubernetes.cluster.api.errors import ApiError
+    from admc.kubernetes.cluster.names import PROGRAMS
     from dsl.diagnostics.diagnostic import did_you_mean
 
     try:
@@ -169,9 +169,9 @@ async def _plan(api: Api, name: str, reference: PlanReference) -> tuple[bytes, b
     """Raises `CommandError`."""
     import asyncio
 
-    from admc.cluster.api.errors import ApiError
-    from admc.cluster.program.plan_objects import PlanObjectError
-    from admc.cluster.program.plan_store import stored_plan_and_facts
+    from admc.kubernetes.cluster.api.errors import ApiError
+    from admc.kubernetes.cluster.program.plan_objects import PlanObjectError
+    from admc.kubernetes.cluster.program.plan_store import stored_plan_and_facts
 
     cause = ""
     for attempt in range(ATTEMPTS):

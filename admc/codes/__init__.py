@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from functools import cache
 
 from admc.base.code import Code
-from admc.codes.cluster import CODES as CLUSTERS
 from admc.codes.commands import CODES as COMMANDS
 from admc.codes.comments import CODES as COMMENTS
 from admc.codes.differences import CODES as DIFFERENCES
 from admc.codes.gates import CODES as GATES
 from admc.compile.codes import CODES as PLACEMENTS
 from admc.cost.codes import CODES as PROFILES
+from admc.kubernetes.codes import CODES as CLUSTERS
 from admc.program_tests.codes import CODES as TESTS
 
 _BUG = {

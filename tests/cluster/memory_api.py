@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from admc.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from admc.cluster.records import Key, Pod, Service, ServicePort
+from admc.kubernetes.cluster.records import Key, Pod, Service, ServicePort
 from emitters.interception.pod import PodCaptures
 
 if TYPE_CHECKING:

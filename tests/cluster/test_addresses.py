@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import dsl
-from admc.cluster.addresses import Endpoints
-from admc.cluster.records import Key, Slice
-from admc.cluster.selection import Selection
 from admc.compile.facts import ServiceFacts, to_json, with_facts
 from admc.compile.pipeline import place_program
+from admc.kubernetes.cluster.addresses import Endpoints
+from admc.kubernetes.cluster.records import Key, Slice
+from admc.kubernetes.cluster.selection import Selection
 from emitters.addresses import from_json
 from emitters.addresses.conflicts import check
 from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
@@ -148,7 +148,7 @@ def test_a_pod_that_gets_a_second_service_takes_both_out() -> None:
     assert list(cluster.listed) == ["rate", "search"]
     cluster.pods(pod("a", "rate", "10.1.0.1", labels={"app": "rate", "tier": "web"}))
     assert cluster.listed == {}
-    assert cluster.endpoints.findings() == ()  # `admc.cluster.fitting` has it
+    assert cluster.endpoints.findings() == ()  # `admc.kubernetes.cluster.fitting` has it
 
 
 def test_the_hosts_network() -> None:
@@ -245,7 +245,7 @@ def test_two_pods_of_one_service_at_one_address() -> None:
 
 
 class Everywhere(Cluster):
-    """With all pods of the cluster, as `admc.cluster.follow.Cluster` has them."""
+    """With all pods of the cluster, as `admc.kubernetes.cluster.follow.Cluster` has them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster import decode
-from admc.cluster.records import Key, Namespace, Pod, Service, ServicePort
-from admc.inject.names import KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.cluster import decode
+from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, ServicePort
+from admc.kubernetes.inject.names import KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
 from emitters.interception.pod import PodCaptures
 from tests.cluster.objects import container, pod_json
 from tests.properties import examples

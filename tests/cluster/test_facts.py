@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import dsl
 from admc.base.exits import CommandError
-from admc.cluster.facts import HOLD_SECONDS, FactState, Seen, seen
-from admc.cluster.records import Namespace
-from admc.cluster.selection import Selection
-from admc.inject.security import POD_SECURITY
+from admc.kubernetes.cluster.facts import HOLD_SECONDS, FactState, Seen, seen
+from admc.kubernetes.cluster.records import Namespace
+from admc.kubernetes.cluster.selection import Selection
+from admc.kubernetes.inject.security import POD_SECURITY
 from tests.cluster.objects import pod, service
 from tests.properties import examples
 

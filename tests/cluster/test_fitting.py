@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
-from admc.cluster.fitting import Findings
-from admc.cluster.names import CONTROLLER
-from admc.cluster.records import Namespace, ServicePort
-from admc.cluster.selection import Selection
+from admc.kubernetes.cluster.fitting import Findings
+from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.cluster.records import Namespace, ServicePort
+from admc.kubernetes.cluster.selection import Selection
 from dsl.diagnostics.diagnostic import Severity
 from tests.cluster.objects import pod, service
 
 if TYPE_CHECKING:
-    from admc.cluster.records import Service
+    from admc.kubernetes.cluster.records import Service
     from dsl.diagnostics.diagnostic import Diagnostic
 
 PROGRAM = """app shop

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from admc.cluster.api.errors import ApiError
-from admc.cluster.follow import Cluster
-from admc.cluster.program.owner import Owner
-from admc.cluster.proxy_config import ProxyConfig
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.follow import Cluster
+from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.proxy_config import ProxyConfig
 
 OWNER = Owner("shop", "u-1")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
-from admc.cluster.redirection import Lacking, PodRedirection
 from admc.compile.pipeline import place_program
+from admc.kubernetes.cluster.redirection import Lacking, PodRedirection
 from admc.serve.rollout.model import Placed, StepName
 from admc.serve.rollout.steps import steps
 from emitters.addresses import Addresses
@@ -16,7 +16,7 @@ from emitters.interception.pod import PodCaptures
 from tests.cluster.objects import pod
 
 if TYPE_CHECKING:
-    from admc.cluster.records import Pod
+    from admc.kubernetes.cluster.records import Pod
 
 PROGRAM = """\
 app shop

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
-from admc.cluster.addresses import Endpoints
-from admc.cluster.records import Key, Namespace, ServicePort, Slice
-from admc.cluster.selection import Selection
+from admc.kubernetes.cluster.addresses import Endpoints
+from admc.kubernetes.cluster.records import Key, Namespace, ServicePort, Slice
+from admc.kubernetes.cluster.selection import Selection
 from tests.cluster.objects import pod, service
 from tests.properties import examples
 from tests.work import function_calls
 
 if TYPE_CHECKING:
-    from admc.cluster.records import Pod, Service
+    from admc.kubernetes.cluster.records import Pod, Service
 
 PROGRAM = """app shop
 service search { http 8080  namespace shop }

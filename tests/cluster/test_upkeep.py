@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from admc.cluster.api.errors import ApiError
-from admc.cluster.upkeep import keep_up
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.upkeep import keep_up
 
 if TYPE_CHECKING:
     import pytest

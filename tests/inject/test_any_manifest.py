@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.inject.manifests import at, objects, read
-from admc.inject.model import Installation
-from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
-from admc.inject.rewrite import Rewritten, rewritten
+from admc.kubernetes.inject.manifests import at, objects, read
+from admc.kubernetes.inject.model import Installation
+from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.inject.rewrite import Rewritten, rewritten
 from admc.serve.observe.injection import InjectionDocument, from_json
 from tests.properties import examples
 

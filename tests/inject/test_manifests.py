@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.base.exits import CommandError
-from admc.inject import manifests
-from admc.inject.manifests import objects, read
-from admc.inject.patch import applied, patch
+from admc.kubernetes.inject import manifests
+from admc.kubernetes.inject.manifests import objects, read
+from admc.kubernetes.inject.patch import applied, patch
 from tests.properties import examples
 
 

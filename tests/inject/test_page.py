@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 import dsl
-from admc.inject.model import Installation
-from admc.inject.rewrite import rewritten
+from admc.kubernetes.inject.model import Installation
+from admc.kubernetes.inject.rewrite import rewritten
 from admc.serve.observe.injection import injection_document
 from solver.place import place
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from admc.cluster.decode import PodDecoder
-from admc.inject.model import Installation, Wanted
-from admc.inject.recognised import recognised
-from admc.inject.template import injected
+from admc.kubernetes.cluster.decode import PodDecoder
+from admc.kubernetes.inject.model import Installation, Wanted
+from admc.kubernetes.inject.recognised import recognised
+from admc.kubernetes.inject.template import injected
 from emitters.envoy.bootstrap.pod import BOOTSTRAP_FILE, pod_bootstrap, server
 from emitters.interception.pod import PodCaptures
 from tests.cluster.api_server import ApiError
@@ -23,7 +23,7 @@ from tests.cluster.objects import container
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from admc.cluster.records import Pod
+    from admc.kubernetes.cluster.records import Pod
     from tests.cluster.node.cluster import Node
 
 NAMESPACE = "injected"

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster.decode import PodDecoder
-from admc.inject.model import Installation, Wanted
-from admc.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
-from admc.inject.recognised import recognised, repository
-from admc.inject.template import injected
+from admc.kubernetes.cluster.decode import PodDecoder
+from admc.kubernetes.inject.model import Installation, Wanted
+from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.inject.recognised import recognised, repository
+from admc.kubernetes.inject.template import injected
 from emitters.interception.pod import PodCaptures
 from emitters.ports import ADM_USER
 from tests.cluster.objects import container

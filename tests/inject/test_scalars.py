@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.base.exits import CommandError
-from admc.inject import scalars
-from admc.inject.manifests import read
-from admc.inject.rewrite import rewritten
+from admc.kubernetes.inject import scalars
+from admc.kubernetes.inject.manifests import read
+from admc.kubernetes.inject.rewrite import rewritten
 from dsl.diagnostics.diagnostic import Severity
 from tests.inject.test_any_manifest import HERE, WANTED
 from tests.properties import examples

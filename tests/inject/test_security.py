@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from admc.inject import security
+from admc.kubernetes.inject import security
 from emitters.ports import ADM_USER
 from tests.cluster.objects import container
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admc.inject.recognised import is_as_written
+from admc.kubernetes.inject.recognised import is_as_written
 from emitters.ports import ADM_USER
 
 WRITTEN: dict[str, Any] = {

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.inject.model import NOTHING, Installation, Wanted
-from admc.inject.names import KEEP_NET_RAW
-from admc.inject.template import injected
+from admc.kubernetes.inject.model import NOTHING, Installation, Wanted
+from admc.kubernetes.inject.names import KEEP_NET_RAW
+from admc.kubernetes.inject.template import injected
 from dsl.diagnostics.diagnostic import Severity
 from emitters.envoy.bootstrap import pod as bootstrap
 from emitters.interception.pod import PodCaptures, parse_arguments

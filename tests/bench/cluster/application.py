@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import dsl
-from admc.inject.model import Wanted
+from admc.kubernetes.inject.model import Wanted
 from admc.serve.observe.injection import injection_document
 from emitters.interception.pod import PodCaptures
 from solver.place import place

@@ -8,8 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.inject.model import Wanted
-from admc.inject.template import injected
+from admc.kubernetes.inject.model import Wanted
+from admc.kubernetes.inject.template import injected
 from tests.bench.cluster.application import SEED
 from tests.cluster.many import pod
 

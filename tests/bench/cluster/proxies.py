@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.inject.model import AUDIENCE_PREFIX
-from admc.inject.names import ADM_CONTAINER
+from admc.kubernetes.inject.model import AUDIENCE_PREFIX
+from admc.kubernetes.inject.names import ADM_CONTAINER
 from emitters.envoy.resources import SIBLINGS
 from tests.bench.cluster.mesh import ACCOUNT
 from tests.bench.xds.compare import Program

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import yaml
 from aiohttp import web
 
-from admc.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.connection import connect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from admc.cluster.api.requests import Api
+    from admc.kubernetes.cluster.api.requests import Api
 
     Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

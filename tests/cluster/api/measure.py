@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from admc.cluster.api.body import parse
-from admc.cluster.api.connection import connect
-from admc.cluster.api.watched import Watched
-from admc.cluster.decode import PodDecoder
+from admc.kubernetes.cluster.api.body import parse
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.watched import Watched
+from admc.kubernetes.cluster.decode import PodDecoder
 from tests.cluster.api_server import api_server
 
 PODS = "/api/v1/namespaces/{}/pods"

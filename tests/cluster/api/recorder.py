@@ -7,13 +7,13 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from admc.cluster.api.watched import Watched
+from admc.kubernetes.cluster.api.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from admc.cluster.api.watched import Reader
-    from admc.cluster.records import Key
+    from admc.kubernetes.cluster.api.watched import Reader
+    from admc.kubernetes.cluster.records import Key
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from admc.cluster.api.applied import Applied
-from admc.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api.applied import Applied
+from admc.kubernetes.cluster.api.errors import ApiError
 
 Document = dict[str, Any]
 PATH = "/api/v1/namespaces/a/things/b"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster.api.body import TooLargeError, lines, parse, start, whole
-from admc.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api.body import TooLargeError, lines, parse, start, whole
+from admc.kubernetes.cluster.api.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 
 from admc.base.exits import CommandError
-from admc.cluster.api import connection
-from admc.cluster.api.connection import connect
+from admc.kubernetes.cluster.api import connection
+from admc.kubernetes.cluster.api.connection import connect
 from tests.cluster.api.made_server import kubeconfig, served
 
 

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from admc.cluster.api.counts import Counts, Request, requests, resource
+from admc.kubernetes.cluster.api.counts import Counts, Request, requests, resource
 
 
 @pytest.mark.parametrize(

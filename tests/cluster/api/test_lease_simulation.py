@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.cluster.api.errors import ApiError
-from admc.cluster.api.lease import DEADLINE, LeaseHolder, Seen, observed, taken
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api.lease import DEADLINE, LeaseHolder, Seen, observed, taken
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from datetime import datetime
 
-    from admc.cluster.api.body import Document
+    from admc.kubernetes.cluster.api.body import Document
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/a/leases/admc-it"
 DURATION = 15.0
@@ -292,7 +292,7 @@ def test_wall_clocks_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         def now(cls, tz: Any = None) -> Still:
             return cls(2020, 1, 1, tzinfo=tz)
 
-    monkeypatch.setattr("admc.cluster.api.lease.datetime", Still)
+    monkeypatch.setattr("admc.kubernetes.cluster.api.lease.datetime", Still)
     test_a_renewal_is_one_request_and_takes_over_no_earlier_than_the_end()
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.cluster.api.connection import connect
-from admc.cluster.api.counts import Request
-from admc.cluster.api.lease import LeaseHolder
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.counts import Request
+from admc.kubernetes.cluster.api.lease import LeaseHolder
 from tests.cluster.api.proxy import kubeconfig_of, proxied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from admc.cluster.api.requests import Api
+    from admc.kubernetes.cluster.api.requests import Api
     from tests.cluster.api_server import ApiServer
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from admc.cluster.api import connection
-from admc.cluster.api.applied import Applied
-from admc.cluster.api.connection import connect
-from admc.cluster.api.counts import Request
-from admc.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api import connection
+from admc.kubernetes.cluster.api.applied import Applied
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.counts import Request
+from admc.kubernetes.cluster.api.errors import ApiError
 from tests.cluster.api.made_server import kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from admc.cluster.api.requests import Api
+    from admc.kubernetes.cluster.api.requests import Api
     from tests.cluster.api_server import ApiServer
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.cluster.api import requests
-from admc.cluster.api.connection import connect
-from admc.cluster.api.counts import Request
+from admc.kubernetes.cluster.api import requests
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.counts import Request
 from tests.cluster.api.proxy import kubeconfig_of, proxied
 from tests.cluster.api.recorder import MAPS, recorded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from admc.cluster.api.requests import Api
+    from admc.kubernetes.cluster.api.requests import Api
     from tests.cluster.api_server import ApiServer
 
 LIST = Request("list", "configmaps", "200")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from admc.cluster.api import requests
-from admc.cluster.api.connection import connect
-from admc.cluster.api.counts import Request
-from admc.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api import requests
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.counts import Request
+from admc.kubernetes.cluster.api.errors import ApiError
 from tests.cluster.api.made_server import api_of, kubeconfig
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from admc.cluster.api import watched as module
-from admc.cluster.api.body import TooLargeError
-from admc.cluster.api.watched import Watched
+from admc.kubernetes.cluster.api import watched as module
+from admc.kubernetes.cluster.api.body import TooLargeError
+from admc.kubernetes.cluster.api.watched import Watched
 from tests.cluster.api.made_server import api_of
 from tests.cluster.api.recorder import MAPS, Recorder, recorded, text
 

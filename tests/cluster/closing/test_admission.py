@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster.closing.admission import admits_more
-from admc.cluster.closing.label_sets import labels_of, within, within_any
+from admc.kubernetes.cluster.closing.admission import admits_more
+from admc.kubernetes.cluster.closing.label_sets import labels_of, within, within_any
 from emitters.kubernetes import closed_by_selector
 from tests.emitters.interception.build import external, port, program, service
 from tests.properties import examples

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.cluster.api.errors import ApiError
-from admc.cluster.closing.policies import CLOSED_SECONDS, ClusterClosing, NetworkPolicy, network_policy
-from admc.cluster.names import CONTROLLER
-from admc.cluster.program.owner import Owner
-from admc.cluster.records import Key
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.closing.policies import CLOSED_SECONDS, ClusterClosing, NetworkPolicy, network_policy
+from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.records import Key
 from tests.emitters.interception.build import port, program, service
 
 if TYPE_CHECKING:
@@ -388,7 +388,7 @@ async def test_one_that_stops_serving_writes_nothing_more(store: Store) -> None:
 
 
 async def test_a_replica_that_comes_to_serve_writes_what_is_due(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admc.cluster.closing.policies.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("admc.kubernetes.cluster.closing.policies.LOOK_SECONDS", 0.01)
     active = False
     store.closing.may_write = lambda: active
     task = asyncio.create_task(store.closing.run())

@@ -6,11 +6,11 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from admc.cluster.api.connection import connect
-from admc.cluster.api.watched import Watched
-from admc.cluster.closing.policies import ClusterClosing, NetworkPolicy, network_policy
-from admc.cluster.names import CONTROLLER, FIELD_MANAGER
-from admc.cluster.program.owner import Owner
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.watched import Watched
+from admc.kubernetes.cluster.closing.policies import ClusterClosing, NetworkPolicy, network_policy
+from admc.kubernetes.cluster.names import CONTROLLER, FIELD_MANAGER
+from admc.kubernetes.cluster.program.owner import Owner
 from tests.emitters.interception.build import external, port, program, service
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.inject.containers import DRAIN_SECONDS
+from admc.kubernetes.inject.containers import DRAIN_SECONDS
 from admc.serve.rollout.model import StepName
 from tests.cluster.faults.bed import Bed
 from tests.cluster.faults.faults import FAULTS

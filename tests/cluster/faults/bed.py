@@ -6,9 +6,9 @@ import time
 from copy import deepcopy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.cluster.storage.record import Names
-from admc.inject.model import Installation, Wanted
-from admc.inject.template import injected
+from admc.kubernetes.cluster.storage.record import Names
+from admc.kubernetes.inject.model import Installation, Wanted
+from admc.kubernetes.inject.template import injected
 from admc.serve.rollout.model import StepName
 from admc.serve.rollout.rollout_state import STEPS
 from emitters.interception.pod import PodCaptures

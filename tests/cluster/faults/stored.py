@@ -9,8 +9,16 @@ import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
 
-from admc.cluster.storage.objects import PackedObjects
-from admc.cluster.storage.record import INDEX, PART, content_of, index_from_json, name_of, version_of, writer_of
+from admc.kubernetes.cluster.storage.objects import PackedObjects
+from admc.kubernetes.cluster.storage.record import (
+    INDEX,
+    PART,
+    content_of,
+    index_from_json,
+    name_of,
+    version_of,
+    writer_of,
+)
 from admc.serve.storage.manifest import from_json
 from tests.cluster.api_server import ApiError
 from tests.cluster.traffic.mesh import UNREACHABLE
@@ -18,7 +26,7 @@ from tests.cluster.traffic.mesh import UNREACHABLE
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from admc.cluster.storage.record import Document, Names
+    from admc.kubernetes.cluster.storage.record import Document, Names
     from admc.serve.rollout.rollout_state import RolloutState
     from tests.cluster.api_server import ApiServer
 

@@ -7,16 +7,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import dsl
-from admc.cluster.identity.keys import ClusterKeys
-from admc.cluster.identity.pods import PodIdentifier, PodIdentities
-from admc.cluster.selection import Selection
+from admc.kubernetes.cluster.identity.keys import ClusterKeys
+from admc.kubernetes.cluster.identity.pods import PodIdentifier, PodIdentities
+from admc.kubernetes.cluster.selection import Selection
 from tests.cluster.objects import pod, service
 from tests.serve.test_identity import RSA, jwk, signed
 from xds_server.protocol.wire import ClientNode
 from xds_server.transport.client import Caller
 
 if TYPE_CHECKING:
-    from admc.cluster.records import Key, Pod, Service
+    from admc.kubernetes.cluster.records import Key, Pod, Service
 
 AUDIENCE = "admc.dev/test"
 PROGRAM = """app shop

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from admc.cluster.identity.keys import FETCH_SECONDS, ClusterKeys
+from admc.kubernetes.cluster.identity.keys import FETCH_SECONDS, ClusterKeys
 from tests.cluster.identity.cluster import Cluster, cluster, key_set, token
 from tests.serve.test_identity import RSA, jwk
 from xds_server.transport.client import DeniedError, NotYetError
@@ -44,7 +44,7 @@ async def test_a_connection_costs_no_request() -> None:
 
 
 async def test_an_unknown_key_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admc.cluster.identity.keys.FETCH_SECONDS", 0.05)
+    monkeypatch.setattr("admc.kubernetes.cluster.identity.keys.FETCH_SECONDS", 0.05)
     made = Cluster()
     following = asyncio.create_task(made.keys.follow())
     await asyncio.wait_for(made.keys.replaced.wait(), 5)
@@ -61,7 +61,7 @@ async def test_an_unknown_key_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_clients_with_made_up_keys_cause_few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admc.cluster.identity.keys.FETCH_SECONDS", 0.2)
+    monkeypatch.setattr("admc.kubernetes.cluster.identity.keys.FETCH_SECONDS", 0.2)
     made = Cluster()
     following = asyncio.create_task(made.keys.follow())
     began = time.monotonic()
@@ -124,7 +124,7 @@ async def test_a_refusal_is_logged_once(caplog: pytest.LogCaptureFixture) -> Non
 
 
 async def test_attempts_are_few_while_the_api_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admc.cluster.identity.keys.FETCH_SECONDS", 0.1)
+    monkeypatch.setattr("admc.kubernetes.cluster.identity.keys.FETCH_SECONDS", 0.1)
     attempts = 0
 
     async def away() -> bytes:
@@ -157,5 +157,5 @@ async def test_a_remembered_token_expires(monkeypatch: pytest.MonkeyPatch) -> No
     bearer = token()
     made.keys.verify(bearer)
     later = SimpleNamespace(time=lambda: time.time() + 3620)
-    monkeypatch.setattr("admc.cluster.identity.keys.time", later)
+    monkeypatch.setattr("admc.kubernetes.cluster.identity.keys.time", later)
     assert refused(made.keys, bearer).reason == "expired"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from admc.cluster.identity.pods import PodIdentities
+from admc.kubernetes.cluster.identity.pods import PodIdentities
 from tests.cluster.identity.cluster import AUDIENCE, CREATED, RATE, Cluster, caller, cluster, token
 from tests.cluster.objects import pod, service
 from tests.work import function_calls
@@ -180,7 +180,7 @@ async def test_changes_that_are_close_are_one() -> None:
 
 
 async def test_a_pod_stays_gone_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admc.cluster.identity.pods.REMEMBERED", 3)
+    monkeypatch.setattr("admc.kubernetes.cluster.identity.pods.REMEMBERED", 3)
     made = await cluster()
     for number in range(5):
         short = pod(f"p{number}")

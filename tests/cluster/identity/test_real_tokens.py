@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import dsl
-from admc.cluster import decode
-from admc.cluster.identity.keys import PATH
-from admc.cluster.identity.pods import PodIdentifier
-from admc.cluster.selection import Selection
+from admc.kubernetes.cluster import decode
+from admc.kubernetes.cluster.identity.keys import PATH
+from admc.kubernetes.cluster.identity.pods import PodIdentifier
+from admc.kubernetes.cluster.selection import Selection
 from admc.serve.auth.tokens import BoundPod
 from tests.cluster.identity.cluster import AUDIENCE, PROGRAM, Cluster, caller
 from xds_server.transport.client import DeniedError, NotYetError
 
 if TYPE_CHECKING:
-    from admc.cluster.records import Pod
+    from admc.kubernetes.cluster.records import Pod
     from tests.cluster.api_server import ApiServer
 
 _NAMES = itertools.count(1)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.inject.containers import DRAIN_SECONDS
+from admc.kubernetes.inject.containers import DRAIN_SECONDS
 from tests.cluster.life.life import Life
 from tests.cluster.node.cluster import cluster
 from tests.cluster.traffic.mesh import Mesh

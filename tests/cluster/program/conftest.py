@@ -16,7 +16,9 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def definition() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(resources.files("admc.cluster.program").joinpath("crd.yaml").read_text())
+    found: dict[str, Any] = yaml.safe_load(
+        resources.files("admc.kubernetes.cluster.program").joinpath("crd.yaml").read_text()
+    )
     return found
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from admc.cluster.program.choice import claimed, other_program, served
-from admc.cluster.program.spec import ProgramObject
-from admc.cluster.records import Key
+from admc.kubernetes.cluster.program.choice import claimed, other_program, served
+from admc.kubernetes.cluster.program.spec import ProgramObject
+from admc.kubernetes.cluster.records import Key
 
 FIRST, SECOND = "2026-11-23T09:00:00Z", "2026-11-23T09:00:01Z"
 SERVICES = {"front": Key("web", "front"), "db": Key("data", "db")}

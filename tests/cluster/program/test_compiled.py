@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from admc.cluster.program.conditions import Verdict, accepted
-from admc.cluster.program.content import assemble
-from admc.cluster.program.spec import read_spec
+from admc.kubernetes.cluster.program.conditions import Verdict, accepted
+from admc.kubernetes.cluster.program.content import assemble
+from admc.kubernetes.cluster.program.spec import read_spec
 from admc.serve.compiling.source import ReadResult, Source, read
 from emitters.envoy import Mode
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from admc.cluster.packing import PackedError, packed, unpacked
-from admc.cluster.program import content as module
-from admc.cluster.program.content import Reading
-from admc.cluster.program.spec import ConfigMapFile, ProgramSpec, read_spec
+from admc.kubernetes.cluster.packing import PackedError, packed, unpacked
+from admc.kubernetes.cluster.program import content as module
+from admc.kubernetes.cluster.program.content import Reading
+from admc.kubernetes.cluster.program.spec import ConfigMapFile, ProgramSpec, read_spec
 
 MAIN, KINDS = b"app shop\n", b"kind x for http\n"
 
@@ -141,7 +141,7 @@ def test_one_file_twice_is_refused() -> None:
 
 @pytest.fixture
 def small_bound(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("admc.cluster.program.content.MAX_BYTES", 1_000_000)
+    monkeypatch.setattr("admc.kubernetes.cluster.program.content.MAX_BYTES", 1_000_000)
     return 1_000_000
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from admc.cluster.names import PROGRAMS
-from admc.cluster.program.content import assemble
-from admc.cluster.program.spec import read_spec
+from admc.kubernetes.cluster.names import PROGRAMS
+from admc.kubernetes.cluster.program.content import assemble
+from admc.kubernetes.cluster.program.spec import read_spec
 from admc.serve.compiling.source import Source, read
 from emitters.envoy import Mode
 from tests.cluster.api_server import ApiError
@@ -31,7 +31,9 @@ def create(api: ApiServer, spec: Any, name: str = "shop", dry: bool = True) -> A
 
 
 def test_the_file_for_users_is_that_of_the_package() -> None:
-    assert (ROOT / "deploy" / "crd.yaml").read_bytes() == (ROOT / "admc/cluster/program/crd.yaml").read_bytes()
+    assert (ROOT / "deploy" / "crd.yaml").read_bytes() == (
+        ROOT / "admc/kubernetes/cluster/program/crd.yaml"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize(

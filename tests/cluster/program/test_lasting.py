@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admc.cluster.program.lasting import GRACE_SECONDS, Lasting
+from admc.kubernetes.cluster.program.lasting import GRACE_SECONDS, Lasting
 
 
 def test_what_a_new_plan_finds_counts_at_once() -> None:

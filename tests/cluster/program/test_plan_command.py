@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.cluster.names import PROGRAMS
-from admc.cluster.packing import packed
-from admc.cluster.program.owner import Owner
-from admc.cluster.program.plan_objects import plan_objects
 from admc.compile.facts import ServiceFacts, to_json
+from admc.kubernetes.cluster.names import PROGRAMS
+from admc.kubernetes.cluster.packing import packed
+from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.program.plan_objects import plan_objects
 from tests.admc.command import Admc, Run
 
 if TYPE_CHECKING:
@@ -188,8 +188,8 @@ def test_an_account_without_permission(cluster: Cluster, tmp_path: Path) -> None
 
 async def test_a_plan_that_is_replaced_while_it_is_read_is_read_again(programs_api: ApiServer) -> None:
     from admc.cli.plan import _plan
-    from admc.cluster.program.plan_objects import PlanReference
-    from admc.cluster.program.plan_store import CONFIG_MAPS
+    from admc.kubernetes.cluster.program.plan_objects import PlanReference
+    from admc.kubernetes.cluster.program.plan_store import CONFIG_MAPS
 
     first = plan_objects(b"first", Owner("moving", "u"), "default", "main")
     second = plan_objects(b"second", Owner("moving", "u"), "default", "main")
@@ -197,7 +197,7 @@ async def test_a_plan_that_is_replaced_while_it_is_read_is_read_again(programs_a
 
     class Moving:
         async def get(self, path: str, **params: object) -> dict[str, Any]:
-            from admc.cluster.api.errors import ApiError
+            from admc.kubernetes.cluster.api.errors import ApiError
 
             name = path.removeprefix(f"{CONFIG_MAPS.format('default')}/")
             if name not in there:

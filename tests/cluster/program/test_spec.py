@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster.program.spec import (
+from admc.kubernetes.cluster.program.spec import (
     MAX_CONFIG_MAPS,
     ConfigMapFile,
     Mode,

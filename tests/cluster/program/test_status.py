@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admc.cluster.program.conditions import (
+from admc.kubernetes.cluster.program.conditions import (
     MAX_MESSAGE,
     Condition,
     Names,
@@ -22,10 +22,18 @@ from admc.cluster.program.conditions import (
     resolved,
     unknown,
 )
-from admc.cluster.program.events import BURST, SECONDS_EACH, Happening, Limiter, event, rollout_step, transitions
-from admc.cluster.program.owner import Owner
-from admc.cluster.program.plan_objects import PlanReference
-from admc.cluster.program.status import Report, status
+from admc.kubernetes.cluster.program.events import (
+    BURST,
+    SECONDS_EACH,
+    Happening,
+    Limiter,
+    event,
+    rollout_step,
+    transitions,
+)
+from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.program.plan_objects import PlanReference
+from admc.kubernetes.cluster.program.status import Report, status
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.text import SourceText, Span
 

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.cluster.api.connection import connect
-from admc.cluster.api.watched import Watched
-from admc.cluster.closing.policies import ClusterClosing
-from admc.cluster.names import CONTROLLER, FIELD_MANAGER, PROGRAMS
-from admc.cluster.program.conditions import Condition, Names, Verdict, unknown
-from admc.cluster.program.events import rollout_step
-from admc.cluster.program.owner import Owner
-from admc.cluster.program.plan_objects import PLAN_OF, Found, PlanObjectError, found
-from admc.cluster.program.plan_store import PlanStore, stored_plan
-from admc.cluster.program.reader import read
-from admc.cluster.program.spec import ProgramObject, program_object
-from admc.cluster.program.status import Report
-from admc.cluster.program.status_writer import SPACING_SECONDS, StatusWriter
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.watched import Watched
+from admc.kubernetes.cluster.closing.policies import ClusterClosing
+from admc.kubernetes.cluster.names import CONTROLLER, FIELD_MANAGER, PROGRAMS
+from admc.kubernetes.cluster.program.conditions import Condition, Names, Verdict, unknown
+from admc.kubernetes.cluster.program.events import rollout_step
+from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.program.plan_objects import PLAN_OF, Found, PlanObjectError, found
+from admc.kubernetes.cluster.program.plan_store import PlanStore, stored_plan
+from admc.kubernetes.cluster.program.reader import read
+from admc.kubernetes.cluster.program.spec import ProgramObject, program_object
+from admc.kubernetes.cluster.program.status import Report
+from admc.kubernetes.cluster.program.status_writer import SPACING_SECONDS, StatusWriter
 from tests.cluster import tools
 from tests.cluster.api_server import ApiError
 from tests.cluster.process import Running
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from admc.cluster.api.requests import Api
+    from admc.kubernetes.cluster.api.requests import Api
     from tests.cluster.api_server import ApiServer
 
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"

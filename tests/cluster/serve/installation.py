@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from admc.cluster.names import PROGRAMS
-from admc.cluster.program.owner import KIND
-from admc.inject.model import Installation as Injection
-from admc.inject.model import Wanted
-from admc.inject.template import injected
+from admc.kubernetes.cluster.names import PROGRAMS
+from admc.kubernetes.cluster.program.owner import KIND
+from admc.kubernetes.inject.model import Installation as Injection
+from admc.kubernetes.inject.model import Wanted
+from admc.kubernetes.inject.template import injected
 from emitters.interception.pod import PodCaptures
 from tests.serve.pki import Authority
 from tests.serve.server_process import Served, served
@@ -210,7 +210,7 @@ def _condition(status: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
 
 def installation(api: ApiServer, folder: Path, *, defined: bool = True) -> Installation:
     """`defined`: the API server gets the kind `Program`."""
-    definition = yaml.safe_load(resources.files("admc.cluster.program").joinpath("crd.yaml").read_text())
+    definition = yaml.safe_load(resources.files("admc.kubernetes.cluster.program").joinpath("crd.yaml").read_text())
     if defined:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
         api.apply(path, definition)

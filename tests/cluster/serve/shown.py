@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from admc.cluster.address_source import document
-from admc.cluster.follow import Cluster
-from admc.cluster.names import CONTROLLER
-from admc.cluster.program.spec import ProgramObject
-from admc.cluster.records import Key, Namespace, ServicePort
-from admc.cluster.wanted import Wanted
+from admc.kubernetes.cluster.address_source import document
+from admc.kubernetes.cluster.follow import Cluster
+from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.cluster.program.spec import ProgramObject
+from admc.kubernetes.cluster.records import Key, Namespace, ServicePort
+from admc.kubernetes.cluster.wanted import Wanted
 from admc.serve.compiling.source import Source, State, read
 from tests.cluster.memory_api import MemoryApi
 from tests.cluster.objects import service
@@ -18,7 +18,7 @@ from tests.cluster.objects import service
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from admc.cluster.records import Pod
+    from admc.kubernetes.cluster.records import Pod
     from admc.serve.storage.position import Recipe
 
 CONTROLLER_NAME = "main"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.cluster.audit import Audit
-from admc.cluster.program.conditions import Condition
-from admc.cluster.records import Key
-from admc.cluster.redirection import PodRedirection
-from admc.cluster.reporting import Reporter
+from admc.kubernetes.cluster.audit import Audit
+from admc.kubernetes.cluster.program.conditions import Condition
+from admc.kubernetes.cluster.records import Key
+from admc.kubernetes.cluster.redirection import PodRedirection
+from admc.kubernetes.cluster.reporting import Reporter
 from admc.serve.observe.problems import Problems
 from admc.serve.rollout.model import Placed
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
@@ -25,7 +25,7 @@ from tests.cluster.serve.test_wanted import next_source, running, source_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from admc.cluster.wanted import Wanted
+    from admc.kubernetes.cluster.wanted import Wanted
 
 AT_EGRESS = WITH_POLICY + "pin p at egress\n"
 SEARCH = pod(

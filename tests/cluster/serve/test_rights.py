@@ -7,7 +7,7 @@ import copy
 import time
 from typing import TYPE_CHECKING, Any
 
-from admc.cluster.names import PROGRAMS
+from admc.kubernetes.cluster.names import PROGRAMS
 from emitters.interception.pod import PodCaptures
 from tests.cluster.program.conftest import DEFINITIONS, definition
 from tests.cluster.serve.installation import PROGRAM, Installation, installation

@@ -6,7 +6,7 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from admc.cluster.api.lease import DURATION_SECONDS
+from admc.kubernetes.cluster.api.lease import DURATION_SECONDS
 from tests.cluster.serve.installation import PROGRAM
 from tests.testbed.ports import free_port
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import dsl
-from admc.cluster.address_source import ClusterAddresses
-from admc.cluster.facts import FactState
-from admc.cluster.program.owner import Owner
 from admc.compile.facts import FACTS, ServiceFacts, to_json, with_facts
+from admc.kubernetes.cluster.address_source import ClusterAddresses
+from admc.kubernetes.cluster.facts import FactState
+from admc.kubernetes.cluster.program.owner import Owner
 from tests.cluster.objects import pod
 from tests.cluster.serve.shown import PROGRAM, WITH_POLICY, Shown, compiled, listed, shop, wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from admc.cluster.wanted import Wanted
+    from admc.kubernetes.cluster.wanted import Wanted
     from admc.serve.compiling.source import Source
     from admc.serve.storage.position import Recipe
 
@@ -313,7 +313,7 @@ async def test_a_program_that_admc_fails_at_is_reported_and_does_not_end_the_ser
     shown.program_is(PROGRAM)
     wanted = wanted_of(shown)
     async with running(wanted):
-        monkeypatch.setattr("admc.cluster.wanted.load_program", fails)
+        monkeypatch.setattr("admc.kubernetes.cluster.wanted.load_program", fails)
         shown.program_is(WITH_POLICY)
         await until(lambda: wanted.candidate is not None and wanted.candidate.findings)
         assert wanted.candidate is not None

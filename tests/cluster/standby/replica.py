@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from admc.base.exits import CommandError
-from admc.cluster.api.connection import connect
-from admc.cluster.api.lease import LeaseHolder
-from admc.cluster.standby.address import ActiveAddress
-from admc.cluster.standby.kept import KeptState
-from admc.cluster.standby.standby import Standby
-from admc.cluster.storage.record import Names
-from admc.cluster.storage.secrets import Secrets
-from admc.cluster.storage.storage import SecretStorage
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.lease import LeaseHolder
+from admc.kubernetes.cluster.standby.address import ActiveAddress
+from admc.kubernetes.cluster.standby.kept import KeptState
+from admc.kubernetes.cluster.standby.standby import Standby
+from admc.kubernetes.cluster.storage.record import Names
+from admc.kubernetes.cluster.storage.secrets import Secrets
+from admc.kubernetes.cluster.storage.storage import SecretStorage
 from tests.cluster.storage.secrets_of import moving
 
 if TYPE_CHECKING:
-    from admc.cluster.api.requests import Api
+    from admc.kubernetes.cluster.api.requests import Api
     from admc.serve.storage.position import Position, StoredState
 
 STEP_SECONDS = 0.2

@@ -7,7 +7,7 @@ import random
 import selectors
 from typing import TYPE_CHECKING, Any
 
-from admc.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api.errors import ApiError
 from tests.cluster.memory_api import MemoryApi
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from admc.cluster.api.errors import ApiError
-from admc.cluster.api.lease import ATTEMPT, DURATION_SECONDS, LOOK, LeaseHolder
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api.lease import ATTEMPT, DURATION_SECONDS, LOOK, LeaseHolder
 from tests.cluster.memory_api import MemoryApi
 from tests.cluster.standby.simulated import Clock, FaultyApi, chance, now, run
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from admc.cluster.api.lease import DEADLINE
+from admc.kubernetes.cluster.api.lease import DEADLINE
 from admc.testbed.envoys import LAUNCHER
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from admc.base.exits import CommandError
-from admc.cluster.api.errors import ApiError
-from admc.cluster.api.lease import ATTEMPT, DEADLINE, DURATION_SECONDS, LeaseHolder
-from admc.cluster.standby.standby import Standby
-from admc.cluster.storage.record import INDEX, Document, Names, content_of, writer_of
-from admc.cluster.storage.secrets import NotHolderError, Secrets
-from admc.cluster.storage.state_secret import StateSecret, SupersededError
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api.lease import ATTEMPT, DEADLINE, DURATION_SECONDS, LeaseHolder
+from admc.kubernetes.cluster.standby.standby import Standby
+from admc.kubernetes.cluster.storage.record import INDEX, Document, Names, content_of, writer_of
+from admc.kubernetes.cluster.storage.secrets import NotHolderError, Secrets
+from admc.kubernetes.cluster.storage.state_secret import StateSecret, SupersededError
 from tests.cluster.memory_api import MemoryApi
 from tests.cluster.standby.simulated import Clock, FaultyApi, chance, now, run
 

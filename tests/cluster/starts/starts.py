@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.inject.names import WAIT_CONTAINER
+from admc.kubernetes.inject.names import WAIT_CONTAINER
 from tests.cluster.api_server import ApiError
 from tests.cluster.node import images
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from envoy.config.cluster.v3 import cluster_pb2
 
-from admc.cluster.storage.record import INDEX, Names, content_of
-from admc.cluster.storage.secrets import Secrets
-from admc.cluster.storage.storage import SecretStorage
+from admc.kubernetes.cluster.storage.record import INDEX, Names, content_of
+from admc.kubernetes.cluster.storage.secrets import Secrets
+from admc.kubernetes.cluster.storage.storage import SecretStorage
 from admc.serve.rollout.model import StepName
 from admc.serve.rollout.rollout_state import Holding, Label, begun
 from admc.serve.storage.position import Position, Recipe
 from xds_server.resources.snapshot import Resource, Snapshot
 
 if TYPE_CHECKING:
-    from admc.cluster.storage.secrets import SecretApi
+    from admc.kubernetes.cluster.storage.secrets import SecretApi
 
 T = TypeVar("T")
 

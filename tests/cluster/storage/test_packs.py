@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster.storage.packs import MAX_PART, Pack, digest_of, packed, unpacked
-from admc.cluster.storage.record import Index, index_from_json, index_to_json
+from admc.kubernetes.cluster.storage.packs import MAX_PART, Pack, digest_of, packed, unpacked
+from admc.kubernetes.cluster.storage.record import Index, index_from_json, index_to_json
 from admc.serve.storage.manifest import ManifestError
 
 

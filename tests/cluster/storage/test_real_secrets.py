@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.base.exits import CommandError
-from admc.cluster.api.connection import connect
-from admc.cluster.storage.record import Names
-from admc.cluster.storage.watch import watched
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.storage.record import Names
+from admc.kubernetes.cluster.storage.watch import watched
 from tests.cluster.api_server import ApiError
 from tests.cluster.storage.secrets_of import POSITION, RECIPE, moving, replica, snapshot, versions
 from tests.cluster.storage.test_secret_storage import with_index
@@ -21,7 +21,7 @@ from tests.cluster.storage.test_secret_storage import with_index
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from admc.cluster.api.requests import Api
+    from admc.kubernetes.cluster.api.requests import Api
     from tests.cluster.api_server import ApiServer
 
 SERVICES = 10_000

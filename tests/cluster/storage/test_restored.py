@@ -19,7 +19,7 @@ from xds_server.resources.types import EXTENSION
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from admc.cluster.storage.storage import SecretStorage
+    from admc.kubernetes.cluster.storage.storage import SecretStorage
     from xds_server.resources.snapshot import Snapshot
 
 PROGRAM = """\

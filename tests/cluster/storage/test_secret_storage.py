@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.base.exits import CommandError
-from admc.cluster.api.errors import ApiError
-from admc.cluster.storage.record import INDEX, PART, WRITER, Names, decode
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.storage.record import INDEX, PART, WRITER, Names, decode
 from admc.serve.rollout.model import StepName
 from admc.serve.storage.position import Recipe
 from tests.cluster.memory_api import MemoryApi

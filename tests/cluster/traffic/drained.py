@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from admc.__main__ import main
-from admc.inject import containers
+from admc.kubernetes.inject import containers
 
 
 def drain_after(seconds: int) -> int:

@@ -61,7 +61,7 @@ class Mesh:
         node = self.node
         node.machine.favour_pods()
         node.load([images.python(folders=("tests/cluster/traffic",)), images.envoy()])
-        text = resources.files("admc.cluster.program").joinpath("crd.yaml").read_text()
+        text = resources.files("admc.kubernetes.cluster.program").joinpath("crd.yaml").read_text()
         node.apply(yaml.safe_load(text))
         node.namespace(SYSTEM)
         node.namespace(self.name, {"admc.dev/controller": self.name})

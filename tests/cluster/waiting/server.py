@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from admc.cluster.known import WaitingPod, canonical
-from admc.cluster.waiting_pods import WaitingPods
+from admc.kubernetes.cluster.known import WaitingPod, canonical
+from admc.kubernetes.cluster.waiting_pods import WaitingPods
 from admc.serve.app import ListenOptions, serve
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.auth.tls import TlsFiles

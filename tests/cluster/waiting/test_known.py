@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.cluster.known import (
+from admc.kubernetes.cluster.known import (
     AWAY_SECONDS,
     SETTLE_SECONDS,
     Adm,

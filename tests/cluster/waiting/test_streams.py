@@ -12,9 +12,9 @@ import grpc
 import pytest
 
 import dsl
-from admc.cluster import waiting_pods
-from admc.cluster.known import WaitingPod
-from admc.cluster.waiting_pods import WaitingPods
+from admc.kubernetes.cluster import waiting_pods
+from admc.kubernetes.cluster.known import WaitingPod
+from admc.kubernetes.cluster.waiting_pods import WaitingPods
 from admc.pod.wait import METHOD
 from admc.serve.compiling.source import Source, State
 from admc.serve.rollout.model import Placed

@@ -1,0 +1,221 @@
+"""The addresses of a program's services, in the form of an endpoints file (docs/endpoints.md).
+
+    Selection --changes--> the document, as bytes: the same content, the same bytes
+
+A service is listed where its addresses are *known*, also if there are none. Until it is listed, ADMs refuse the
+connections that may be its own and would pass without their policies. So a service is left out
+
+- whose Service is absent or a name outside of the cluster: nothing says which pods are its own. Listed without pods,
+  the requests of such a pod would count as those of an unknown caller, and meet no policy that is about the service;
+- that shares its Service or a pod with another one: a pod has the ADM of one of them, and an address has one owner;
+- that has a pod on the host's network, until the plan in force rests on that: at that address is all of a node.
+
+A service whose Service selects no pod is listed with the addresses of the Service and no pods: it has none that could
+send a request, and the next one is in the document before it speaks (docs/cluster/addresses.md).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
+from emitters.addresses import network
+from emitters.addresses.model import order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from admc.kubernetes.cluster.records import Key, Slice
+    from admc.kubernetes.cluster.selection import Selection
+
+UNLISTED: Final = b""
+STRANGER: Final = ""
+"""In the place of a service: a pod of none."""
+
+
+class Endpoints:
+    """The document, kept up to date: `update` takes the names that `Selection` returns for a change. A change costs as
+    much as the service that it is about has pods; the document is put together from one entry for each service.
+
+    The document means something only when all watches have listed what there is.
+    """
+
+    def __init__(self, selection: Selection, at: Callable[[str], Mapping[Key, bool]] = lambda address: {}) -> None:
+        """`at`: the pods of the whole cluster with an address, each with whether it does not terminate."""
+        self._selection = selection
+        self._at = at
+        self._moved: set[str] = set()
+        """Addresses to which pods came, or from which pods went, since the last look."""
+        self._entries: dict[str, bytes] = {}
+        self._stale: set[str] = set(selection.keys)
+        self._claims: dict[str, dict[str, bool]] = {}
+        """Address -> the services with a pod there, each with whether one of these pods is not terminating."""
+        self._claimed: dict[str, dict[str, bool]] = {}
+        """Service -> the same by address."""
+        self._owners: dict[str, str] = {}
+        """Address -> the service that it belongs to; `STRANGER`: a pod of none has it."""
+        self._listed = dict.fromkeys(sorted(selection.keys), b"")
+        """The same as the document has it, in the order of names."""
+        self._document: bytes | None = None
+
+    def update(self, names: Iterable[str]) -> None:
+        self._stale.update(names)
+
+    def moved(self, addresses: Iterable[str]) -> bool:
+        """Pods came to these addresses, or went from them. Returns whether it matters: an address of a service may be
+        that of a pod by now that is of no service."""
+        found = self._claims.keys() & set(addresses)
+        self._moved |= found
+        return bool(found)
+
+    def document(self) -> bytes:
+        self._render()
+        if self._document is None:
+            self._document = b'{"services":{%b}}' % b",".join(filter(None, self._listed.values()))
+        return self._document
+
+    def entries(self) -> dict[str, bytes]:
+        """What the document has of each service that is listed."""
+        self._render()
+        return {name: entry for name, entry in self._entries.items() if entry}
+
+    def unlisted(self) -> tuple[str, ...]:
+        """The services whose addresses are not known."""
+        self._render()
+        return tuple(sorted(name for name, entry in self._entries.items() if entry == UNLISTED))
+
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """One for each pair of services that have pods at one address, where it is not known whose it is."""
+        self._render()
+        pairs: dict[tuple[str, ...], str] = {}
+        for address, claims in self._claims.items():
+            if address in self._owners:
+                continue
+            shared = {other for name in claims for other in self._selection.shared_with(name)}
+            if not shared.intersection(claims):
+                pair = tuple(sorted(claims)[:2])
+                pairs[pair] = min(address, pairs.get(pair, address))
+        return tuple(self._contested(pair, address) for pair, address in sorted(pairs.items()))
+
+    def _contested(self, pair: tuple[str, ...], address: str) -> Diagnostic:
+        one, other = (self._selection.program.services[name] for name in pair)
+        return Diagnostic(
+            "ADM942",
+            Severity.WARNING,
+            f"`{one.name}` and `{other.name}` have pods with the address {address}",
+            one.span,
+            cause="one of the pods has another address by now, or is gone; connections that may be those of either "
+            "service are refused meanwhile",
+            hint="it ends when the node reports its pods; delete the pod of a node that is lost",
+            related=(Related(other.span, f"`{other.name}` is here"),),
+        )
+
+    # ---- entries ----
+
+    def _render(self) -> None:
+        stale, self._stale = self._stale, set()
+        changed = {address for name in stale for address in self._claim(name)}
+        moved, self._moved = self._moved & self._claims.keys(), set()
+        for address in changed | moved:
+            stale.update(self._claims[address])
+            self._settle(address, self._claims[address])
+        for name in stale:
+            entry = self._entry(name)
+            if self._entries.get(name) != entry:
+                self._entries[name] = entry
+                # Names are words of the language: in JSON they stand as they are.
+                self._listed[name] = b'"%b":%b' % (name.encode(), entry) if entry else b""
+                self._document = None
+
+    def _entry(self, name: str) -> bytes:
+        selection = self._selection
+        service = selection.service(name)
+        if service is None or service.external_name or selection.shared_with(name):
+            return UNLISTED
+        if selection.surprises_by_host_network(name):
+            return UNLISTED
+        if any(address not in self._owners for address in self._claimed.get(name, ())):
+            return UNLISTED
+        ready = _ready(selection, name)
+        pods = _ordered(address for address in ready if self._owners.get(address, name) == name)
+        entry: dict[str, list[str]] = {"addresses": _ordered(service.addresses), "pods": pods}
+        if unready := [address for address in pods if not ready[address]]:
+            entry["unready"] = unready
+        return json.dumps(entry, separators=(",", ":")).encode()
+
+    # ---- one address, two pods ----
+
+    def _claim(self, name: str) -> Iterator[str]:
+        """Note at which addresses a service has pods of its own; yields those where that changed."""
+        before = self._claimed.pop(name, {})
+        now = _present(self._selection, name)
+        if now:
+            self._claimed[name] = now
+        for address in before.keys() | now.keys():
+            if before.get(address) != now.get(address):
+                claims = self._claims.setdefault(address, {})
+                claims.pop(name, None)
+                if address in now:
+                    claims[name] = now[address]
+                yield address
+
+    def _settle(self, address: str, claims: Mapping[str, bool]) -> None:
+        """To which service an address belongs. While it goes from one pod to another, the records of both may have it.
+
+        Pods that stay go before those that terminate. Among equal ones it stays with the service that had it: the pod
+        of the other one waits, since its address is not known, until the older record is corrected. Without an owner
+        so far, as after a restart of the server, nothing says which record is the older one.
+        """
+        rivals = [name for name, stays in claims.items() if stays] or list(claims)
+        owner = self._owners.pop(address, None)
+        if not rivals:
+            del self._claims[address]
+        elif not any(claims.values()) and self._is_strangers(address, claims):
+            self._owners[address] = STRANGER
+        elif len(rivals) == 1:
+            self._owners[address] = rivals[0]
+        elif owner in rivals:
+            self._owners[address] = owner
+
+    def _is_strangers(self, address: str, services: Iterable[str]) -> bool:
+        """Whether a pod that stays has an address, and is of no service. Where EndpointSlices say where a service is,
+        its pods are not known."""
+        if any(_slices(self._selection, name) for name in services):
+            return False
+        return any(stays and not self._selection.services_of(pod) for pod, stays in self._at(address).items())
+
+
+def _ordered(texts: Iterable[str]) -> list[str]:
+    """In canonical order: an entry that is as before is then read at once."""
+    return sorted(texts, key=lambda text: order(network(text)))
+
+
+def _present(selection: Selection, name: str) -> dict[str, bool]:
+    """The addresses where a service has pods of its own, each with whether one of them stays, and does not terminate.
+    An address of a slice gives way to a pod's."""
+    found: dict[str, bool] = {}
+    for pod in selection.pods(name).values():
+        for address in () if pod.host_network else pod.addresses:
+            found[address] = found.get(address, False) or not pod.is_terminating
+    for each in _slices(selection, name):
+        found.update(dict.fromkeys(each.addresses, False))
+    return found
+
+
+def _ready(selection: Selection, name: str) -> Mapping[str, bool]:
+    """The addresses of a service, each with whether it gets new requests. On the host's network pods share one."""
+    found: dict[str, bool] = {}
+    for pod in selection.pods(name).values():
+        for address in pod.addresses:
+            found[address] = found.get(address, False) or (pod.is_ready and not pod.is_terminating)
+    for each in _slices(selection, name):
+        for address in each.addresses:
+            found[address] = found.get(address, False) or address not in each.unready
+    return found
+
+
+def _slices(selection: Selection, name: str) -> Iterable[Slice]:
+    """The EndpointSlices that say where a service is: only without a selector."""
+    service = selection.service(name)
+    return () if service is None or service.selector else selection.slices(name).values()

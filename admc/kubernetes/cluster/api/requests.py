@@ -1,0 +1,214 @@
+"""Requests to the API server: plain JSON in, plain JSON out, with a bound on everything.
+
+The official client keeps connections, TLS and tokens; a request passes none of its typed objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+
+from admc.kubernetes.cluster.api import body as bodies
+from admc.kubernetes.cluster.api.counts import Counts, Request, resource
+from admc.kubernetes.cluster.api.errors import ApiError, from_event, from_status
+from admc.kubernetes.cluster.names import FIELD_MANAGER
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from kubernetes.aio.client import ApiClient
+
+    from admc.kubernetes.cluster.api.body import Document
+
+CONNECT_SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 30.0
+"""For a whole request with its answer; for a watch, until the answer begins."""
+WATCH_SECONDS: Final = 60
+"""The server is asked to end a watch after this time, so that a connection without any line is known to be dead."""
+GRACE_SECONDS: Final = 10.0
+"""How much longer a watch may be silent before it is given up."""
+ATTEMPTS: Final = 3
+"""Of a request that the server refuses with 429 or 503 and a time to wait."""
+PATIENCE_SECONDS: Final = 10.0
+"""A longer time to wait is left to the caller."""
+MAX_REFUSAL: Final = 64 * 2**10
+"""Bytes of an answer that refuses; the rest is not read."""
+_PATH: Final = re.compile(r"(/[A-Za-z0-9._:@~-]+)+")
+
+
+class Api:
+    """The API server. All methods raise `ApiError`.
+
+    A path is that of the Kubernetes API, without a query: `/api/v1/namespaces/shop/pods/front-1`.
+    """
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self.counts: Counts = Counts()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def get(self, path: str, **params: object) -> Document:
+        """An object, or a page of a list: `get(path, limit=500, **{"continue": token})`."""
+        return await self._request("list" if "limit" in params else "get", "GET", path, params)
+
+    async def create(self, path: str, body: Document) -> Document:
+        """`path` is that of the collection."""
+        return await self._request("create", "POST", path, {"fieldManager": FIELD_MANAGER}, body)
+
+    async def replace(self, path: str, body: Document) -> Document:
+        """With `metadata.resourceVersion` in `body`, it is a conflict if another writer was first."""
+        return await self._request("update", "PUT", path, {"fieldManager": FIELD_MANAGER}, body)
+
+    async def apply(self, path: str, body: Document, *, force: bool = True, subresource: str = "") -> Document:
+        """Server-side apply: creates the object or changes the fields in `body`, and removes those of the last apply
+        that are no longer in it. `force` takes fields over from other managers; without it, that is a conflict."""
+        where = f"{path}/{subresource}" if subresource else path
+        params = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+        return await self._request("patch", "PATCH", where, params, body, "application/apply-patch+yaml")
+
+    async def delete(self, path: str, *, uid: str | None = None) -> Document:
+        """With `uid`, it is a conflict if another object has the name by now."""
+        options: Document = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        return await self._request("delete", "DELETE", path, {}, options)
+
+    async def events(
+        self, path: str, params: Mapping[str, object], *, opened: Callable[[], None] = lambda: None
+    ) -> AsyncGenerator[Document, None]:
+        """The events of a watch, bookmarks included; an event of type ERROR is raised as `WatchError`.
+
+        It ends without an error when the server ends it after `timeoutSeconds`. A connection that has been silent for
+        longer is given up. `opened` is called when the server has taken the request.
+        """
+        seconds = int(str(params.get("timeoutSeconds", WATCH_SECONDS)))
+        query = {"watch": "true", "allowWatchBookmarks": "true", **params, "timeoutSeconds": seconds}
+        timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=seconds + GRACE_SECONDS)
+        async with self._answer("watch", "GET", path, query, timeout) as answer:
+            opened()
+            async for line in bodies.lines(answer.content.iter_any()):
+                event = bodies.parse(line)
+                if event.get("type") == "ERROR":
+                    raise from_event(event.get("object"))
+                yield event
+
+    async def _request(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        params: Mapping[str, object],
+        body: Document | None = None,
+        content: str = "application/json",
+    ) -> Document:
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=CONNECT_SECONDS)
+        attempt = 1
+        while True:
+            try:
+                async with self._answer(verb, method, path, params, timeout, body, content) as answer:
+                    return bodies.parse(await bodies.whole(answer.content.iter_any()), answer.status)
+            except ApiError as error:
+                wait = error.retry_after
+                if error.status not in (429, 503) or wait is None or wait > PATIENCE_SECONDS or attempt == ATTEMPTS:
+                    raise
+            attempt += 1
+            await asyncio.sleep(wait)
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        params: Mapping[str, object],
+        timeout: aiohttp.ClientTimeout,
+        body: Document | None = None,
+        content: str = "application/json",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer that is no refusal, while its body is read."""
+        counted, code = resource(path), "error"
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                answer = await self._send(method, path, params, timeout, body, content)
+            try:
+                code = str(answer.status)
+                if not 200 <= answer.status < 300:
+                    raise await _refusal(answer)
+                yield answer
+            finally:
+                _leave(answer)
+        except ApiError as error:
+            code = str(error.status or code)
+            raise
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unreachable(error) from error
+        finally:
+            self.counts[Request(verb, counted, code)] += 1
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, object],
+        timeout: aiohttp.ClientTimeout,
+        body: Document | None,
+        content: str,
+    ) -> aiohttp.ClientResponse:
+        if not _PATH.fullmatch(path) or "/." in path:
+            raise ValueError(f"`{path}` is no path of the Kubernetes API")
+        headers = {"Accept": "application/json, application/jwk-set+json"}
+        if body is not None:
+            headers["Content-Type"] = content
+        request: tuple[Any, ...] = await self._client.param_serialize(
+            method, path, None, [(name, str(value)) for name, value in params.items()], headers, body,
+            auth_settings=["BearerToken"],
+        )  # fmt: skip
+        answer: aiohttp.ClientResponse = (await self._client.call_api(*request, _request_timeout=timeout)).response
+        return answer
+
+
+def _leave(answer: aiohttp.ClientResponse) -> None:
+    """Give the connection back, or end it where something is still to come: at once, since a server that fell silent
+    takes no part in the end of a TLS connection."""
+    connection = answer.connection
+    if answer.content.at_eof() or connection is None:
+        answer.release()
+        return
+    if connection.transport is not None:
+        connection.transport.abort()
+    answer.close()
+
+
+async def _refusal(answer: aiohttp.ClientResponse) -> ApiError:
+    """What the server says of a request that it refuses: a `Status`, or any text of a proxy in between."""
+    retry_after = answer.headers.get("Retry-After", "")
+    seconds = float(retry_after) if re.fullmatch(r"[0-9]{1,9}", retry_after) else None
+    content = await bodies.start(answer.content.iter_any(), MAX_REFUSAL)
+    try:
+        document = bodies.parse(content)
+    except ApiError:
+        said = content[:1000].decode("utf-8", "replace").strip()
+        return ApiError(answer.status, answer.reason or "Unknown", said or "the server gives no reason", seconds)
+    return from_status(answer.status, document, seconds)
+
+
+def _unreachable(error: Exception) -> ApiError:
+    if isinstance(error, TimeoutError):
+        return ApiError(0, "Timeout", "the API server did not answer in time")
+    return ApiError(0, "Connection", str(error) or type(error).__name__)

@@ -1,0 +1,212 @@
+"""`admc serve --cluster`: one replica of an installation, from its start to its end.
+
+connect --> watches --> stand by --Lease--> serve --> exit
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import signal
+import socket
+import time
+import uuid
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.base.exits import CommandError, Exit
+from admc.compile.facts import FACTS
+from admc.kubernetes.cluster.address_source import ClusterAddresses
+from admc.kubernetes.cluster.api.connection import connect
+from admc.kubernetes.cluster.api.lease import LeaseHolder
+from admc.kubernetes.cluster.decode import PodDecoder
+from admc.kubernetes.cluster.environment import ClusterEnvironment, jwks
+from admc.kubernetes.cluster.facts import FactState
+from admc.kubernetes.cluster.follow import Cluster
+from admc.kubernetes.cluster.identity.keys import PATH as KEYS
+from admc.kubernetes.cluster.identity.keys import ClusterKeys
+from admc.kubernetes.cluster.proxy_config import ProxyConfig
+from admc.kubernetes.cluster.standby.address import ActiveAddress
+from admc.kubernetes.cluster.standby.kept import KeptState
+from admc.kubernetes.cluster.standby.standby import Standby
+from admc.kubernetes.cluster.storage.record import Names
+from admc.kubernetes.cluster.storage.secrets import Secrets
+from admc.kubernetes.cluster.storage.storage import SecretStorage
+from admc.kubernetes.cluster.storage.watch import watched
+from admc.kubernetes.cluster.wanted import Wanted
+from admc.kubernetes.inject.model import AUDIENCE_PREFIX
+from admc.kubernetes.inject.model import Installation as Injection
+from admc.kubernetes.inject.recognised import recognised
+from admc.serve.app import run, serve_within
+from admc.serve.environment import Reach
+from admc.serve.observe import events as log
+from admc.serve.warm_start import WarmStart
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from admc.kubernetes.cluster.api.requests import Api
+    from admc.serve.app import ListenOptions
+    from admc.serve.storage.position import Recipe, StoredState
+
+END_SECONDS: Final = 5.0
+
+
+class Installation(NamedTuple):
+    """What the command line says of an installation."""
+
+    name: str
+    namespace: str
+    reached_at: tuple[str, int]
+    """Where pods reach the xDS server."""
+    authority: str
+    """By which they trust it: certificates in PEM."""
+    image: str
+    envoy_image: str
+    address: str
+    """Of this replica, for the EndpointSlice."""
+    kubeconfig: Path | None
+    effort: float | None
+
+
+def serve(installation: Installation, listening: ListenOptions) -> int:
+    """Serve until a signal, or until another replica takes over. Raises `CommandError`."""
+
+    async def replica() -> int:
+        log.to_standard_error(listening.log)
+        async with await connect(installation.kubeconfig) as api:
+            return await _Replica(installation, listening, api).run()
+
+    return run(replica)
+
+
+class _Replica:
+    def __init__(self, installation: Installation, listening: ListenOptions, api: Api) -> None:
+        self._listening = listening
+        name, namespace = installation.name, installation.namespace
+        host, port = installation.reached_at
+        reached = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        replica = f"{socket.gethostname()}-{uuid.uuid4().hex[:12]}"
+        injection = Injection(name, reached, installation.image, installation.envoy_image)
+        self._cluster = Cluster(api, name, namespace, PodDecoder(lambda pod: recognised(pod, injection)))
+
+        async def keys() -> bytes:
+            return jwks(await api.get(KEYS))
+
+        self._keys = ClusterKeys(AUDIENCE_PREFIX + name, keys)
+        names = Names(name, namespace)
+        secrets = Secrets(api, names, self._may_act)
+        self._storage = SecretStorage(secrets, names, replica, self._superseded)
+        self._stored = watched(api, names, self._storage)
+
+        async def is_first() -> bool:
+            """An active replica claims the Secret of the state before it does anything else."""
+            return await secrets.get(names.state) is None
+
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/admc-{name}"
+        lease = LeaseHolder(api, path, replica, is_first=is_first)
+        self._kept = KeptState(self._storage, self._prepare)
+        address = ActiveAddress(api, namespace, name, (installation.address, listening.xds[1]), self._may_act)
+        self._standby = Standby(
+            lease, keep_ready=self._kept.follow, keep_address=address.keep, end_streams=self._end_streams
+        )
+        self._wanted = Wanted(self._cluster, installation.effort)
+        self._addresses = ClusterAddresses(self._cluster, self._wanted)
+        self._warm = WarmStart()
+        self._beside: set[asyncio.Task[None]] = set()
+        """What runs beside the server. An error in it ends the process."""
+        self._config = ProxyConfig(self._cluster, installation.reached_at, installation.authority, ipv6=_has_ipv6())
+        self._reach = Reach(name, reached)
+        self._replica = replica
+        self._environment: ClusterEnvironment | None = None
+
+    def _may_act(self) -> bool:
+        return self._standby.may_act()
+
+    def _superseded(self, why: str) -> None:
+        self._standby.superseded(why)
+
+    async def run(self) -> int:
+        for each in (self._cluster.run(), self._keys.follow(), self._wanted.run()):
+            self._beside.add(asyncio.create_task(each))
+        serving = asyncio.create_task(self._standby.run(self._serve))
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)  # until it serves, which has its own
+        stop = asyncio.create_task(stopped.wait())
+        try:
+            while not serving.done():
+                waits = {serving, *self._beside, *(() if self._environment else (stop,))}
+                done, _ = await asyncio.wait(waits, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+                if stop in done:
+                    return Exit.DONE  # it stood by, and serves nothing
+                for each in done & self._beside:
+                    each.result()
+                self._beside -= done
+            return serving.result()
+        finally:
+            tasks = {serving, stop, *self._beside}
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=END_SECONDS)
+            await self._warm.close()
+
+    async def _serve(self) -> int:
+        """As the active replica."""
+        recalling = asyncio.create_task(self._recall(await self._kept.newest()))
+        self._environment = ClusterEnvironment(
+            self._cluster,
+            self._wanted,
+            self._standby,
+            self._storage,
+            self._keys,
+            self._config,
+            self._reach,
+            self._replica,
+        )
+        self._beside |= {recalling, asyncio.create_task(self._stored.run())}
+        return await serve_within(self._environment, self._listening, self._warm)
+
+    async def _prepare(self, state: StoredState | None) -> None:
+        """Build what this replica would build if it became active now. Raises `CommandError` and `WorkerError`."""
+        await self._recall(state)
+        await self._warm.prepare(state, await self._wanted.current(), self._addresses)
+
+    async def _recall(self, state: StoredState | None) -> None:
+        """Begin with what the newest stored state was made from."""
+        position = None if state is None else state.position
+        plans: list[Recipe] = []
+        if position is not None:
+            names = sorted(position.plans, key=lambda name: (name != position.rollout.newest, name))
+            plans = [position.plans[name] for name in names]
+        try:
+            facts = FactState.restored(plans[0].inputs.get(FACTS) if plans else None, time.monotonic())
+        except CommandError:
+            facts = FactState({})  # the plan is not used either: its inputs fail their check
+        await self._wanted.recall(facts, plans)
+
+    async def _end_streams(self) -> None:
+        if self._environment is not None:
+            await self._environment.end_streams()
+
+
+def own_address() -> str:
+    """The address of this pod; outside of one, of the machine's first route."""
+    given = os.environ.get("POD_IP", "")
+    if given:
+        return str(ipaddress.ip_address(given))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def _has_ipv6() -> bool:
+    """Whether pods are taken to have IPv6 addresses: they have where this one has."""
+    return any(":" in each and not ipaddress.ip_address(each).is_loopback for each in _pod_addresses())
+
+
+def _pod_addresses() -> list[str]:
+    return [each for each in os.environ.get("POD_IPS", "").split(",") if each]

@@ -1,0 +1,364 @@
+"""Closes destinations by NetworkPolicies of the cluster, and knows which of them are closed.
+
+ask(...) --wanted--> refresh: server-side apply --> cluster --watch--> changed(...) --a wait--> closed
+
+No API says when a network plugin enforces a policy. So a destination counts as closed only some time after its policy
+was seen in the cluster, and that time begins anew whenever the policy is another one, or this process is. Nothing here
+asks the API server anything: the watch shows what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from admc.kubernetes.cluster.api.errors import ApiError, is_refusal
+from admc.kubernetes.cluster.closing import findings
+from admc.kubernetes.cluster.closing.admission import admits_more
+from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.cluster.records import Key
+from admc.kubernetes.cluster.upkeep import keep_up
+from emitters.kubernetes import Closed, closed_by_selector, kubernetes_name
+from emitters.kubernetes.network_policies import NAME_PREFIX
+
+if TYPE_CHECKING:
+    from admc.kubernetes.cluster.program.owner import Owner
+    from dsl.diagnostics.diagnostic import Diagnostic
+    from dsl.program import Program, Service
+
+PATH: Final = "/apis/networking.k8s.io/v1/namespaces/{0.namespace}/networkpolicies/{0.name}"
+CLOSED_SECONDS: Final = 10.0
+"""From a policy that was seen in the cluster to a destination that counts as closed. Network plugins follow the API
+server within a second or two; this leaves them time on a busy node."""
+LOOK_SECONDS: Final = 1.0
+"""Between two looks whether this replica serves."""
+
+Selectors = Mapping[str, Mapping[str, str]]
+"""Service -> the selector of its Service, where there is one."""
+
+
+class Api(Protocol):
+    async def apply(
+        self, path: str, body: dict[str, Any], *, force: bool = True, subresource: str = ""
+    ) -> dict[str, Any]: ...
+
+    async def delete(self, path: str, *, uid: str | None = None) -> dict[str, Any]: ...
+
+
+class NetworkPolicy(NamedTuple):
+    """A NetworkPolicy of the cluster."""
+
+    key: Key
+    uid: str
+    generation: int
+    controller: str
+    """The installation that wrote it; empty for another's."""
+    owners: tuple[str, ...]
+    """`uid` of each object that owns it."""
+    is_going: bool
+    spec: Mapping[str, Any]
+
+    @property
+    def version(self) -> tuple[str, int]:
+        """Another one with each change of what it admits."""
+        return self.uid, self.generation
+
+    @property
+    def object(self) -> Mapping[str, Any]:
+        return {"metadata": {"namespace": self.key.namespace, "name": self.key.name}, "spec": self.spec}
+
+
+def network_policy(document: Mapping[str, Any]) -> NetworkPolicy:
+    """The record of a NetworkPolicy as the API server shows it."""
+    metadata = document["metadata"]
+    return NetworkPolicy(
+        Key(metadata["namespace"], metadata["name"]),
+        metadata["uid"],
+        metadata.get("generation", 0),
+        (metadata.get("labels") or {}).get(CONTROLLER, ""),
+        tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
+        "deletionTimestamp" in metadata,
+        document.get("spec") or {},
+    )
+
+
+class _Wanted(NamedTuple):
+    """The policy of a destination, and the ports that it is about."""
+
+    key: Key
+    policy: dict[str, Any]
+    ports: frozenset[int]
+
+
+@dataclass(eq=False)
+class ClusterClosing:
+    """Implements `Closing` (admc.serve.environment)."""
+
+    api: Api
+    controller: str
+    """The installation."""
+    owner: Callable[[], Owner]
+    """The Program that is served."""
+    found: Mapping[Key, NetworkPolicy]
+    """All NetworkPolicies of the cluster; `changed` has to be called for each difference."""
+    selectors: Callable[[], Selectors]
+    may_write: Callable[[], bool] = lambda: True
+    """Whether this replica is the one that serves: another one would remove what that one needs. Asked before each
+    write."""
+    clock: Callable[[], float] = time.monotonic
+    seconds: float = CLOSED_SECONDS
+    pending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set where `refresh` may have something to do."""
+    _programs: dict[str, Program] = field(default_factory=dict)
+    """Of each destination that has to be closed."""
+    _selected: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The selectors from which `_wanted` was made."""
+    _wanted: dict[str, _Wanted] = field(default_factory=dict)
+    _findings: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
+    """Of destinations for which there is no policy."""
+    _since: dict[Key, tuple[tuple[str, int], float]] = field(default_factory=dict)
+    """When the policy that is there was first seen, by this clock."""
+    _others: dict[str, tuple[Key, ...]] = field(default_factory=dict)
+    """Of each destination, the other policies that admit more; empty until they are asked for."""
+    _compared: dict[tuple[str, Key], tuple[tuple[str, int], bool]] = field(default_factory=dict)
+    _sent: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    """What was applied, and is not yet seen."""
+    _refused: dict[Key, str] = field(default_factory=dict)
+    """Why the API server refuses a policy."""
+    _asked: bool = False
+    """The server has said which destinations need to be closed: other policies of ours may go."""
+
+    def ask(self, destinations: Mapping[str, Program]) -> None:
+        self._programs = dict(destinations)
+        self._asked = True
+        self._plan(dict(self.selectors()))
+
+    def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
+        return tuple(name for name in sorted(destinations) if not self.is_closed(name))
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The destinations that need to be closed, and are not known to be."""
+        return self.missing(self._programs)
+
+    def is_closed(self, destination: str) -> bool:
+        """Whether its policy has been there for long enough, and no other one admits more."""
+        wanted = self._wanted.get(destination)
+        if wanted is None or not self._is_there(wanted) or self._is_anothers(wanted) or self._more(destination):
+            return False
+        return self.clock() - self._seen(self.found[wanted.key]) >= self.seconds
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """Why destinations that need to be closed cannot be: in the order of their names."""
+        found: list[Diagnostic] = []
+        for name in sorted(self._programs):
+            found += self._findings.get(name, ())
+            wanted = self._wanted.get(name)
+            if wanted is None:
+                continue
+            service = self._programs[name].services[name]
+            if self._is_anothers(wanted):
+                found.append(findings.anothers(service, wanted.key, self.found[wanted.key].controller))
+            if more := self._more(name):
+                found.append(findings.admits_more(service, more))
+            if (why := self._refused.get(wanted.key)) and not self._is_there(wanted):
+                found.append(findings.not_written(service, wanted.key, why))
+        return tuple(found)
+
+    def changed(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
+        """The watch has seen a difference."""
+        self._sent.pop(key, None)
+        if new is None:
+            self._since.pop(key, None)
+        else:
+            self._seen(new)
+        self._others.clear()
+        self.pending.set()
+
+    def plan(self) -> None:
+        """Selectors, or the Program that owns the policies, may have changed."""
+        selectors = dict(self.selectors())
+        if selectors != self._selected:
+            self._plan(selectors)
+        self.pending.set()
+
+    def _plan(self, selectors: dict[str, Mapping[str, str]]) -> None:
+        """Compute anew which policies should be there."""
+        groups: dict[int, list[str]] = {}
+        for name, program in self._programs.items():
+            groups.setdefault(id(program), []).append(name)
+        self._wanted, self._findings, self._selected = {}, {}, selectors
+        self._refused.clear()
+        taken: dict[Key, str] = {}
+        for names in groups.values():
+            program = self._programs[names[0]]
+            for name, closed in closed_by_selector(program, sorted(names), selectors).items():
+                self._plan_one(program.services[name], closed, taken)
+        self._others.clear()
+        self._compared.clear()
+        self.pending.set()
+
+    def _plan_one(self, service: Service, closed: Closed, taken: dict[Key, str]) -> None:
+        key = _key(service)
+        if closed.policy is None:
+            self._findings[service.name] = closed.findings
+        elif (first := taken.setdefault(key, service.name)) != service.name:
+            self._findings[service.name] = (findings.one_name(service, first, key),)
+        else:
+            self._wanted[service.name] = _Wanted(key, closed.policy, frozenset(port.target for port in service.ports))
+
+    async def run(self) -> None:
+        """Keep the policies as they should be, until cancelled."""
+        await keep_up(self.pending, self._refresh_when_active, "network policies")
+
+    async def _refresh_when_active(self) -> None:
+        while not self.may_write():
+            await asyncio.sleep(LOOK_SECONDS)
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Write the policies that are not as they should be, and remove those that no destination needs. One that the
+        API server refuses does not stop the others. Raises `ApiError`, the first one."""
+        self.pending.clear()
+        refused: list[ApiError] = []
+        try:
+            for request in self._due():
+                try:
+                    await self._write(request)
+                except ApiError as error:
+                    if not is_refusal(error):
+                        raise
+                    refused.append(error)
+            if refused:
+                raise refused[0]
+        except BaseException:
+            self.pending.set()
+            raise
+
+    def _due(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """The requests that have to be made. Each is due at the moment at which it is asked for."""
+        for wanted in list(self._wanted.values()):
+            if not self._is_written(wanted) and not self._is_anothers(wanted):
+                yield self._apply(wanted)
+        for policy in self._useless():
+            yield self._delete(policy)
+
+    async def _write(self, request: Coroutine[Any, Any, None]) -> None:
+        if self.may_write():
+            await request
+        else:
+            request.close()
+            self.pending.set()
+
+    def _is_anothers(self, wanted: _Wanted) -> bool:
+        """Whether another installation has an object of that name."""
+        policy = self.found.get(wanted.key)
+        return policy is not None and policy.controller not in ("", self.controller)
+
+    def _seen(self, policy: NetworkPolicy) -> float:
+        """When this version of a policy was first seen."""
+        version, since = self._since.get(policy.key, (None, 0.0))
+        if version != policy.version:
+            since = self.clock()
+            self._since[policy.key] = policy.version, since
+        return since
+
+    async def _apply(self, wanted: _Wanted) -> None:
+        """Once, until the watch shows what has become of it."""
+        body = self._object(wanted)
+        if self._sent.get(wanted.key) != body:
+            try:
+                await self.api.apply(PATH.format(wanted.key), body)
+            except ApiError as error:
+                if is_refusal(error):
+                    self._refused[wanted.key] = str(error)
+                raise
+            self._refused.pop(wanted.key, None)
+            self._sent[wanted.key] = body
+
+    async def _delete(self, policy: NetworkPolicy) -> None:
+        try:
+            await self.api.delete(PATH.format(policy.key), uid=policy.uid)
+        except ApiError as error:
+            if not error.is_not_found and not error.is_conflict:  # gone, or another one by now: the watch will show it
+                raise
+
+    def _object(self, wanted: _Wanted) -> dict[str, Any]:
+        metadata = wanted.policy["metadata"]
+        return {
+            **wanted.policy,
+            "metadata": {
+                **metadata,
+                "labels": {**metadata["labels"], CONTROLLER: self.controller},
+                "ownerReferences": [self.owner().reference],
+            },
+        }
+
+    def _is_there(self, wanted: _Wanted) -> bool:
+        """Whether the cluster has the policy, with all that it says about connections."""
+        policy = self.found.get(wanted.key)
+        return policy is not None and not policy.is_going and _same(policy.spec, wanted.policy["spec"])
+
+    def _is_written(self, wanted: _Wanted) -> bool:
+        """Whether nothing of the object has to be written."""
+        policy = self.found.get(wanted.key)
+        if policy is None or not self._is_there(wanted):
+            return False
+        return policy.controller == self.controller and self.owner().uid in policy.owners
+
+    def _useless(self) -> list[NetworkPolicy]:
+        if not self._asked:
+            return []
+        # A policy that cannot be made anew stays as it is: without it its destination would be open.
+        kept = {_key(program.services[name]) for name, program in self._programs.items()}
+        return [
+            policy
+            for key, policy in sorted(self.found.items())
+            if policy.controller == self.controller
+            and key.name.startswith(NAME_PREFIX)
+            and key not in kept
+            and not policy.is_going
+        ]
+
+    def _more(self, destination: str) -> tuple[Key, ...]:
+        """The other policies that admit more to a destination."""
+        if not self._others:
+            self._others.update(self._found_more())
+        return self._others.get(destination, ())
+
+    def _found_more(self) -> dict[str, tuple[Key, ...]]:
+        # One of ours that was altered is like any other until it is written again.
+        own = {each.key for each in self._wanted.values() if self._is_there(each)}
+        others: dict[str, list[NetworkPolicy]] = {}
+        for key, policy in sorted(self.found.items()):
+            if key not in own:
+                others.setdefault(key.namespace, []).append(policy)
+        return {
+            name: tuple(
+                policy.key
+                for policy in others.get(wanted.key.namespace, ())
+                if policy.key != wanted.key and self._admits_more(name, wanted, policy)
+            )
+            for name, wanted in self._wanted.items()
+        }
+
+    def _admits_more(self, name: str, wanted: _Wanted, policy: NetworkPolicy) -> bool:
+        """Found out once for each version of the other policy: there may be many of both."""
+        version, more = self._compared.get((name, policy.key), (None, False))
+        if version != policy.version:
+            more = admits_more(wanted.policy, wanted.ports, policy.object)
+            self._compared[name, policy.key] = policy.version, more
+        return more
+
+
+def _same(spec: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """The API server leaves out an empty list of rules."""
+    return {**spec, "ingress": spec.get("ingress") or []} == other
+
+
+def _key(service: Service) -> Key:
+    return Key(service.namespace, NAME_PREFIX + kubernetes_name(service.name))

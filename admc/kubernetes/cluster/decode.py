@@ -1,0 +1,223 @@
+"""Reads objects of the API, as plain JSON, into records.
+
+    Pod, Service, EndpointSlice, Namespace --decode--> records; None for an object that says nothing to admc
+
+The API server has checked the types of all fields. Where something between the two changed an object, `MalformedError`
+says which one: it is never read as one with fewer labels or addresses.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, ServicePort, Slice
+from admc.kubernetes.inject import security
+from admc.kubernetes.inject.names import KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
+from emitters.interception.pod import PodCaptures, parse_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    Json = Mapping[str, Any]
+
+OVER: Final = ("Succeeded", "Failed")
+SERVICE_OF_SLICE: Final = "kubernetes.io/service-name"
+HEADLESS: Final = "None"
+MAX_ITEMS: Final = 10_000
+"""Of one list or map of an object. etcd holds no object that is much larger."""
+_ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
+NO_CAPTURES: Final = PodCaptures()
+_WRONG: Final = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
+
+
+class MalformedError(ValueError):
+    """An object is not one of its kind. The message says which object, and what of it is wrong."""
+
+
+class PodDecoder:
+    """Reads pods. `injected` returns the names of those containers of a pod that are exactly what injection writes."""
+
+    def __init__(self, injected: Callable[[Json], frozenset[str]]) -> None:
+        self._injected = injected
+
+    def __call__(self, item: Json) -> Pod | None:
+        """Raises `MalformedError`."""
+        try:
+            return self._pod(item)
+        except _WRONG as error:
+            raise _malformed("Pod", item, error) from error
+
+    def _pod(self, item: Json) -> Pod | None:
+        metadata, spec, status = item["metadata"], item["spec"], item.get("status") or {}
+        ours = self._injected(item)
+        service, captures = "", NO_CAPTURES
+        if RULES_CONTAINER in ours:
+            service, captures = parse_arguments(_named(spec["initContainers"], RULES_CONTAINER)["args"])
+        annotations = metadata.get("annotations") or {}
+        kept = RULES_CONTAINER in ours or annotations.get(KEEP_NET_RAW) == "true"
+        return Pod(
+            key=Key(_text(metadata["namespace"]), _text(metadata["name"])),
+            uid=_text(metadata["uid"]),
+            labels=_texts(metadata.get("labels")),
+            addresses=_addresses(each["ip"] for each in _bounded(status.get("podIPs"))),
+            is_over=status.get("phase") in OVER,
+            is_ready=_is_ready(status),
+            is_terminating="deletionTimestamp" in metadata,
+            host_network=spec.get("hostNetwork") is True,
+            account=spec.get("serviceAccountName") or "default",
+            ports=_named_ports(spec),
+            hosts_no_adm=security.hosts_no_adm(metadata, spec),
+            untrusted=security.untrusted(spec, injected=ours, keeps_net_raw=kept),
+            service=service,
+            captures=captures,
+            is_redirected=RULES_CONTAINER in ours and _has_ended_well(status, RULES_CONTAINER),
+            waits=WAIT_CONTAINER in ours,
+            created=metadata.get("creationTimestamp") or "",
+        )
+
+
+def service(item: Json) -> Service | None:
+    """Raises `MalformedError`."""
+    try:
+        metadata, spec = item["metadata"], item["spec"]
+        external = spec.get("type") == "ExternalName"
+        addresses = spec.get("clusterIPs") or [spec.get("clusterIP") or HEADLESS]
+        return Service(
+            key=Key(_text(metadata["namespace"]), _text(metadata["name"])),
+            uid=_text(metadata["uid"]),
+            created=metadata.get("creationTimestamp") or "",
+            addresses=_addresses(text for text in _bounded(addresses) if text != HEADLESS),
+            external_name=_text(spec["externalName"]) if external else "",
+            selector={} if external else _texts(spec.get("selector")),
+            ports=tuple(_service_port(each) for each in _bounded(spec.get("ports"))),
+        )
+    except _WRONG as error:
+        raise _malformed("Service", item, error) from error
+
+
+def endpoint_slice(item: Json) -> Slice | None:
+    """None for a slice of no Service, and for one of names. Raises `MalformedError`."""
+    try:
+        metadata = item["metadata"]
+        owner = (metadata.get("labels") or {}).get(SERVICE_OF_SLICE)
+        if not owner or item.get("addressType") not in ("IPv4", "IPv6"):
+            return None
+        endpoints = _bounded(item.get("endpoints"))
+        # A condition that is not there counts as true.
+        unready = [each for each in endpoints if (each.get("conditions") or {}).get("ready") is False]
+        return Slice(
+            key=Key(_text(metadata["namespace"]), _text(metadata["name"])),
+            service=_text(owner),
+            addresses=_addresses(text for each in endpoints for text in each["addresses"]),
+            unready=_addresses(text for each in unready for text in each["addresses"]),
+        )
+    except _WRONG as error:
+        raise _malformed("EndpointSlice", item, error) from error
+
+
+def namespace(item: Json) -> Namespace | None:
+    """Raises `MalformedError`."""
+    try:
+        metadata = item["metadata"]
+        return Namespace(_text(metadata["name"]), _texts(metadata.get("labels")), "deletionTimestamp" in metadata)
+    except _WRONG as error:
+        raise _malformed("Namespace", item, error) from error
+
+
+def _is_ready(status: Json) -> bool:
+    return any(
+        each.get("type") == "Ready" and each.get("status") == "True" for each in _bounded(status.get("conditions"))
+    )
+
+
+def _has_ended_well(status: Json, name: str) -> bool:
+    """Whether an init container has done its work in the sandbox that the pod has at present.
+
+    When a node restarts, a pod gets another sandbox: its network namespace is new and has no rules, and all init
+    containers run again. The present run is in `state`, earlier ones are in `lastState`, and only the present one
+    counts. For a moment after the old sandbox is lost, `state` still shows its run. That does no harm: no process of
+    the pod's own starts in a sandbox before the rules container has ended well there.
+    """
+    state = _named(status.get("initContainerStatuses") or (), name).get("state") or {}
+    ended = state.get("terminated")
+    return ended is not None and ended.get("exitCode") == 0
+
+
+def _named(containers: Iterable[Json], name: str) -> Json:
+    return next((each for each in containers if each.get("name") == name), {})
+
+
+def _named_ports(spec: Json) -> Mapping[str, int]:
+    """As Kubernetes resolves the name of a target port: the first container that has it, with TCP."""
+    found: dict[str, int] = {}
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    for container in (*_bounded(spec.get("containers")), *sidecars):
+        for port in container.get("ports") or ():
+            if port.get("name") and port.get("protocol", "TCP") == "TCP":
+                found.setdefault(port["name"], _number(port["containerPort"]))
+    return found
+
+
+def _service_port(item: Json) -> ServicePort:
+    number = _number(item["port"])
+    target = item.get("targetPort") or number  # a headless Service may have a target port of 0
+    if not isinstance(target, str):
+        target = _number(target)
+    return ServicePort(number, target, item.get("name") or "", item.get("protocol") or "TCP")
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not 0 < value < 1 << 16:
+        raise ValueError(f"{value!r} is no port")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r} is no name")
+    return value
+
+
+def _texts(items: Mapping[str, str] | None) -> Mapping[str, str]:
+    if not items:
+        return {}
+    if len(items) > MAX_ITEMS:
+        raise ValueError(f"it has more than {MAX_ITEMS:,} labels")
+    if not all(isinstance(value, str) for value in items.values()):
+        raise ValueError("its labels are not texts")
+    return items
+
+
+def _bounded(items: Sequence[Any] | None) -> Sequence[Any]:
+    if not items:
+        return ()
+    if not isinstance(items, list) or len(items) > MAX_ITEMS:
+        raise ValueError(f"{str(items)[:40]} is not a list of at most {MAX_ITEMS:,}")
+    return items
+
+
+def _addresses(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_address(text) for text in texts if text))
+
+
+@lru_cache(maxsize=1 << 16)
+def _address(text: str) -> str:
+    """In its canonical form. Raises `ValueError`."""
+    # The API server takes zeros before the numbers of an IPv4 address, and means none of them to be octal.
+    found = ipaddress.ip_address(_ZEROS.sub("", text) if ":" not in text else text)
+    plain = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return str(plain or found)
+
+
+def _malformed(kind: str, item: Json, error: Exception) -> MalformedError:
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    known = metadata if isinstance(metadata, dict) else {}
+    name = f"{known.get('namespace') or ''}/{known.get('name') or ''}"[:300]
+    if isinstance(error, KeyError):
+        what = f"it has no `{error.args[0]}`"
+    else:
+        what = str(error)[:200] if isinstance(error, ValueError) else "a field has another type than in the API"
+    return MalformedError(f"the {kind} `{name}` is malformed: {what}")

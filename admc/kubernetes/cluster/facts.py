@@ -1,0 +1,120 @@
+"""The facts of the cluster that a plan rests on (`admc.compile.facts`), and when they change.
+
+    Selection --seen--> facts of each service --state machine--> the document in force
+
+A worse fact counts at once: the plan in force may rest on what is no longer true. A better one counts after five
+minutes: while a Deployment goes from one template to another, or a pod crashes again and again, a plan for each state
+would be one transition after the other. Pods and their number do not appear, so autoscaling changes nothing: a service
+that is scaled to zero has shown nothing better, and keeps its facts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.compile.facts import ServiceFacts, from_json, to_json
+from admc.kubernetes.inject import security
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from admc.kubernetes.cluster.selection import Selection
+
+HOLD_SECONDS: Final = 300.0
+"""How long a fact stays in force while none of the pods shows it any more."""
+Seen = frozenset[tuple[str, str]]
+"""What the pods of a service show at present: facts (fields of `ServiceFacts`), each with its reasons."""
+
+
+class Held(NamedTuple):
+    """A fact in force."""
+
+    reason: str
+    unseen_since: float | None
+    """On the caller's monotonic clock; None while a pod shows it."""
+
+
+class FactState(NamedTuple):
+    """The facts in force: (service, field) -> how each is held. Immutable."""
+
+    held: Mapping[tuple[str, str], Held]
+
+    @classmethod
+    def restored(cls, document: bytes | None, now: float) -> FactState:
+        """After a restart: what was in force stays, as if a pod had shown it until now. Raises `CommandError`."""
+        facts = {} if document is None else from_json(document)
+        return cls(
+            {
+                (name, field): Held(reason if isinstance(reason, str) else "", now)
+                for name, found in facts.items()
+                for field, reason in found._asdict().items()
+                if reason
+            }
+        )
+
+    def observed(self, name: str, seen: Seen, now: float, *, has_pods: bool = True) -> FactState:
+        """After a look at the pods of a service. Without a pod, nothing shows that a fact is over."""
+        held = dict(self.held)
+        for field in ServiceFacts._fields:
+            reasons = {reason for each, reason in seen if each == field}
+            before = held.get((name, field))
+            if reasons:
+                # Of several reasons one is enough, and it stays for as long as it is true.
+                kept = before is not None and before.reason in reasons
+                held[name, field] = Held(before.reason if before is not None and kept else min(reasons), None)
+            elif before is not None and not has_pods:
+                held[name, field] = before._replace(unseen_since=None)
+            elif before is not None and before.unseen_since is None:
+                held[name, field] = before._replace(unseen_since=now)
+        return self if held == self.held else FactState(held)
+
+    def at(self, now: float) -> FactState:
+        """Without the facts that no pod has shown for long enough."""
+        held = {key: each for key, each in self.held.items() if not _is_over(each, now)}
+        return self if len(held) == len(self.held) else FactState(held)
+
+    def of(self, names: Mapping[str, object]) -> FactState:
+        """Of the services of a program."""
+        return FactState({key: each for key, each in self.held.items() if key[0] in names})
+
+    @property
+    def next_change(self) -> float | None:
+        """When `at` next gives another state, if no pod changes."""
+        since = [each.unseen_since for each in self.held.values() if each.unseen_since is not None]
+        return min(since) + HOLD_SECONDS if since else None
+
+    def document(self) -> bytes:
+        held = self.held
+        return to_json({name: _facts(held, name) for name, _ in held})
+
+
+def seen(selection: Selection, name: str) -> Seen:
+    """What the pods of a service, and their namespace, show at present. A service without pods shows what its namespace
+    does."""
+    return frozenset(_seen(selection, name))
+
+
+def _seen(selection: Selection, name: str) -> Iterator[tuple[str, str]]:
+    namespace = selection.namespace(name)
+    if namespace is not None and (why := security.forbids_adms(namespace.labels)):
+        yield "no_adm", why
+    for pod in selection.pods(name).values():
+        if pod.host_network:
+            yield "host_network", ""
+        if pod.hosts_no_adm:
+            yield "no_adm", pod.hosts_no_adm
+        if pod.untrusted:
+            yield "untrusted", pod.untrusted
+
+
+def _facts(held: Mapping[tuple[str, str], Held], name: str) -> ServiceFacts:
+    no_adm, untrusted = (held.get((name, field)) for field in ("no_adm", "untrusted"))
+    return ServiceFacts(
+        host_network=(name, "host_network") in held,
+        no_adm="" if no_adm is None else no_adm.reason,
+        untrusted="" if untrusted is None else untrusted.reason,
+    )
+
+
+def _is_over(held: Held, now: float) -> bool:
+    return held.unseen_since is not None and now - held.unseen_since >= HOLD_SECONDS

@@ -1,0 +1,216 @@
+"""What of the cluster does not fit the program, one finding for each cause.
+
+    Selection --> findings, each at the line of the service
+
+An error means that requests would meet other policies than the program says, and no ADM can mend that: a new program
+with such a finding is refused. A warning means that something is missing; ADMs refuse the connections which may be
+those of a service whose addresses are not known, so nothing passes without its policies in the meantime.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from admc.kubernetes.cluster.names import CONTROLLER
+from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity, did_you_mean
+from dsl.syntax.tokens import label_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from admc.kubernetes.cluster.records import Namespace, Service
+    from admc.kubernetes.cluster.selection import Selection
+
+
+SUGGESTED: Final = 10
+"""Findings that get a name which may be meant, for as many are shown. Each takes up to 20 ms."""
+
+
+def takes_part(namespace: Namespace | None, controller: str) -> bool:
+    """Whether a namespace takes part in an installation."""
+    return namespace is not None and not namespace.is_terminating and namespace.labels.get(CONTROLLER) == controller
+
+
+class Findings:
+    """The findings of all services, kept up to date: `update` looks again at those that a change concerns."""
+
+    def __init__(self, selection: Selection, controller: str) -> None:
+        """`controller`: the name of the installation."""
+        self._selection = selection
+        self._controller = controller
+        self._found: dict[str, tuple[Diagnostic, ...]] = {}
+        self._stale = set(selection.keys)
+        self._first: dict[str, str] = {}
+        """Namespace -> the first of its services."""
+        for name in sorted(selection.keys):
+            self._first.setdefault(selection.keys[name].namespace, name)
+
+    def update(self, names: Iterable[str]) -> None:
+        self._stale.update(names)
+
+    def all(self) -> tuple[Diagnostic, ...]:
+        """In the order of services; namespaces first."""
+        for name in sorted(self._stale):
+            found = tuple(_of_service(self._selection, name, suggests=len(self._found) < SUGGESTED))
+            if found:
+                self._found[name] = found
+            else:
+                self._found.pop(name, None)
+        self._stale.clear()
+        outside = {namespace: name for namespace, name in self._first.items() if not self._takes_part(name)}
+        of_services = (
+            item
+            for name in sorted(self._found)
+            if self._selection.keys[name].namespace not in outside
+            for item in self._found[name]
+        )
+        return (*(self._not_taking_part(each, name) for each, name in sorted(outside.items())), *of_services)
+
+    def _takes_part(self, name: str) -> bool:
+        """Whether the namespace of a service does."""
+        return takes_part(self._selection.namespace(name), self._controller)
+
+    def _not_taking_part(self, namespace: str, name: str) -> Diagnostic:
+        found = self._selection.namespace(name)
+        label = None if found is None else found.labels.get(CONTROLLER)
+        hint = f"`kubectl label namespace {namespace} {CONTROLLER}={self._controller}`, if it shall"
+        if found is None:
+            why, hint = "there is no such namespace", "apply it, or correct the `namespace` of the services"
+        elif found.is_terminating:
+            why, hint = "it is being deleted", "take its services out of the program"
+        elif label is None:
+            why = f"it has no label `{CONTROLLER}`"
+        else:
+            why = f"its label `{CONTROLLER}` is `{label}`"
+        return Diagnostic(
+            "ADM944",
+            Severity.ERROR,
+            f"the namespace `{namespace}` of `{name}` takes no part in `{self._controller}`",
+            self._selection.program.services[name].span,
+            cause=why,
+            hint=hint,
+        )
+
+
+def _of_service(selection: Selection, name: str, *, suggests: bool) -> Iterator[Diagnostic]:
+    others = selection.shared_with(name)
+    if others and others[0] > name:  # one finding for both
+        yield _shared(selection, name, others)
+    service = selection.service(name)
+    if service is None:
+        yield _absent(selection, name, suggests=suggests)
+    elif service.external_name:
+        yield Diagnostic(
+            "ADM940",
+            Severity.ERROR,
+            f"the Service of `{name}` is a name outside of the cluster, `{service.external_name[:253]}`",
+            selection.program.services[name].span,
+            cause="its pods are not in the cluster, so they have no ADM and no known address",
+            hint=f'declare it as an outside party: `external {name} {{ host "{service.external_name[:253]}" }}`',
+        )
+    else:
+        yield from _host_network(selection, name)
+        yield from _ports(selection, name, service)
+        yield from _selector(selection, name, service)
+
+
+def _shared(selection: Selection, name: str, others: tuple[str, ...]) -> Diagnostic:
+    program, other = selection.program, others[0]
+    same = selection.keys[name] == selection.keys[other]
+    more = f" (and with {len(others) - 1} more)" if len(others) > 1 else ""
+    what = "have the same Service" if same else "have a pod in common"
+    return Diagnostic(
+        "ADM942",
+        Severity.ERROR,
+        f"`{name}` and `{other}` {what}{more}",
+        program.services[name].span,
+        cause="a pod has one ADM, which enforces the policies of one service; connections that may be theirs are "
+        "refused meanwhile",
+        hint="declare one service with the ports of both"
+        + (
+            "; or name another Service in `spec.services`"
+            if same
+            else "; or give the Services selectors without common pods"
+        ),
+        related=(Related(program.services[other].span, f"`{other}` is here"),),
+    )
+
+
+def _absent(selection: Selection, name: str, *, suggests: bool) -> Diagnostic:
+    key = selection.keys[name]
+    others = sorted(selection.other_services(key.namespace)) if suggests else ()
+    return Diagnostic(
+        "ADM940",
+        Severity.WARNING,
+        f"there is no Service `{key.name}` in the namespace `{key.namespace}` for `{name}`",
+        selection.program.services[name].span,
+        cause="which pods are those of the service is not known; connections that may be theirs are refused where a "
+        "policy depends on it",
+        hint=did_you_mean(key.name, others)
+        or "apply the Service, or name another one for it in `spec.services` of the Program object",
+    )
+
+
+def _host_network(selection: Selection, name: str) -> Iterator[Diagnostic]:
+    service = selection.program.services[name]
+    if selection.surprises_by_host_network(name):
+        yield Diagnostic(
+            "ADM940",
+            Severity.WARNING,
+            f"`{name}` has a pod on the host's network, and the plan in force was made without one",
+            service.span,
+            cause="its address is that of everything on the node; until a plan rests on this fact, connections that "
+            "may be those of the service are refused",
+            hint="if no such plan is possible, another finding says why",
+        )
+
+
+def _ports(selection: Selection, name: str, service: Service) -> Iterator[Diagnostic]:
+    declared = selection.program.services[name]
+    targets = {port.number: port.target for port in service.ports if port.protocol == "TCP"}
+    if not service.addresses and not targets:
+        return  # a headless Service needs no ports: callers dial those of the pods
+    causes = []
+    for port in declared.ports:
+        if port.number not in targets:
+            has = ", ".join(str(number) for number in sorted(targets)[:5]) or "none"
+            causes.append(f"its Service has no TCP port {port.number}; it has {has}")
+            continue
+        target = targets[port.number]
+        if service.selector and isinstance(target, int) and target != port.target:
+            causes.append(f"the target of port {port.number} is {target}, and {port.target} in the program")
+    if wrong := selection.misfit(name):
+        causes.append(wrong)
+    if causes:
+        yield Diagnostic(
+            "ADM943",
+            Severity.ERROR,
+            f"the ports of `{name}` are other ones in the cluster",
+            declared.span,
+            cause="; ".join(causes),
+            hint="an ADM takes connections to the ports of the program: correct them there, as in `http 80 -> 8080`, "
+            "or in the Service",
+        )
+
+
+def _selector(selection: Selection, name: str, service: Service) -> Iterator[Diagnostic]:
+    declared = selection.program.services[name]
+    if not service.selector:
+        yield Diagnostic(
+            "ADM941",
+            Severity.WARNING,
+            f"the Service of `{name}` has no selector",
+            declared.span,
+            cause="EndpointSlices say where it is, and no pod is known to be its own, so no ADM is configured for it",
+            hint="give the Service a selector; or declare the service `no adm`, or an `external`, if it has no pods",
+        )
+    elif declared.labels and dict(declared.labels) != dict(service.selector):
+        selected = ", ".join(label_text(key, value) for key, value in sorted(service.selector.items())[:5])
+        yield Diagnostic(
+            "ADM941",
+            Severity.WARNING,
+            f"the labels of `{name}` are not those that its Service selects",
+            declared.span,
+            cause=f"NetworkPolicies select its pods as the Service does: {selected}",
+            hint="write these labels, or none, in the program",
+        )

@@ -1,0 +1,77 @@
+"""Which `Program` an installation serves, and which of two installations has a service: the older one.
+
+The creation time has whole seconds, so that of two in one second the uid decides: for each installation in the same
+way, whatever it has seen first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from admc.kubernetes.cluster.program.spec import ProgramObject
+    from admc.kubernetes.cluster.records import Key
+
+
+def age(program: ProgramObject) -> tuple[str, str]:
+    """Less for an older one."""
+    return program.created, program.uid
+
+
+def served(programs: Iterable[ProgramObject], controller: str) -> ProgramObject | None:
+    """The Program that an installation serves: of those that name it, the oldest."""
+    return min((each for each in programs if each.controller == controller), key=age, default=None)
+
+
+def other_program(first: ProgramObject) -> Diagnostic:
+    """Why a Program is not served, of which another one is older."""
+    return Diagnostic(
+        "ADM934",
+        Severity.ERROR,
+        f"installation `{first.controller}` serves the Program `{first.name}`, which is older",
+        None,
+        cause="an installation serves one Program",
+        hint="remove one of the two, or name another installation in `spec.controller`",
+    )
+
+
+def claimed(
+    own: ProgramObject, services: Mapping[str, Key], programs: Iterable[ProgramObject]
+) -> tuple[Diagnostic, ...]:
+    """The services of a Program that an older Program of another installation has.
+
+    `services` are the Services of the program, by its own names. What another Program has, its status says: the
+    namespaces of the plan in force there. A namespace takes part in one installation, so a service in such a namespace
+    is the other one's until it has given the namespace up.
+    """
+    holders: dict[str, ProgramObject] = {}
+    for each in sorted(programs, key=age):
+        if age(each) < age(own) and each.controller != own.controller:
+            for namespace in _namespaces(each):
+                holders.setdefault(namespace, each)
+    return tuple(
+        _claimed(name, key, holders[key.namespace])
+        for name, key in sorted(services.items())
+        if key.namespace in holders
+    )
+
+
+def _namespaces(program: ProgramObject) -> tuple[str, ...]:
+    found = program.status.get("namespaces")
+    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+
+
+def _claimed(name: str, key: Key, holder: ProgramObject) -> Diagnostic:
+    return Diagnostic(
+        "ADM936",
+        Severity.ERROR,
+        f"`{name}` is in namespace `{key.namespace}`, which the Program `{holder.name}` of installation "
+        f"`{holder.controller}` has; it is older",
+        None,
+        cause="a service has policies of one installation",
+        hint="take the namespace out of one of the two programs",
+    )

@@ -1,0 +1,106 @@
+"""Events of a `Program`: transitions of its conditions, and the steps of a rollout.
+
+status before, status now -> Happening --Limiter--> events.k8s.io/v1
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from admc.kubernetes.cluster.names import GROUP, VERSION
+from admc.kubernetes.cluster.program.owner import KIND
+from admc.kubernetes.cluster.program.status import conditions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from admc.kubernetes.cluster.program.owner import Owner
+
+EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events/{}"
+"""Events of objects without a namespace are in `default`."""
+MAX_NOTE: Final = 1_000
+"""The API server takes at most 1,024 bytes."""
+BURST: Final = 20
+SECONDS_EACH: Final = 30.0
+"""After a burst."""
+
+
+class Happening(NamedTuple):
+    reason: str
+    """In CamelCase."""
+    action: str
+    note: str
+    is_warning: bool = False
+
+
+def transitions(former: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Happening, ...]:
+    """Conditions whose status or reason differs."""
+    before = {name: (each.get("status"), each.get("reason")) for name, each in conditions_of(former).items()}
+    return tuple(
+        Happening(
+            each["reason"],
+            each["type"],
+            f"{each['type']} is {each['status']}: {each['message']}",
+            is_warning=each["status"] == "False" and each["reason"] not in _EXPECTED,
+        )
+        for each in conditions_of(now).values()
+        if before.get(each["type"]) != (each["status"], each["reason"])
+    )
+
+
+_EXPECTED: Final = ("Audit", "RollingOut", "PodsNotReady", "NotInSync", "Closing", "NotAccepted")
+"""Reasons of a condition that is not yet true, or that another condition stands before, which says what is wrong."""
+
+
+def rollout_step(text: str) -> Happening:
+    """A step of a rollout that has begun, as the server describes it."""
+    return Happening("RolloutStep", "RollOut", text)
+
+
+@dataclass
+class Limiter:
+    """Lets a burst through, and after that one at a time; the same one again only after others."""
+
+    clock: Callable[[], float] = time.monotonic
+    _left: float = BURST
+    _since: float = field(default=0.0)
+    _last: Happening | None = None
+
+    def admits(self, happening: Happening) -> bool:
+        now = self.clock()
+        self._left = min(float(BURST), self._left + (now - self._since) / SECONDS_EACH)
+        self._since = now
+        if happening == self._last or self._left < 1:
+            return False
+        self._left -= 1
+        self._last = happening
+        return True
+
+
+def event(program: Owner, happening: Happening, controller: str, instance: str, now: str) -> tuple[str, dict[str, Any]]:
+    """The path and the object of an event. `now` is the time in RFC 3339 with microseconds."""
+    note = happening.note.encode("utf-8", "replace")[:MAX_NOTE].decode("utf-8", "ignore")
+    parts = "\0".join((program.uid, controller, instance, now, *happening[:3]))
+    name = f"{program.name}.{hashlib.sha256(parts.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    return EVENTS.format(name), {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "default"},
+        "eventTime": now,
+        "reportingController": f"{GROUP}/{controller}",
+        "reportingInstance": instance[:128],
+        "type": "Warning" if happening.is_warning else "Normal",
+        "reason": happening.reason,
+        "action": happening.action,
+        "note": note,
+        "regarding": {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": KIND,
+            "name": program.name,
+            "uid": program.uid,
+        },
+    }

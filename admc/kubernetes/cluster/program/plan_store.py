@@ -1,0 +1,128 @@
+"""Keeps the plan of a `Program` in ConfigMaps of the cluster, and reads it from there.
+
+put(plan) --wanted--> sync --apply, delete--> ConfigMaps --watch--> there --> sync
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.program.plan_objects import (
+    CONFIG_MAPS,
+    Found,
+    PlanObjects,
+    PlanReference,
+    Stored,
+    changes,
+    plan_objects,
+    put_together,
+    read_index,
+    read_part,
+)
+from admc.kubernetes.cluster.records import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from admc.kubernetes.cluster.program.owner import Owner
+
+
+class Writer(Protocol):
+    async def apply(
+        self, path: str, body: dict[str, Any], *, force: bool = True, subresource: str = ""
+    ) -> dict[str, Any]: ...
+
+    async def delete(self, path: str, *, uid: str | None = None) -> dict[str, Any]: ...
+
+
+class Reader(Protocol):
+    async def get(self, path: str, **params: object) -> dict[str, Any]: ...
+
+
+@dataclass(eq=False)
+class PlanStore:
+    """The plan of the Program that is served."""
+
+    api: Writer
+    namespace: str
+    """The installation's."""
+    controller: str
+    there: Mapping[Key, Found]
+    """The ConfigMaps of plans of this installation (labels CONTROLLER and PLAN_OF), which `plan_objects.found` makes
+    records of. `changed` has to be called for each difference."""
+    pending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set where `sync` may have something to do."""
+    _wanted: PlanObjects | None = None
+    _sent: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What was applied, and is not yet seen."""
+
+    async def put(self, plan: bytes, program: Owner, facts: bytes | None = None) -> PlanReference:
+        """From now on the cluster is to have this plan, and the facts that it rests on."""
+        # 12 MB are packed in 0.2 s.
+        wanted = await asyncio.to_thread(plan_objects, plan, program, self.namespace, self.controller, facts)
+        self._wanted = wanted
+        self.pending.set()
+        return wanted.reference
+
+    def changed(self, key: Key, old: Found | None, new: Found | None) -> None:
+        """The watch has seen a difference."""
+        self._sent.pop(key.name, None)
+        self.pending.set()
+
+    async def sync(self) -> bool:
+        """Write what is not as it should be, and remove what no index names. Returns whether there was anything to do.
+
+        Raises `ApiError`.
+        """
+        self.pending.clear()
+        if self._wanted is None:
+            return False
+        found = changes(self._wanted, {key.name: item for key, item in self.there.items()})
+        try:
+            for name, uid in found.replaced:
+                await self._delete(name, uid)
+            for body in found.applied:
+                await self._apply(body)
+            for name, uid in found.removed:
+                await self._delete(name, uid)
+        except BaseException:
+            self.pending.set()
+            raise
+        return not found.is_empty
+
+    async def _apply(self, body: dict[str, Any]) -> None:
+        """Once, until the watch shows what has become of it."""
+        name = body["metadata"]["name"]
+        if self._sent.get(name) != body:
+            await self.api.apply(self._path(name), body)
+            self._sent[name] = body
+
+    async def _delete(self, name: str, uid: str) -> None:
+        try:
+            await self.api.delete(self._path(name), uid=uid)
+        except ApiError as error:
+            if not error.is_not_found and not error.is_conflict:  # another one by that name: the watch will show it
+                raise
+
+    def _path(self, name: str) -> str:
+        return f"{CONFIG_MAPS.format(self.namespace)}/{name}"
+
+
+async def stored_plan(api: Reader, namespace: str, name: str) -> bytes:
+    """The plan that an index names, verified. Raises `ApiError`, and `PlanObjectError` where it is not whole."""
+    return (await stored_plan_and_facts(api, namespace, name))[0]
+
+
+async def stored_plan_and_facts(api: Reader, namespace: str, name: str) -> tuple[bytes, bytes | None]:
+    """The same with the facts that the plan rests on; None: the server that wrote it kept none."""
+    index = read_index(await api.get(f"{CONFIG_MAPS.format(namespace)}/{name}"))
+    plan = await _stored(api, namespace, index.plan)
+    return plan, None if index.facts is None else await _stored(api, namespace, index.facts)
+
+
+async def _stored(api: Reader, namespace: str, stored: Stored) -> bytes:
+    pieces = [read_part(part, await api.get(f"{CONFIG_MAPS.format(namespace)}/{part.name}")) for part in stored.parts]
+    return await asyncio.to_thread(put_together, stored, pieces)

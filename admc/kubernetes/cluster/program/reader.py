@@ -1,0 +1,83 @@
+"""Reads a program from the cluster: its spec, and the ConfigMaps that the spec names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.program.content import Content, Reading, assemble
+from admc.kubernetes.cluster.program.plan_objects import CONFIG_MAPS
+from admc.kubernetes.cluster.program.spec import ProgramSpec, check_name, read_spec
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from admc.kubernetes.cluster.program.spec import ProgramObject
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Api(Protocol):
+    async def get(self, path: str, **params: object) -> dict[str, Any]: ...
+
+
+class ProgramRead(NamedTuple):
+    """What a `Program` says."""
+
+    spec: ProgramSpec | None
+    """None: it is malformed."""
+    content: Content | None
+    findings: tuple[Diagnostic, ...]
+    """Why there is no content."""
+    waits: bool = False
+    """ConfigMaps may mend it: read again a little later."""
+    versions: Mapping[str, str] = _NONE
+    """Of the ConfigMaps that it was read from; empty for one that is not there."""
+
+
+async def read(api: Api, program: ProgramObject, namespace: str, before: ProgramRead | None = None) -> ProgramRead:
+    """`namespace` is the installation's. `before`, what was read last, is returned where nothing of it has changed.
+    Raises `ApiError` where the API server does not answer."""
+    spec, findings = read_spec(program.spec)
+    findings = (*check_name(program.name), *findings)
+    if spec is None or findings:
+        return ProgramRead(None, None, findings)
+    maps: dict[str, Mapping[str, Any] | None] = {}
+    for name in sorted({item.name for item in spec.config_maps}):
+        try:
+            maps[name] = await _config_map(api, namespace, name)
+        except ApiError as error:
+            if error.status not in (401, 403):
+                raise
+            return ProgramRead(spec, None, (_forbidden(namespace, name, error),), waits=True)
+    versions = {name: "" if found is None else _version(found) for name, found in maps.items()}
+    if before is not None and before.spec == spec and before.versions == versions:
+        return before
+    reading: Reading = await asyncio.to_thread(assemble, spec, maps, namespace)
+    return ProgramRead(spec, reading.content, reading.findings, reading.waits, versions)
+
+
+async def _config_map(api: Api, namespace: str, name: str) -> dict[str, Any] | None:
+    try:
+        return await api.get(f"{CONFIG_MAPS.format(namespace)}/{name}")
+    except ApiError as error:
+        if error.is_not_found:
+            return None
+        raise
+
+
+def _version(config_map: Mapping[str, Any]) -> str:
+    return str(config_map["metadata"]["resourceVersion"])
+
+
+def _forbidden(namespace: str, name: str, error: ApiError) -> Diagnostic:
+    return Diagnostic(
+        "ADM935",
+        Severity.ERROR,
+        f"the ConfigMap `{name}` in the namespace `{namespace}` cannot be read",
+        None,
+        cause=str(error),
+        hint="the server's account needs the verb `get` of ConfigMaps there; it asks again every few seconds",
+    )

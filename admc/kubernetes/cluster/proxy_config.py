@@ -1,0 +1,97 @@
+"""What the proxies of an installation start from: a ConfigMap in each namespace that takes part.
+
+authority of the server's certificate, where it is reached --pod_bootstrap--> ConfigMap admc-NAME
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from admc.kubernetes.cluster.api.applied import Applied
+from admc.kubernetes.cluster.api.backoff import Backoff
+from admc.kubernetes.cluster.api.errors import ApiError, is_refusal
+from admc.kubernetes.cluster.names import CONTROLLER
+from emitters.envoy.bootstrap.pod import pod_bootstrap, server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from admc.kubernetes.cluster.follow import Cluster
+    from admc.kubernetes.cluster.program.owner import Owner
+
+LOG: Final = logging.getLogger("admc.cluster")
+AGAIN_SECONDS: Final = 60.0
+"""Between looks at whether a ConfigMap is still what was applied."""
+LOOK_SECONDS: Final = 2.0
+"""Between looks at whether they belong to another `Program`, or this replica may write by now."""
+AUTHORITY: Final = "ca.crt"
+
+
+class ProxyConfig:
+    """Keeps the ConfigMaps. They belong to the `Program`, and go with it."""
+
+    def __init__(self, cluster: Cluster, at: tuple[str, int], authority: str, *, ipv6: bool) -> None:
+        """`at`: host and port by which pods reach the server; `authority`: certificates in PEM."""
+        files = pod_bootstrap(server(*at), ipv6=ipv6)
+        self._data = {AUTHORITY: authority, **{name: content.decode() for name, content in files.items()}}
+        self._cluster = cluster
+        self._applied = Applied(cluster.api)
+
+    async def run(self, owner: Callable[[], Owner | None], may_write: Callable[[], bool]) -> None:
+        """Until cancelled."""
+        backoff, problem, again = Backoff(), "", 0.0
+        while True:
+            changed = self._cluster.changed.next
+            if time.monotonic() >= again:
+                self._applied = Applied(self._cluster.api)  # one that was altered by hand is written again
+                again = time.monotonic() + AGAIN_SECONDS
+            try:
+                found = owner()
+                if found is not None and may_write():
+                    await self.write(found)
+                problem = ""
+                backoff.reset()
+            except ApiError as error:
+                if str(error) != problem:
+                    LOG.warning("the ConfigMap of proxies cannot be written: %s", error)
+                problem = str(error)
+                await asyncio.sleep(backoff.seconds(error.retry_after))
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await changed.wait()
+
+    async def write(self, owner: Owner) -> None:
+        """A namespace that refuses it does not stop the others. Raises `ApiError`, the first one."""
+        refused: list[ApiError] = []
+        for namespace in self._cluster.taking_part:
+            path = f"/api/v1/namespaces/{namespace}/configmaps/{self.name}"
+            try:
+                await self._applied.apply(path, self._object(namespace, owner))
+            except ApiError as error:
+                if not is_refusal(error):
+                    raise
+                refused.append(error)
+        if refused:
+            raise refused[0]
+
+    @property
+    def name(self) -> str:
+        return f"admc-{self._cluster.controller}"
+
+    def _object(self, namespace: str, owner: Owner) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": self.name,
+                "namespace": namespace,
+                "labels": {CONTROLLER: self._cluster.controller},
+                "ownerReferences": [owner.reference],
+            },
+            "data": self._data,
+        }

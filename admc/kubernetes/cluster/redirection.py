@@ -1,0 +1,139 @@
+"""Which redirection pods have, read from their specs: it was set when they started, and cannot change.
+
+captures of a plan, pods of a service -> pods that lack some
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.serve.rollout.captures import captures
+from emitters.interception.pod import PodCaptures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from admc.kubernetes.cluster.records import Pod
+    from admc.serve.rollout.model import Placed, Step
+    from emitters.addresses import Addresses
+
+SHOWN: Final = 3
+_CAPTURE: Final = re.compile(r"(ingress|egress)/(?:.*:)?([0-9]+) at ([0-9]+)")
+
+
+class Lacking(NamedTuple):
+    """Pods of a service without redirection that the plan needs."""
+
+    pods: tuple[str, ...]
+    """Names, sorted."""
+    of: int
+    """How many pods the service has."""
+
+
+@lru_cache(maxsize=1 << 14)
+def ports_of(names: frozenset[str]) -> PodCaptures:
+    """What a pod has to capture for captures of a plan (`admc.serve.rollout.captures`). The status asks every
+    second."""
+    ingress: set[int] = set()
+    egress: set[int] = set()
+    for name in names:
+        found = _CAPTURE.fullmatch(name)
+        assert found is not None, name  # noqa: S101 - `captures_of` writes them
+        side, number, target = found.groups()
+        if side == "ingress":
+            ingress.add(int(target))
+        else:
+            egress.update((int(number), int(target)))
+    return PodCaptures(frozenset(ingress), frozenset(egress))
+
+
+def lacking(names: frozenset[str], service: str, pods: Iterable[Pod]) -> Lacking:
+    """The pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures.
+
+    A pod without an address has not started anything: its spec alone says what it will have.
+    """
+    needed = ports_of(names)
+    found, count = [], 0
+    for pod in pods:
+        count += 1
+        has_them = pod.service == service and pod.captures.covers(needed)
+        if not (has_them and (pod.is_redirected or not pod.addresses)):
+            found.append(pod.key.name)
+    return Lacking(tuple(sorted(found)), count)
+
+
+class PodRedirection:
+    """`admc.serve.environment.Redirection`: nothing is requested and nothing is stored, because pods show what they
+    have."""
+
+    def __init__(self, pods_of: Callable[[str], Iterable[Pod]], hosting: Callable[[str], Iterable[Pod]]) -> None:
+        """`pods_of`: the pods of a service of the program, while they exist and are not over; `hosting`: those of them,
+        or where no Service says which they are, of all pods, that may have the ADM of a service."""
+        self._pods_of = pods_of
+        self._hosting = hosting
+        self._app = ""
+        self._asked: Placed | None = None
+        self._needed: Mapping[str, frozenset[str]] = {}
+
+    @property
+    def lacking(self) -> dict[str, Lacking]:
+        """By service: pods without redirection that the plans in force need."""
+        found = {name: self._of(self._app, name, names) for name, names in self._needed.items()}
+        return {name: each for name, each in found.items() if each.pods}
+
+    @property
+    def text(self) -> str:
+        found = self.lacking
+        if not found:
+            return ""
+        said = [f"`{name}` ({len(each.pods)} of {each.of} pods)" for name, each in sorted(found.items())]
+        more = f" and {len(said) - SHOWN} more services" if said[SHOWN:] else ""
+        return (
+            f"redirection is missing at {', '.join(said[:SHOWN])}{more}: no request through these pods meets the "
+            "policies that need it; pass their manifests through `admc inject`, and replace the pods"
+        )
+
+    def recall(self) -> None:
+        """Nothing is stored."""
+
+    def resume(self) -> None:
+        """Nothing is stored."""
+
+    def begin(self, old: Placed | None) -> None:
+        """Pods show what they have of it."""
+        if old is not None:
+            self._need(old)
+
+    def ask(self, placed: Placed, addresses: Addresses) -> None:
+        """`addresses` do not matter: captures are by port."""
+        if self._asked is None or not _is_same(self._asked, placed):
+            self._need(placed)
+
+    def _need(self, placed: Placed) -> None:
+        self._asked, self._app, self._needed = placed, placed.program.app, captures(placed)
+
+    def confirm(self) -> None:
+        """Pods show what they have."""
+
+    def keep(self) -> bool:
+        return False
+
+    def missing(self, step: Step) -> tuple[str, ...]:
+        app = step.new.program.app
+        needed = sorted(step.needs_redirection.items())
+        return tuple(name for name, names in needed if self._of(app, name, names).pods)
+
+    def proxies(self, service: str) -> frozenset[str]:
+        """The pods with an ADM of the service. Before its rules are loaded, a pod runs neither Envoy nor a container of
+        its own; and one that terminates may still send requests. The app may have another name by now."""
+        return frozenset(pod.key.name for pod in self._hosting(service) if pod.hosts == service and pod.is_redirected)
+
+    def _of(self, app: str, service: str, names: frozenset[str]) -> Lacking:
+        return lacking(names, f"{app}/{service}", self._pods_of(service))
+
+
+def _is_same(one: Placed, other: Placed) -> bool:
+    """Whether these are the same objects: to compare programs takes long."""
+    return one.program is other.program and one.placement is other.placement

@@ -1,0 +1,281 @@
+"""Reports what became of a `Program`: its status, its events, and its plan in ConfigMaps.
+
+Wanted, the server, pods --report--> StatusWriter, PlanStore --> cluster
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.compile.facts import FACTS
+from admc.kubernetes.cluster.api.backoff import Backoff
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.program import choice, conditions
+from admc.kubernetes.cluster.program.conditions import Condition, Names, Progress, Verdict
+from admc.kubernetes.cluster.program.lasting import Lasting
+from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.program.status import Report
+from dsl.diagnostics.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+    from admc.kubernetes.cluster.audit import Audit
+    from admc.kubernetes.cluster.closing.policies import ClusterClosing
+    from admc.kubernetes.cluster.follow import Cluster, Followed
+    from admc.kubernetes.cluster.program.plan_objects import PlanReference
+    from admc.kubernetes.cluster.program.plan_store import PlanStore
+    from admc.kubernetes.cluster.program.spec import ProgramObject
+    from admc.kubernetes.cluster.program.status_writer import StatusWriter
+    from admc.kubernetes.cluster.redirection import PodRedirection
+    from admc.kubernetes.cluster.wanted import Candidate, Wanted
+    from admc.serve.environment import Serving
+    from dsl.diagnostics.diagnostic import Diagnostic
+
+LOG: Final = logging.getLogger("admc.cluster")
+LOOK_SECONDS: Final = 1.0
+BUG: Final = "ADM901"
+
+
+class InForce(NamedTuple):
+    """A plan, as far as the status tells of it."""
+
+    plan: bytes
+    adms: frozenset[str]
+    facts: bytes | None
+    """The document that the plan rests on."""
+
+
+class Reporter:
+    """Looks once a second, and writes what differs."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        wanted: Wanted,
+        serving: Serving,
+        redirection: PodRedirection,
+        closing: ClusterClosing,
+        audit: Audit,
+        plans: PlanStore,
+        writer: StatusWriter,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._cluster, self._wanted, self._serving = cluster, wanted, serving
+        self._redirection, self._closing, self._audit = redirection, closing, audit
+        self._plans, self._writer, self._may_write = plans, writer, may_write
+        self._put: tuple[bytes, str] | None = None
+        """The plan that was put last, and the uid of its Program."""
+        self._reference: PlanReference | None = None
+        self._problem = ""
+        self._lacking, self._out_of_sync = Lasting(), Lasting()
+        self._about = b""
+        """The plan that these two are about."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        backoff = Backoff()
+        while True:
+            pause = LOOK_SECONDS
+            if self._may_write():
+                try:
+                    await self._write()
+                    self._problem = ""
+                    backoff.reset()
+                except ApiError as error:
+                    if str(error) != self._problem:
+                        LOG.warning("the status or the plan cannot be written: %s", error)
+                    self._problem = str(error)
+                    pause = max(pause, backoff.seconds(error.retry_after))
+            await asyncio.sleep(pause)
+
+    async def _write(self) -> None:
+        """Each of these independently of the others: the account may lack the right to one of them."""
+        failed: list[ApiError] = []
+        for write in self._writes():
+            try:
+                await write()
+            except ApiError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _writes(self) -> Iterator[Callable[[], Awaitable[object]]]:
+        candidate = self._wanted.candidate
+        if not self._wanted.looked.is_set():
+            yield self._write_problem
+        elif candidate is not None:  # else the cluster removes the plan with its Program, and what is written anew, too
+            yield partial(self._write_plan, candidate)
+            yield partial(self._write_status, candidate)
+            for each in self._own_programs():
+                if each.uid != candidate.object.uid:
+                    yield partial(self._writer.write, each, _other(each, candidate.object))
+            if self._put is not None and self._put[1] == candidate.object.uid:  # else its owner is gone
+                yield self._plans.sync
+
+    async def _write_status(self, candidate: Candidate) -> None:
+        await self._writer.write(candidate.object, self._report(candidate))
+
+    async def _write_problem(self) -> None:
+        """Nothing is looked at before the whole cluster has been read; say so where it cannot be."""
+        problem, program = self._cluster.problem, choice.served(self._own_programs(), self._cluster.controller)
+        if problem and program is not None:
+            verdict = conditions.unknown("NotFollowed", f"the cluster cannot be followed at present: {problem}")
+            await self._writer.write(program, Report(program.generation, dict.fromkeys(Condition, verdict), keeps=True))
+
+    def _own_programs(self) -> list[ProgramObject]:
+        controller = self._cluster.controller
+        return [each for each in self._cluster.programs.items.values() if each.controller == controller]
+
+    async def _write_plan(self, candidate: Candidate) -> None:
+        found = self._in_force
+        if found is None or self._put == (found.plan, candidate.object.uid):
+            return
+        owner = Owner(candidate.object.name, candidate.object.uid)
+        self._reference = await self._plans.put(found.plan, owner, found.facts)
+        self._put = found.plan, candidate.object.uid
+
+    @property
+    def _in_force(self) -> InForce | None:
+        """The plan that the status is about: in mode `Audit` the one that would be served."""
+        if self._wanted.is_audit:
+            audited = self._audit.result
+            return None if audited is None else InForce(audited.plan, audited.adms, audited.facts)
+        state, recipe = self._serving.state, self._serving.recipe
+        if state is None or recipe is None:
+            return None
+        return InForce(recipe.plan, frozenset(adm.service for adm in state.placement.adms), recipe.inputs.get(FACTS))
+
+    # ---- the report ----
+
+    def _report(self, candidate: Candidate) -> Report:
+        found, followed = self._in_force, candidate.followed
+        now = time.monotonic()
+        if found is not None and found.plan != self._about:
+            self._about = found.plan
+            self._lacking.begin(now)
+            self._out_of_sync.begin(now)
+        lacking = Names.of(self._lacking.of(self._pods_lacking(), now))
+        out_of_sync = Names.of(self._out_of_sync.of(self._services_out_of_sync(), now))
+        return Report(
+            candidate.object.generation,
+            self._verdicts(candidate, lacking, out_of_sync),
+            adms=None if found is None else len(found.adms),
+            services=None if followed is None else len(followed.program.services),
+            pods=None if followed is None else _pods(followed),
+            lacking=lacking,
+            plan=self._reference,
+            namespaces={each.namespace for placed in self._serving.placed for each in placed.program.services.values()},
+            keeps=not self._has_plan,
+        )
+
+    def _verdicts(self, candidate: Candidate, lacking: Names, out_of_sync: Names) -> Mapping[Condition, Verdict]:
+        fitting = self._wanted.fitting
+        compiled = self._compiled(candidate)
+        found = {Condition.ACCEPTED: self._accepted(candidate, compiled, fitting)}
+        if candidate.followed is None:
+            found[Condition.RESOLVED] = conditions.unknown("NotAccepted", "the program has errors")
+        else:
+            found[Condition.RESOLVED] = conditions.resolved(fitting)
+        if self._wanted.is_audit:
+            found[Condition.PROGRAMMED] = conditions.audited(has_plan=self._has_plan)
+        elif _errors(candidate.findings, compiled or (), fitting) or not self._is_in_force(candidate):
+            what = "an earlier plan is in force" if self._has_plan else "no plan is in force"
+            found[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
+        else:
+            found[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking, out_of_sync))
+        return found
+
+    @property
+    def _has_plan(self) -> bool:
+        return self._serving.state is not None
+
+    def _accepted(
+        self, candidate: Candidate, compiled: tuple[Diagnostic, ...] | None, fitting: tuple[Diagnostic, ...]
+    ) -> Verdict:
+        if compiled is None and not candidate.findings:
+            if _errors(fitting):
+                return conditions.unknown("NotResolved", "it is compiled once its Services and namespaces fit")
+            return conditions.unknown("Compiling", "its plan is being made")
+        found = self._problems("kept") if compiled is None else compiled  # a stored state that cannot be used
+        return conditions.accepted((*candidate.findings, *found), has_plan=self._has_plan)
+
+    def _compiled(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
+        """What the compile of the candidate found; None as long as it has not been compiled."""
+        if self._wanted.is_audit:
+            return self._audit.findings_of(candidate)
+        if candidate.followed is None:
+            return None
+        if not self._wanted.is_compiled(candidate):
+            # A worker that ended, or met a bug, has no result, and another one tries again.
+            return tuple(item for item in self._problems("program") if item.code == BUG) or None
+        return self._problems("program", "warnings", "kept")
+
+    def _problems(self, *about: str) -> tuple[Diagnostic, ...]:
+        current = self._serving.problems.current
+        return tuple(item for each in about for item in current.get(each, ()))
+
+    def _is_in_force(self, candidate: Candidate) -> bool:
+        recipe, adopted = self._serving.recipe, self._wanted.adopted
+        if recipe is None or adopted is None or not self._wanted.is_compiled(candidate):
+            return False
+        if adopted.content.main not in recipe.inputs:
+            return False  # a reviewed plan, or another main file, that was not there before
+        source = self._wanted.source_of(adopted.content, adopted.followed)
+        notes = dict(source.notes)
+        files = {**(source.files or {}), FACTS: source.facts, **notes}
+        return notes.keys() <= recipe.inputs.keys() and all(
+            files.get(path) == content for path, content in recipe.inputs.items()
+        )
+
+    def _progress(self, lacking: Names, out_of_sync: Names) -> Progress:
+        return Progress(
+            self._serving.rollout_text,
+            lacking,
+            out_of_sync,
+            Names.of(self._closing.open),
+            (*self._closing.findings, *self._problems("endpoints")),
+            self._cluster.problem,
+        )
+
+    def _pods_lacking(self) -> list[str]:
+        """The pods without redirection that the plan in force needs, and those that cannot be read: they may be of any
+        service of their namespace."""
+        namespaces = {each.namespace for placed in self._serving.placed for each in placed.program.services.values()}
+        unreadable = [key.name for key in sorted(self._cluster.pods.rejected) if key.namespace in namespaces]
+        return [*(pod for each in self._redirection.lacking.values() for pod in each.pods), *unreadable]
+
+    def _services_out_of_sync(self) -> list[str]:
+        """Services with an ADM of which a pod has no proxy in sync."""
+        state, registry, adopted = self._serving.state, self._serving.server.registry, self._wanted.adopted
+        if state is None or adopted is None:
+            return []
+        selection = adopted.followed.selection
+        found = []
+        for name in (adm.service for adm in state.placement.adms if adm.service in selection.keys):
+            streams = registry.of(name)
+            nodes = {each.node.id for each in streams}
+            if not all(each.in_sync for each in streams) or any(key.name not in nodes for key in selection.pods(name)):
+                found.append(name)
+        return found
+
+
+def _pods(followed: Followed) -> int:
+    return sum(len(followed.selection.pods(name)) for name in followed.program.services)
+
+
+def _errors(*findings: tuple[Diagnostic, ...]) -> bool:
+    return any(item.severity is Severity.ERROR for each in findings for item in each)
+
+
+def _other(program: ProgramObject, served: ProgramObject) -> Report:
+    verdict = conditions.accepted((choice.other_program(served),), has_plan=False)
+    unknown = conditions.unknown("NotAccepted", "another Program is served")
+    return Report(
+        program.generation,
+        {Condition.ACCEPTED: verdict, Condition.RESOLVED: unknown, Condition.PROGRAMMED: unknown},
+    )

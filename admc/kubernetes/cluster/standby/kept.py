@@ -1,0 +1,80 @@
+"""Keeps what another replica has stored ready, while this one stands by."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+from admc.base.exits import CommandError
+from admc.serve.compiling.worker import WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from admc.kubernetes.cluster.storage.storage import Peeked
+    from admc.serve.storage.position import StoredState
+
+LOG: Final = logging.getLogger("admc.cluster")
+LOOK_SECONDS: Final = 3.0
+UNREAD: Final = "unread"
+
+
+class Storage(Protocol):
+    """What it needs of `SecretStorage`."""
+
+    def peek(self, version: str) -> Peeked | None: ...
+
+
+class KeptState:
+    """`prepare` is called again and again with the stored state, None where there is none: it builds what this replica
+    would build if it became active now. It raises `CommandError` or `WorkerError` where it cannot."""
+
+    def __init__(self, storage: Storage, prepare: Callable[[StoredState | None], Awaitable[None]]) -> None:
+        self._storage, self._prepare = storage, prepare
+        self._version = self._ready = UNREAD
+        """The version that was read last, and the last one that is ready."""
+        self._state: StoredState | None = None
+        self.problem = ""
+        """Why it cannot be used; empty if it can."""
+
+    async def follow(self) -> None:
+        """Until cancelled. A request that is under way then ends by itself."""
+        while True:
+            await self._look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def newest(self) -> StoredState | None:
+        """The stored state as it is now; as it was read last, where that is not known."""
+        with contextlib.suppress(CommandError):
+            await self._read()
+        return self._state
+
+    async def _look(self) -> None:
+        try:
+            await self._read()
+            problem = ""
+        except CommandError as error:
+            problem = _words(error)
+        try:
+            await self._prepare(self._state)
+        except (CommandError, WorkerError) as error:
+            problem = problem or _words(error)
+        if problem and problem != self.problem:
+            LOG.warning("kept_state_not_ready", extra={"why": problem})
+        if not problem and (self.problem or self._ready != self._version):
+            self._ready = self._version
+            LOG.info("kept_state_ready", extra={"version": self._version})
+        self.problem = problem
+
+    async def _read(self) -> None:
+        found = await asyncio.to_thread(self._storage.peek, self._version)
+        if found is not None:
+            self._version, self._state = found
+
+
+def _words(error: CommandError | WorkerError) -> str:
+    if isinstance(error, WorkerError):
+        return str(error)
+    return "; ".join(": ".join(filter(None, (item.message, item.cause))) for item in error.diagnostics)

@@ -1,0 +1,164 @@
+"""The Secrets of the kept state, as objects of the API server.
+
+    admc-NAME-state           which parts belong together; `admc.dev/written-by` says which replica wrote it
+    admc-NAME-part-SHA256     a part, never changed
+    admc-NAME-rollout         there while proxies may have more than one plan: it lies apart, because the others may be
+                              damaged, and are then no reason to begin anew
+
+All have the type `admc.dev/state`, and the label `admc.dev/controller`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any, Final, Literal, NamedTuple
+
+from admc.kubernetes.cluster.names import CONTROLLER, GROUP
+from admc.kubernetes.cluster.storage.packs import MAX_PARTS, MAX_UNPACKED, Pack, digest_of
+from admc.serve.storage.manifest import ManifestError
+from dsl.documents import DocumentError, plain, read, record
+
+TYPE: Final = f"{GROUP}/state"
+WRITER: Final = f"{GROUP}/written-by"
+INDEX: Final = "state.json"
+PART: Final = "part"
+MAX_INDEX: Final = 256 * 1024
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+Document = dict[str, Any]
+
+
+@record
+class Index:
+    """What `admc-NAME-state` says."""
+
+    schema_version: Literal[1]
+    manifest: str
+    """The digest of the object that is the manifest."""
+    packs: tuple[Pack, ...]
+
+    @property
+    def parts(self) -> frozenset[str]:
+        return frozenset(part for pack in self.packs for part in pack.parts)
+
+
+class Record(NamedTuple):
+    """What a replica remembers of a Secret that it watches."""
+
+    digest: str
+    """Of its content."""
+    writer: str
+
+
+class Names(NamedTuple):
+    """The names of an installation's Secrets."""
+
+    installation: str
+    namespace: str
+
+    @property
+    def collection(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/secrets"
+
+    @property
+    def state(self) -> str:
+        return f"admc-{self.installation}-state"
+
+    @property
+    def under_way(self) -> str:
+        return f"admc-{self.installation}-rollout"
+
+    def part(self, digest: str) -> str:
+        return f"admc-{self.installation}-part-{digest}"
+
+    def digest(self, name: str) -> str | None:
+        """The digest in the name of a part; None if it is no part of this installation."""
+        head, found = name[:-64], name[-64:]
+        return found if head == self.part("") and _DIGEST.fullmatch(found) else None
+
+    @property
+    def selectors(self) -> dict[str, str]:
+        """Of all Secrets of the kept state, for a list or watch."""
+        return {"labelSelector": f"{CONTROLLER}={self.installation}", "fieldSelector": f"type={TYPE}"}
+
+    def secret(
+        self, name: str, data: dict[str, bytes], writer: str = "", *, version: str = "", immutable: bool = False
+    ) -> Document:
+        """`version`: only that one is replaced."""
+        metadata: Document = {"name": name, "namespace": self.namespace, "labels": {CONTROLLER: self.installation}}
+        if writer:
+            metadata["annotations"] = {WRITER: writer}
+        if version:
+            metadata["resourceVersion"] = version
+        secret: Document = {"apiVersion": "v1", "kind": "Secret", "type": TYPE, "metadata": metadata}
+        secret["data"] = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        return secret | ({"immutable": True} if immutable else {})
+
+
+def index_to_json(index: Index) -> bytes:
+    return (json.dumps(plain(index), sort_keys=True) + "\n").encode()
+
+
+def index_from_json(content: bytes) -> Index:
+    """Raises `ManifestError`."""
+    if len(content) > MAX_INDEX:
+        raise ManifestError(f"it has more than {MAX_INDEX:,} bytes")
+    try:
+        index = read(Index, content)
+    except DocumentError as error:
+        raise ManifestError(error.message) from error
+    if not all(map(_DIGEST.fullmatch, (index.manifest, *index.parts))):
+        raise ManifestError("a part of it is not named by a digest")
+    check(index)
+    return index
+
+
+def check(index: Index) -> None:
+    """Raises `ManifestError` if it is too large."""
+    if sum(len(pack.parts) for pack in index.packs) > MAX_PARTS:
+        raise ManifestError(f"it has more than {MAX_PARTS} parts")
+    if sum(pack.length for pack in index.packs) > MAX_UNPACKED:
+        raise ManifestError(f"it has more than {MAX_UNPACKED // 2**20} MB")
+
+
+def decode(secret: Document) -> Record:
+    """For a watch."""
+    content = next((found for key in (INDEX, PART) if (found := content_of(secret, key)) is not None), b"")
+    return Record(digest_of(content), writer_of(secret))
+
+
+def content_of(secret: Document | None, key: str) -> bytes | None:
+    """A value of a Secret; None where it has none, or none that can be read."""
+    data = secret.get("data") if secret else None
+    value = data.get(key) if isinstance(data, dict) else None
+    if not isinstance(value, str):
+        return None
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        return None
+
+
+def writer_of(secret: Document) -> str:
+    """The replica that wrote the state; empty where that is unknown."""
+    annotations = _metadata(secret).get("annotations")
+    return str(annotations.get(WRITER) or "") if isinstance(annotations, dict) else ""
+
+
+def version_of(secret: Document) -> str:
+    return str(_metadata(secret).get("resourceVersion") or "")
+
+
+def uid_of(secret: Document) -> str:
+    return str(_metadata(secret).get("uid") or "")
+
+
+def name_of(secret: Document) -> str:
+    return str(_metadata(secret).get("name") or "")
+
+
+def _metadata(secret: Document) -> Document:
+    found = secret.get("metadata")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,36 @@
+"""Keeps something in the cluster as it should be: works whenever something may differ, and again after a fault."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from admc.kubernetes.cluster.api.backoff import Backoff
+from admc.kubernetes.cluster.api.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+LOG: Final = logging.getLogger("admc.cluster")
+
+
+async def keep_up(pending: asyncio.Event, work: Callable[[], Awaitable[object]], what: str) -> None:
+    """Call `work` each time that `pending` is set, until cancelled. `work` clears it, and sets it again if it fails.
+
+    A fault is logged once, with `what` it is about, until there is a success.
+    """
+    backoff = Backoff()
+    is_failing = False
+    while True:
+        await pending.wait()
+        try:
+            await work()
+        except ApiError as error:
+            if not is_failing:
+                LOG.warning("cannot_write", extra={"about": what, "text": str(error)})
+            is_failing = True
+            await asyncio.sleep(backoff.seconds(error.retry_after))
+        else:
+            is_failing = False
+            backoff.reset()

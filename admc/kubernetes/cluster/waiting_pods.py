@@ -1,0 +1,203 @@
+"""The gRPC service `admc.v1.Pods`, on the xDS port: streams of pods that wait until they are known.
+
+WaitUntilKnown: empty bytes -> a line of text each time what the pod waits for changes; OK at the end
+
+One task looks at what proxies have acknowledged, for all waiting pods together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import grpc  # type: ignore[import-untyped]
+
+from admc.kubernetes.cluster.known import Memory, Seen, adm, decide, line, listed
+from admc.pod.wait import METHOD
+from admc.serve.compiling.address_deps import needed_by
+from xds_server.protocol.wire import ClientNode
+from xds_server.transport.client import Caller, DeniedError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from admc.kubernetes.cluster.known import WaitingPod
+    from admc.serve.environment import Serving
+    from admc.serve.rollout.model import Placed
+
+LOOK_SECONDS: Final = 0.1
+LOOK_SHARE: Final = 0.1
+"""The largest share of the event loop's time for that."""
+STREAMS: Final = 20_000
+DENIED: Final = "this client is no pod that the server knows"
+
+
+class Pods(Protocol):
+    """The server's records of pods."""
+
+    def pod_of(self, caller: Caller) -> WaitingPod:
+        """The pod that a token is of. Raises `DeniedError`: the token is not valid, or its pod is gone. Never
+        blocks."""
+
+    def adms(self, service: str) -> int:
+        """How many pods of a service have an ADM that should be connected."""
+
+    def taken(self, service: str) -> Collection[str]:
+        """The addresses of the pods of a service, in canonical form, in the newest document that the server has taken.
+        It may not be published yet."""
+
+
+class _Waiter:
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.memory = Memory(time.monotonic())
+        self.text = ""
+        self.over: grpc.StatusCode | None = None
+        self.changed = asyncio.Event()
+
+    def say(self, text: str) -> None:
+        if text != self.text:
+            self.text = text
+            self.changed.set()
+
+    def end(self, code: grpc.StatusCode) -> None:
+        self.over = code
+        self.changed.set()
+
+
+class WaitingPods:
+    """All calls belong on the server's event loop.
+
+        waiting = WaitingPods(serving, pods, may_answer)
+        await server.start(address, credentials, services=[waiting.add])
+
+    `may_answer` is false while another server leads the proxies: this one does not know what they have.
+    """
+
+    def __init__(self, serving: Serving, pods: Pods, may_answer: Callable[[], bool] = lambda: True) -> None:
+        self._serving = serving
+        self._server = serving.server
+        self._pods = pods
+        self._may_answer = may_answer
+        self._waiters: dict[str, _Waiter] = {}
+        """By the pod's uid."""
+        self._looking: asyncio.Task[None] | None = None
+        self._plans: tuple[Placed, ...] = ()
+        self._needed: Mapping[str, frozenset[str]] = {}
+        """Of these plans."""
+
+    def add(self, grpc_server: Any) -> None:
+        """Offer the service on a gRPC server."""
+        _, service, method = METHOD.split("/")
+        # Without serializers gRPC passes the bytes through as they are.
+        handler = grpc.unary_stream_rpc_method_handler(self._wait_until_known)
+        grpc_server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    async def _wait_until_known(self, _request: bytes, context: Any) -> None:
+        auth = {key: tuple(values) for key, values in context.auth_context().items()}
+        metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
+        waiter = _Waiter(Caller(ClientNode("", "", ""), context.peer(), auth, metadata))
+        code = await self._wait(waiter, context)
+        if code is not grpc.StatusCode.OK:
+            await context.abort(code, DENIED if code is grpc.StatusCode.PERMISSION_DENIED else "ask again")
+
+    async def _wait(self, waiter: _Waiter, context: Any) -> grpc.StatusCode:
+        try:
+            uid = self._pods.pod_of(waiter.caller).uid
+        except DeniedError as error:
+            self._server.metrics.denials[error.reason] += 1
+            return grpc.StatusCode.PERMISSION_DENIED
+        if not self._may_answer():
+            return grpc.StatusCode.UNAVAILABLE
+        before = self._waiters.get(uid)
+        if before is None and len(self._waiters) >= STREAMS:
+            return grpc.StatusCode.RESOURCE_EXHAUSTED
+        if before is not None:
+            before.end(grpc.StatusCode.ABORTED)  # a pod waits once: the earlier stream is one that it lost
+        self._waiters[uid] = waiter
+        try:
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.create_task(self._look_while_pods_wait())
+            while waiter.over is None:
+                await waiter.changed.wait()
+                waiter.changed.clear()
+                if waiter.over is None:
+                    await context.write(waiter.text.encode())
+            return waiter.over
+        finally:
+            if self._waiters.get(uid) is waiter:
+                del self._waiters[uid]
+
+    async def _look_while_pods_wait(self) -> None:
+        try:
+            while self._waiters:
+                began = time.monotonic()
+                await self._look()
+                pause = (time.monotonic() - began) / LOOK_SHARE
+                await asyncio.sleep(max(LOOK_SECONDS, pause))
+        except BaseException:
+            # Pods would wait for a look that does not come: they ask again, and that begins another.
+            self._end_all(grpc.StatusCode.UNAVAILABLE)
+            raise
+
+    def _end_all(self, code: grpc.StatusCode) -> None:
+        for waiter in self._waiters.values():
+            waiter.end(code)
+
+    async def _look(self) -> None:
+        if not self._may_answer():
+            self._end_all(grpc.StatusCode.UNAVAILABLE)
+            return
+        found = {}
+        for uid, waiter in self._waiters.items():
+            try:
+                found[uid] = waiter, self._pods.pod_of(waiter.caller)
+            except DeniedError:
+                waiter.end(grpc.StatusCode.PERMISSION_DENIED)
+        plans = self._serving.placed
+        if not _same(plans, self._plans):
+            self._needed = await asyncio.to_thread(_needed, plans)
+            self._plans = plans
+            return  # they may be others by now, and pods may be gone
+        seen = self._seen({pod.service for _, pod in found.values()})
+        now = time.monotonic()
+        for waiter, pod in found.values():
+            waits, waiter.memory = decide(pod, seen, waiter.memory, now)
+            if waits:
+                waiter.say(line(waits))
+            else:
+                waiter.end(grpc.StatusCode.OK)
+
+    def _seen(self, services: Collection[str]) -> Seen | None:
+        state = self._serving.state
+        if state is None or not self._serving.ready:
+            return None
+        wanted = {name for service in services for name in self._needed.get(service, ())}
+        adms = {name: adm(self._server, name, self._pods.adms(name)) for name in wanted}
+        # An address that a pod of the service had before is published, and may be missing in what is published next:
+        # then the record of the new pod came after that document was made. All later documents have it.
+        published = listed(state.addresses, services)
+        both = {name: found.intersection(self._pods.taken(name)) for name, found in published.items()}
+        return Seen(both, self._needed, adms)
+
+
+def _same(some: tuple[Placed, ...], others: tuple[Placed, ...]) -> bool:
+    """Whether these are the same objects: to compare programs takes long."""
+    return len(some) == len(others) and all(
+        one.program is other.program and one.placement is other.placement
+        for one, other in zip(some, others, strict=True)
+    )
+
+
+def _needed(plans: tuple[Placed, ...]) -> Mapping[str, frozenset[str]]:
+    """Of all plans together."""
+    found: dict[str, frozenset[str]] = {}
+    for placed in plans:
+        for name, readers in needed_by(*placed).items():
+            found[name] = found.get(name, frozenset()) | readers
+    return found

@@ -1,0 +1,332 @@
+"""The Services of the given manifests, compared with the services of the program: ports, targets, selectors.
+
+An ADM takes the connections to the ports that the program names, and a NetworkPolicy selects pods by the labels that
+the program names. Where the manifests have others, a policy is enforced on nothing, and nothing else shows it. That is
+an error; what no policy rests on is a warning. In a cluster the server compares the same
+(`admc.kubernetes.cluster.fitting`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from admc.kubernetes.inject.manifests import at
+from admc.kubernetes.inject.model import Finding, Where
+from admc.kubernetes.inject.reliance import listed
+from admc.kubernetes.inject.services import is_service, selector_of
+from dsl.diagnostics.diagnostic import Severity
+from dsl.syntax.tokens import label_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from admc.kubernetes.inject.manifests import Object
+    from admc.kubernetes.inject.services import Services
+    from admc.serve.observe.injection import InjectionDocument, PortRow, ServiceRow
+
+Found = tuple["Object", Finding]
+"""A finding, and the object that it is about. Its place is in the template, where the object has one."""
+_SHOWN = 5
+
+
+class _Template(NamedTuple):
+    object: Object
+    service: str | None
+    labels: Mapping[str, Any]
+    template: Mapping[str, Any]
+
+
+def disagreements(document: InjectionDocument, services: Services, manifests: Iterable[Object]) -> Iterator[Found]:
+    """In the order of the manifests."""
+    manifests = list(manifests)
+    of_service: dict[str, list[_Template]] = {}
+    for each in manifests:
+        found = _template(each, services)
+        if found is not None and found.service is not None:
+            of_service.setdefault(found.service, []).append(found)
+    unselected = _unselected(services, manifests)
+    by_labels = not document.installation  # a server that follows a cluster selects pods as their Services do
+    for each in manifests:
+        if is_service(each):
+            if (name := services.named(each)) is not None:
+                row = document.services[name]
+                yield from _service(name, row, each, of_service.get(name, ()), by_labels=by_labels)
+                if name not in of_service and row.captures is not None and name in unselected and selector_of(each):
+                    yield each, _selects_nothing(name, row, unselected[name])
+            else:
+                yield from _other(document.services, each, services, of_service)
+        elif (found := _template(each, services)) is not None:
+            if found.service is not None:
+                yield from _host_ports(document.services[found.service], found)
+            if by_labels:
+                yield from _carries_labels_of_another(document.services, services, found)
+
+
+def _template(found: Object, services: Services) -> _Template | None:
+    template = at(found.data, found.template) if found.template is not None else None
+    if not isinstance(template, dict):
+        return None
+    labels = at(template, ("metadata", "labels"))
+    labels = labels if isinstance(labels, dict) else {}
+    service = services.of(found.namespace, labels)
+    return None if isinstance(service, Finding) else _Template(found, service, labels, template)
+
+
+def _unselected(services: Services, manifests: Iterable[Object]) -> Mapping[str, Object]:
+    """Service of the program -> a template that is of no service, and has the name or the labels of this one."""
+    found: dict[str, Object] = {}
+    for each in manifests:
+        template = _template(each, services)
+        if template is not None and template.service is None:
+            named = services.known_as(each.namespace, each.name)
+            for name in (*((named,) if named else ()), *services.by_labels(each.namespace, template.labels)):
+                found.setdefault(name, each)
+    return found
+
+
+def _selects_nothing(name: str, row: ServiceRow, template: Object) -> Finding:
+    relying = _policies(row)
+    return _finding(
+        "ADM941",
+        False,
+        f"it does not select the pods of {template.kind} `{template.name}`",
+        ("spec", "selector"),
+        f"no pod in these manifests gets the ADM of `{name}`" + (f", for {listed(relying)}" if relying else ""),
+        "correct the selector, or the labels of the pods",
+    )
+
+
+def _service(
+    name: str, row: ServiceRow, found: Object, templates: Sequence[_Template], *, by_labels: bool
+) -> Iterator[Found]:
+    spec = found.data.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    relying = _policies(row)
+    if spec.get("type") == "ExternalName":
+        yield (
+            found,
+            _finding(
+                "ADM940",
+                True,
+                f"it is a name outside of the cluster, and `{name}` is a service of the program",
+                ("spec", "type"),
+                "its pods are not in the cluster, so no ADM and no NetworkPolicy meets its connections",
+                f"declare it as an outside party: `external {name} {{ host ... }}`",
+            ),
+        )
+        return
+    selector = selector_of(found)
+    if not selector:
+        yield (
+            found,
+            _finding(
+                "ADM941",
+                bool(relying or row.captures),
+                f"it has no selector, so no pod is known to be of the service `{name}`",
+                ("spec",),
+                f"no pod gets the ADM or the wait of `{name}`" + (f", for {listed(relying)}" if relying else ""),
+                "give the Service a selector; or declare the service `no adm`, or an `external`, if it has no pods",
+            ),
+        )
+    elif by_labels:
+        yield from _selector(name, row, found, selector, templates)
+    yield from _ports(name, row, found, spec, templates)
+    yield from _other_ways(row, found, spec, templates, own=True)
+
+
+def _selector(
+    name: str, row: ServiceRow, found: Object, selector: Mapping[str, Any], templates: Sequence[_Template]
+) -> Iterator[Found]:
+    """Whether the pods that the Service selects have the labels of the program."""
+    if row.labels.items() <= selector.items():
+        return
+    if templates and all(row.labels.items() <= each.labels.items() for each in templates):
+        return
+    wanted = ", ".join(f"`{key}: {value}`" for key, value in list(row.labels.items())[:_SHOWN])
+    has = "  ".join(label_text(key, str(value)) for key, value in list(selector.items())[:_SHOWN])
+    cause = f"in the program its pods have {wanted}"
+    if row.selected:
+        cause += f", by which the NetworkPolicies that close {listed(row.selected)} select them: these select no pod"
+    yield (
+        found,
+        _finding(
+            "ADM941",
+            bool(row.selected),
+            f"the selector is not what the program says of `{name}`",
+            ("spec", "selector"),
+            cause,
+            f"give the pods the labels of the program, too; or write those of the pods there: `labels {{ {has} }}`",
+        ),
+    )
+
+
+def _carries_labels_of_another(rows: Mapping[str, ServiceRow], services: Services, found: _Template) -> Iterator[Found]:
+    for name in services.by_labels(found.object.namespace, found.labels):
+        row = rows[name]
+        if name != found.service and row.selected:
+            yield (
+                found.object,
+                _finding(
+                    "ADM941",
+                    True,
+                    f"its pods have the labels of `{name}` in the program, and are not of that service",
+                    ("metadata", "labels"),
+                    f"the NetworkPolicies that close {listed(row.selected)} take them for pods of `{name}`",
+                    f"give these pods other labels, or `{name}` a label of its own, in the program as in its pods",
+                ),
+            )
+
+
+def _ports(
+    name: str, row: ServiceRow, found: Object, spec: Mapping[str, Any], templates: Sequence[_Template]
+) -> Iterator[Found]:
+    given = list(_tcp_ports(spec))
+    if not given and spec.get("clusterIP") == "None":
+        return  # callers dial the ports of the pods
+    by_number = {port["port"]: (where, port) for where, port in given}
+    for port in row.ports:
+        relying = tuple(sorted({*port.ingress, *port.egress}))
+        rests = f"; {listed(relying)} would be enforced on no connection to it" if relying else ""
+        hint = (
+            "correct the port in the program, as in `http 80 -> 8080`, and compile again; or correct it in the Service"
+        )
+        if port.number not in by_number:
+            has = ", ".join(str(number) for number in sorted(by_number)[:_SHOWN]) or "none"
+            yield (
+                found,
+                _finding(
+                    "ADM943",
+                    bool(relying),
+                    f"it has no TCP port {port.number}, which the program gives `{name}`",
+                    ("spec", "ports"),
+                    f"it has {has}{rests}",
+                    hint,
+                ),
+            )
+            continue
+        where, written = by_number[port.number]
+        place = ("spec", *where, "targetPort" if "targetPort" in written else "port")
+        for target, whose in _targets(written, templates):
+            if target is None:
+                yield found, _finding(
+                    "ADM943", False, f"port {port.number} leads to a name that is not a port of {whose}", place, None,
+                    f"the program says {port.target}: {hint}",
+                )  # fmt: skip
+            elif target != port.target:
+                yield (
+                    found,
+                    _finding(
+                        "ADM943",
+                        bool(relying),
+                        f"port {port.number} leads to {target}{whose}, and to {port.target} in the program",
+                        place,
+                        f"an ADM takes the connections to port {port.target} of the pods{rests}",
+                        hint,
+                    ),
+                )
+
+
+def _targets(port: Mapping[str, Any], templates: Sequence[_Template]) -> Iterator[tuple[int | None, str]]:
+    """The ports of the pods that a port of a Service leads to, each with where its name says so; None: to no port."""
+    target = port.get("targetPort")
+    if target is None or target == "":
+        yield port["port"], ""
+    elif isinstance(target, int):
+        yield target, ""
+    elif str(target).isdecimal():
+        yield int(str(target)[:6]), ""
+    elif not templates:
+        yield None, "any pod in these manifests"
+    else:
+        found = {_named_port(each.template, str(target)): each.object for each in templates}
+        for number, whose in found.items():
+            of = f"{whose.kind} `{whose.name}`"
+            yield number, of if number is None else f" (`{target}` of {of})"
+
+
+def _named_port(template: Mapping[str, Any], name: str) -> int | None:
+    numbers = (
+        port.get("containerPort")
+        for _, port in _container_ports(template)
+        if port.get("name") == name and port.get("protocol", "TCP") == "TCP"
+    )
+    return next((number for number in numbers if isinstance(number, int)), None)
+
+
+def _container_ports(template: Mapping[str, Any]) -> Iterator[tuple[Where, Mapping[str, Any]]]:
+    """The ports of all containers, each with its place in the template."""
+    for part in ("containers", "initContainers"):
+        containers = at(template, ("spec", part))
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            ports = container.get("ports") if isinstance(container, dict) else None
+            for position, port in enumerate(ports if isinstance(ports, list) else ()):
+                if isinstance(port, dict):
+                    yield ("spec", part, index, "ports", position), port
+
+
+def _tcp_ports(spec: Mapping[str, Any]) -> Iterator[tuple[Where, Mapping[str, Any]]]:
+    ports = spec.get("ports")
+    for index, port in enumerate(ports if isinstance(ports, list) else ()):
+        if isinstance(port, dict) and isinstance(port.get("port"), int) and port.get("protocol", "TCP") == "TCP":
+            yield ("ports", index), port
+
+
+def _other(
+    rows: Mapping[str, ServiceRow], found: Object, services: Services, of_service: Mapping[str, Sequence[_Template]]
+) -> Iterator[Found]:
+    """A Service that is of no service of the program, and leads to pods of one."""
+    for name in services.selected_by(found):
+        spec = found.data["spec"]
+        yield from _other_ways(rows[name], found, spec, of_service.get(name, ()), own=False)
+
+
+def _other_ways(
+    row: ServiceRow, found: Object, spec: Mapping[str, Any], templates: Sequence[_Template], *, own: bool
+) -> Iterator[Found]:
+    """Ports that lead to those of the program and are none of these: an ADM at the sender does not know them."""
+    at_senders = {port.target: port for port in row.ports if port.egress}
+    if not at_senders:
+        return
+    numbers = {port.number for port in row.ports} if own else set()
+    headless = spec.get("clusterIP") == "None"
+    for where, port in _tcp_ports(spec):
+        for target, _ in _targets(port, templates):
+            if target not in at_senders or (headless and port["port"] == target):
+                continue
+            if port["port"] not in numbers:
+                what = f"port {port['port']}"
+            elif spec.get("type") in ("NodePort", "LoadBalancer"):
+                what = f"`type: {spec['type']}`"
+            elif spec.get("externalIPs"):
+                what = "`externalIPs`"
+            else:
+                continue
+            yield found, _another_way(what, at_senders[target], ("spec", *where, "port"))
+            break
+
+
+def _host_ports(row: ServiceRow, found: _Template) -> Iterator[Found]:
+    at_senders = {port.target: port for port in row.ports if port.egress}
+    for where, port in _container_ports(found.template):
+        if port.get("hostPort") and port.get("containerPort") in at_senders:
+            reached = at_senders[port["containerPort"]]
+            yield found.object, _another_way(f"`hostPort` {port['hostPort']}", reached, (*where, "hostPort"))
+
+
+def _another_way(what: str, port: PortRow, where: Where) -> Finding:
+    return _finding(
+        "ADM948",
+        False,
+        f"{what} is another way to port {port.target} of its pods",
+        where,
+        f"the ADMs of the callers enforce {listed(port.egress)}, and do not know a call that takes this way",
+        "leave this way out; or keep policies of kinds that work at ingress there: `pin POLICY at ingress`",
+    )
+
+
+def _policies(row: ServiceRow) -> tuple[str, ...]:
+    return tuple(sorted({name for port in row.ports for name in (*port.ingress, *port.egress)}))
+
+
+def _finding(code: str, error: bool, message: str, where: Where, cause: str | None, hint: str) -> Finding:
+    return Finding(code, Severity.ERROR if error else Severity.WARNING, message, where, cause, hint)

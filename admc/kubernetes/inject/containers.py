@@ -1,0 +1,154 @@
+"""The containers and volumes of an ADM in a pod, and how a template that has them shows it.
+
+The order in `initContainers`: the rules, Envoy as a native sidecar, the wait, then those of the user. The kubelet
+starts the next one when the one before has ended with exit code 0 or, for Envoy, when its startup probe succeeds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from admc.kubernetes.inject.model import AUDIENCE_PREFIX
+from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
+from emitters.interception.pod import arguments
+from emitters.ports import ADM_USER, STARTUP_PORT
+
+if TYPE_CHECKING:
+    from admc.kubernetes.inject.model import Installation, Wanted
+
+WAIT_USER: Final = 15002
+"""The user id of the wait. It is not the ADM's: the packet filter lets pass what the ADM's user opens."""
+TOKEN_VOLUME: Final = "admc-token"  # noqa: S105 - a name
+CONFIG_VOLUME: Final = "admc-config"
+NAMES: Final = (RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER)
+VOLUMES: Final = (CONFIG_VOLUME, TOKEN_VOLUME)
+CONFIG_FOLDER: Final = "/run/admc/config"
+TOKEN_FOLDER: Final = "/run/admc/token"  # noqa: S105 - a folder
+BOOTSTRAP: Final = f"{CONFIG_FOLDER}/bootstrap.yaml"
+RULES_COMMAND: Final = ["python", "-m", "admc.pod", "rules"]
+WAIT_COMMAND: Final = ["python", "-m", "admc.pod", "wait"]
+ENVOY_COMMAND: Final = ["envoy"]
+TOKEN_SECONDS: Final = 3600
+"""The kubelet replaces the token after four fifths of this time."""
+DRAIN_SECONDS: Final = 45
+STARTUP_SECONDS: Final = 3600
+"""How long Envoy may wait for its configuration before the kubelet starts it anew. A pod without a server waits."""
+
+
+def containers(wanted: Wanted, installation: Installation) -> list[dict[str, Any]]:
+    """The init containers that a pod is to have, in their order."""
+    found = [_rules(wanted, installation), _envoy(wanted, installation)] if wanted.adm else []
+    return [*found, _wait(installation)] if wanted.waits else found
+
+
+def volumes(wanted: Wanted, installation: Installation) -> list[dict[str, Any]]:
+    if not wanted.anything:
+        return []
+    token = {"audience": AUDIENCE_PREFIX + installation.name, "expirationSeconds": TOKEN_SECONDS, "path": "token"}
+    return [
+        {"name": CONFIG_VOLUME, "configMap": {"name": f"admc-{installation.name}"}},
+        {"name": TOKEN_VOLUME, "projected": {"sources": [{"serviceAccountToken": token}]}},
+    ]
+
+
+def is_own(container: dict[str, Any]) -> bool:
+    """Whether a container with one of our names is one that admc wrote."""
+    name, command = container.get("name"), container.get("command")
+    if name == ADM_CONTAINER:
+        return command == ENVOY_COMMAND and BOOTSTRAP in _list(container.get("args"))
+    return (name == RULES_CONTAINER and command == RULES_COMMAND) or (
+        name == WAIT_CONTAINER and command == WAIT_COMMAND
+    )
+
+
+def is_own_volume(volume: dict[str, Any]) -> bool:
+    if volume.get("name") == CONFIG_VOLUME:
+        source = volume.get("configMap")
+        return isinstance(source, dict) and str(source.get("name", "")).startswith("admc-")
+    projected = volume.get("projected") if volume.get("name") == TOKEN_VOLUME else None
+    sources = _list(projected.get("sources")) if isinstance(projected, dict) else []
+    tokens = [item.get("serviceAccountToken") for item in sources if isinstance(item, dict)]
+    return any(isinstance(it, dict) and str(it.get("audience", "")).startswith(AUDIENCE_PREFIX) for it in tokens)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _rules(wanted: Wanted, installation: Installation) -> dict[str, Any]:
+    assert wanted.captures is not None  # noqa: S101 - the caller looked
+    return {
+        "name": RULES_CONTAINER,
+        "image": installation.image,
+        "command": list(RULES_COMMAND),
+        "args": list(arguments(wanted.service, wanted.captures)),
+        "resources": _requests("10m", "64Mi"),
+        "securityContext": {
+            "runAsUser": 0,
+            "runAsGroup": 0,
+            "runAsNonRoot": False,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+
+
+def _envoy(wanted: Wanted, installation: Installation) -> dict[str, Any]:
+    # The kubelet replaces `$(POD_NAME)`. The server takes neither of the two for granted: the token says who it is.
+    options = ["-c", BOOTSTRAP, "--service-node", "$(POD_NAME)"]
+    options += ["--service-cluster", wanted.service.rpartition("/")[2]]
+    options += ["--disable-hot-restart", "--drain-time-s", str(DRAIN_SECONDS), "--log-level", "warn"]
+    return {
+        "name": ADM_CONTAINER,
+        "image": installation.envoy_image,
+        "command": list(ENVOY_COMMAND),
+        "args": options,
+        "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "restartPolicy": "Always",
+        "startupProbe": {
+            "httpGet": {"path": "/ready", "port": STARTUP_PORT},
+            "periodSeconds": 1,
+            "timeoutSeconds": 2,
+            "failureThreshold": STARTUP_SECONDS,
+        },
+        "resources": _requests("50m", "64Mi"),
+        "securityContext": _unprivileged(ADM_USER),
+        "volumeMounts": _mounts(),
+    }
+
+
+def _wait(installation: Installation) -> dict[str, Any]:
+    files = ["--ca", f"{CONFIG_FOLDER}/ca.crt", "--token", f"{TOKEN_FOLDER}/token"]
+    return {
+        "name": WAIT_CONTAINER,
+        "image": installation.image,
+        "command": list(WAIT_COMMAND),
+        "args": ["--server", installation.server, *files, "--name", installation.name],
+        "resources": _requests("10m", "64Mi"),
+        "securityContext": _unprivileged(WAIT_USER),
+        "volumeMounts": _mounts(),
+    }
+
+
+def _requests(cpu: str, memory: str) -> dict[str, Any]:
+    return {"requests": {"cpu": cpu, "memory": memory}}
+
+
+def _unprivileged(user: int) -> dict[str, Any]:
+    return {
+        "runAsUser": user,
+        "runAsGroup": user,
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def _mounts() -> list[dict[str, Any]]:
+    return [
+        {"name": CONFIG_VOLUME, "mountPath": CONFIG_FOLDER, "readOnly": True},
+        {"name": TOKEN_VOLUME, "mountPath": TOKEN_FOLDER, "readOnly": True},
+    ]

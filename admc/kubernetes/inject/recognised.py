@@ -1,0 +1,166 @@
+"""Which containers of a pod in the cluster are exactly what injection writes, so that they can be relied on.
+
+A name proves nothing: a container that is called as the ADM, with another command, may open any connection as the
+ADM's user. So the containers are made anew from what the pod says of itself (the arguments of its rules container), and
+compared. They have to come first, since what runs before the rules is not redirected.
+
+The tag of an image may be another one: pods outlive a release. What runs has to be of the same repository, too: the
+image in a pod's spec can be changed after the container that it was for has ended.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from admc.kubernetes.inject.containers import NAMES, containers, volumes
+from admc.kubernetes.inject.model import Wanted
+from emitters.interception.pod import ArgumentsError, parse_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from admc.kubernetes.inject.model import Installation
+
+NOTHING: Final[frozenset[str]] = frozenset()
+RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER = NAMES
+
+
+def recognised(pod: Mapping[str, Any], installation: Installation) -> frozenset[str]:
+    """The names of the containers that injection wrote; none if any of them was altered."""
+    spec = pod["spec"]
+    listed = spec.get("initContainers") or []
+    names = [container.get("name") for container in listed if container.get("name") in NAMES]
+    if not names:
+        return NOTHING
+    wanted = _wanted(listed, names)
+    if wanted is None:
+        return NOTHING
+    written, mounts = _written(wanted, installation)
+    if len(names) != len(written) or len(listed) < len(written):
+        return NOTHING
+    if not all(is_as_written(_untagged(one), other) for one, other in zip(listed, written, strict=False)):
+        return NOTHING
+    if not _ran_as_listed(pod, written):
+        return NOTHING
+    mounted = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
+    if not all(is_stored_form(mounted.get(volume["name"]), volume) for volume in mounts):
+        return NOTHING
+    return frozenset(container["name"] for container in written)
+
+
+def _wanted(listed: list[dict[str, Any]], names: list[str]) -> Wanted | None:
+    """What the pod was to have, by its own containers; None if they do not go together."""
+    waits = WAIT_CONTAINER in names
+    rules = listed[0] if listed[0].get("name") == RULES_CONTAINER else None
+    if rules is None:
+        return Wanted("", None, waits) if names == [WAIT_CONTAINER] else None
+    if ADM_CONTAINER not in names:
+        return None
+    try:
+        found = parse_arguments(rules.get("args") or ())
+    except ArgumentsError:
+        return None
+    return Wanted(found.service, found.captures, waits)
+
+
+@lru_cache(maxsize=1 << 12)
+def _written(wanted: Wanted, installation: Installation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Containers and volumes. All pods of a service have the same ones."""
+    return [_untagged(each) for each in containers(wanted, installation)], volumes(wanted, installation)
+
+
+def _untagged(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {**container, "image": repository(str(container.get("image", "")))}
+
+
+def repository(image: str) -> str:
+    """An image without its tag and digest.
+
+    >>> repository("registry:5000/admc:1.2@sha256:0a")
+    'registry:5000/admc'
+    """
+    name = image.partition("@")[0]
+    before, _, tag = name.rpartition(":")
+    return before if before and "/" not in tag else name
+
+
+def _ran_as_listed(pod: Mapping[str, Any], written: list[dict[str, Any]]) -> bool:
+    """Whether what runs in these containers, or has run, is of the images that they are to have."""
+    wanted = {container["name"]: familiar(container["image"]) for container in written}
+    for each in (pod.get("status") or {}).get("initContainerStatuses") or ():
+        if each.get("name") in wanted:
+            # One image may have several names, of which a runtime reports one, or its digest alone.
+            found = {familiar(repository(each.get(field) or "")) for field in ("image", "imageID")} - _NAMELESS
+            if found and wanted[each["name"]] not in found:
+                return False
+    return True
+
+
+_NAMELESS: Final = frozenset(("", "sha256"))
+
+
+def familiar(name: str) -> str:
+    """A repository as people write it. Runtimes report it with the registry that a short name stands for.
+
+    >>> familiar("docker.io/library/admc"), familiar("docker-pullable://docker.io/shop/admc")
+    ('admc', 'shop/admc')
+    """
+    name = name.rpartition("://")[2]
+    for prefix in ("docker.io/", "index.docker.io/", "library/"):
+        name = name.removeprefix(prefix)
+    return name
+
+
+# ---- what the API server makes of what was written ----
+
+_ANY: Final = frozenset(("imagePullPolicy", "resources", "terminationMessagePolicy"))
+"""Fields of a container that change nothing of what it does: the API server fills them in, or an operator sets them."""
+_AMOUNTS: Final = frozenset(("limits", "requests"))
+"""What `resources` may have. A claim of a device may bring files and environment along."""
+_DEFAULTS: Final[Mapping[str, object]] = {
+    "apiVersion": "v1",
+    "defaultMode": 0o644,
+    "failureThreshold": 3,
+    "periodSeconds": 10,
+    "protocol": "TCP",
+    "recursiveReadOnly": "Disabled",
+    "scheme": "HTTP",
+    "service": "",
+    "successThreshold": 1,
+    # The kubelet puts an empty file there, which would take the place of a program.
+    "terminationMessagePath": "/dev/termination-log",
+    "timeoutSeconds": 1,
+}
+"""What the API server fills in, in a container and in volumes."""
+_ACCOUNT_MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where an admission plugin mounts the token of the service account, in every container."""
+
+
+def is_as_written(stored: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
+    """Whether a container of the API is one that injection wrote, but for what the API server fills in.
+
+    A name proves nothing: a container that has the name of the ADM's and another command may do anything as its user.
+    """
+    if not (stored.get("resources") or {}).keys() <= _AMOUNTS:
+        return False
+    mounts = [each for each in stored.get("volumeMounts") or () if not _is_account(each)]
+    own = {key: value for key, value in stored.items() if key not in _ANY} | {"volumeMounts": mounts}
+    wanted = {"volumeMounts": [], **{key: value for key, value in written.items() if key not in _ANY}}
+    return is_stored_form(own, wanted)
+
+
+def _is_account(mount: Mapping[str, Any]) -> bool:
+    return mount.get("mountPath") == _ACCOUNT_MOUNT and mount.get("readOnly") is True and "subPath" not in mount
+
+
+def is_stored_form(stored: object, written: object) -> bool:
+    """Whether a part of an object of the API is what was written, but for defaults."""
+    if isinstance(stored, dict) and isinstance(written, dict):
+        return written.keys() <= stored.keys() and all(
+            is_stored_form(value, written[key]) if key in written else _DEFAULTS.get(key, _ANY) == value
+            for key, value in stored.items()
+        )
+    if isinstance(stored, list) and isinstance(written, list):
+        return len(stored) == len(written) and all(map(is_stored_form, stored, written))
+    return type(stored) is type(written) and stored == written

@@ -1,0 +1,94 @@
+"""What the plan relies on in the pods of a service, compared with their template: that they do not go round their ADM,
+and that they have addresses of their own. In a cluster the server looks at pods for the same
+(`admc.kubernetes.cluster.facts`); a plan that was compiled from files rests on the program's word alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from admc.kubernetes.inject.containers import NAMES, is_own
+from admc.kubernetes.inject.model import Finding
+from admc.kubernetes.inject.refusals import keeps_net_raw
+from admc.kubernetes.inject.security import untrusted
+from dsl.diagnostics.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from admc.kubernetes.inject.model import Template
+    from admc.serve.observe.injection import ServiceRow
+
+_NAMED: Final = 3
+_SOME_USER: Final = 1000
+"""Stands for the user of an image, where it is not root."""
+
+
+def reliance(template: Template, row: ServiceRow) -> Iterator[Finding]:
+    """Of a template that is no malformed one."""
+    spec = template["spec"]
+    yield from _host_network(spec, row)
+    yield from _untrusted(template, spec, row)
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Some of the names, in words."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(f"`{name}`" for name in names[:_NAMED]) + more
+
+
+def _host_network(spec: Mapping[str, Any], row: ServiceRow) -> Iterator[Finding]:
+    if spec.get("hostNetwork") is not True or row.host_network or row.captures is not None:
+        return  # with an ADM it is refused anyway
+    if row.selected or row.awaited:
+        why = (
+            f"a NetworkPolicy does not meet a pod on its node's network, and the plan closes {listed(row.selected)}"
+            if row.selected
+            else "at its address is the whole node, and some ADM tells callers or destinations by it"
+        )
+        yield Finding(
+            "ADM922",
+            Severity.ERROR,
+            "the pod is on its node's network, and the plan relies on an address of its own",
+            ("spec", "hostNetwork"),
+            why,
+            "leave `hostNetwork` out, or declare the service `host_network` and compile again",
+        )
+
+
+def _untrusted(template: Template, spec: Mapping[str, Any], row: ServiceRow) -> Iterator[Finding]:
+    if not row.guards and not row.rejecting:
+        return
+    own = [name for name in NAMES if any(is_own(it) and it["name"] == name for it in spec.get("initContainers") or ())]
+    keeps = keeps_net_raw(template)
+    why = untrusted(spec, injected=own, keeps_net_raw=keeps)
+    if not why:
+        return
+    context = {"runAsUser": _SOME_USER, "runAsNonRoot": True, **(spec.get("securityContext") or {})}
+    certain = untrusted({**spec, "securityContext": context}, injected=own, keeps_net_raw=keeps)
+    if not certain and not row.guards:
+        return  # of almost every pod
+    relying = row.guards or row.rejecting
+    yield Finding(
+        "ADM948",
+        Severity.ERROR if certain and row.guards else Severity.WARNING,
+        f"{certain or why}, and the plan relies on it for {listed(relying)}",
+        ("spec", *_place(spec, certain or why)),
+        "it can send past its ADM, which enforces the policies on what this pod sends",
+        "take that away from the pod, or declare the service `untrusted` and compile again: guards then stay at the "
+        "receivers"
+        if certain
+        else "set `runAsUser` to a number that is neither 0 nor 15001; or declare the service `untrusted` and compile "
+        "again: guards then stay at the receivers",
+    )
+
+
+def _place(spec: Mapping[str, Any], why: str) -> tuple[str | int, ...]:
+    """The container that a reason names."""
+    if spec.get("hostPID") is True:
+        return ("hostPID",)
+    for part in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(part) or ()):
+            if why.startswith(f"container `{str(container.get('name'))[:63]}` "):
+                return (part, index)
+    return ()

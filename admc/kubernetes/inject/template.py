@@ -1,0 +1,120 @@
+"""One pod template with its ADM and its wait: a pure function, which `admc inject` and the webhook share.
+
+What admc wrote earlier is taken out first, recognised by the names of its containers and volumes and by what they are.
+So a second time changes nothing, and a newer plan replaces what an older one needed. One thing stays: a container that
+dropped NET_RAW goes on doing so, since nothing says who wrote that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from admc.kubernetes.inject.containers import containers, is_own, is_own_volume, volumes
+from admc.kubernetes.inject.model import NOTHING, Finding, Injection, Where
+from admc.kubernetes.inject.refusals import CONTAINERS, capability, is_windows, keeps_net_raw, refusals
+from dsl.diagnostics.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from admc.kubernetes.inject.model import Installation, Template, Wanted
+
+_LISTS: Final = (*CONTAINERS, "volumes")
+
+
+def injected(template: Template, wanted: Wanted, installation: Installation) -> Injection:
+    """The template with what its pods are to have, and without what an earlier plan wrote."""
+    malformed = tuple(_malformed(template))
+    if malformed:
+        return Injection(None, malformed)
+    findings = tuple(refusals(template, wanted, installation))
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        return Injection(None, findings)
+    bare = _without_own(template["spec"])
+    if is_windows(bare):
+        wanted = NOTHING  # it needed no more than the wait, which does not run there
+    spec = _with(bare, "initContainers", containers(wanted, installation), first=True)
+    spec = _with(spec, "volumes", volumes(wanted, installation), first=False)
+    if wanted.adm and not keeps_net_raw(template):
+        for part in CONTAINERS:
+            if part in spec:
+                spec[part] = [it if is_own(it) else _without_net_raw(it) for it in spec[part]]
+    return Injection({**template, "spec": spec}, findings)
+
+
+def _malformed(template: Template) -> Iterator[Finding]:
+    spec = template.get("spec")
+    if not isinstance(spec, dict):
+        yield _not_a("a mapping", ("spec",))
+        return
+    if not spec.get("containers"):
+        yield _not_a("a list with a container", ("spec", "containers"))
+    for part in _LISTS:
+        listed = spec.get(part)
+        if listed is not None and not isinstance(listed, list):
+            yield _not_a("a list", ("spec", part))
+            continue
+        for index, item in enumerate(listed or ()):
+            if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+                yield _not_a("a mapping with a name", ("spec", part, index))
+            elif part in CONTAINERS:
+                yield from _malformed_container(item, ("spec", part, index))
+    if not isinstance(spec.get("securityContext") or {}, dict):
+        yield _not_a("a mapping", ("spec", "securityContext"))
+
+
+def _malformed_container(container: dict[str, Any], where: Where) -> Iterator[Finding]:
+    ports = container.get("ports") or []
+    if not isinstance(ports, list) or not all(isinstance(port, dict) for port in ports):
+        yield _not_a("a list of mappings", (*where, "ports"))
+    context = container.get("securityContext") or {}
+    capabilities = (context.get("capabilities") or {}) if isinstance(context, dict) else None
+    if not isinstance(context, dict) or not isinstance(capabilities, dict):
+        yield _not_a("a mapping", (*where, "securityContext"))
+        return
+    for name in ("add", "drop"):
+        if not isinstance(capabilities.get(name) or [], list):
+            yield _not_a("a list", (*where, "securityContext", "capabilities", name))
+
+
+def _not_a(what: str, where: Where) -> Finding:
+    path = ".".join(str(part) for part in where)
+    return Finding("ADM920", Severity.ERROR, f"`{path}` of the pod template is not {what}", where)
+
+
+def _without_own(spec: dict[str, Any]) -> dict[str, Any]:
+    found = dict(spec)
+    for part, own in (("initContainers", is_own), ("volumes", is_own_volume)):
+        others = _others(spec.get(part) or (), own)
+        if len(others) < len(spec.get(part) or ()):
+            found[part] = others
+            if not others:
+                del found[part]
+    return found
+
+
+def _others(listed: Any, own: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+    return [item for item in listed if not own(item)]
+
+
+def _with(spec: dict[str, Any], part: str, new: list[dict[str, Any]], *, first: bool) -> dict[str, Any]:
+    if not new:
+        return dict(spec)
+    old = spec.get(part) or []
+    return {**spec, part: [*new, *old] if first else [*old, *new]}
+
+
+def _without_net_raw(container: dict[str, Any]) -> dict[str, Any]:
+    context = container.get("securityContext") or {}
+    capabilities = context.get("capabilities") or {}
+    added, dropped = capabilities.get("add") or [], capabilities.get("drop") or []
+    others = [item for item in added if capability(item) != "NET_RAW"]
+    drops = {capability(item) for item in dropped} & {"ALL", "NET_RAW"}
+    if drops and len(others) == len(added):
+        return container
+    new = {**capabilities, "drop": dropped if drops else [*dropped, "NET_RAW"]}
+    if added:
+        new["add"] = others
+        if not others:
+            del new["add"]
+    return {**container, "securityContext": {**context, "capabilities": new}}

@@ -1,0 +1,88 @@
+"""Pod templates in objects of kinds that admc does not know: an Argo Rollout, a Knative Service, any other resource
+whose controller makes pods of what stands in it.
+
+Where such a template is, and what its controller does with it, is the kind's own. So it is found by what it contains,
+and never changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from admc.kubernetes.inject.manifests import at
+from admc.kubernetes.inject.model import Finding, Where
+from dsl.diagnostics.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from admc.kubernetes.inject.manifests import Object
+
+_FIELDS: Final = {
+    "containers": ("image", "name"),
+    "initContainers": ("image", "name"),
+    "container": ("image",),
+    "steps": ("image",),
+}
+"""Where containers stand, and what one of them has there."""
+
+
+class Unknown(NamedTuple):
+    """What an object of another kind has of pods."""
+
+    where: Where
+    """The first pod specification, in the object."""
+    labels: Mapping[str, Any]
+    """Of the template around it."""
+    places: int
+    """Pod specifications in the object."""
+
+
+def unknown(found: Object) -> Unknown | None:
+    """The pod templates of an object whose kind admc does not know; None without one."""
+    if found.template is not None:
+        return None
+    places = list(_pods({key: value for key, value in found.data.items() if key != "metadata"}, ()))
+    if not places:
+        return None
+    template = places[0][:-1] if places[0][-1:] == ("spec",) else places[0]
+    labels = at(found.data, (*template, "metadata", "labels"))
+    return Unknown(places[0], labels if isinstance(labels, dict) else {}, len(places))
+
+
+def refusal(found: Object, pods: Unknown, service: str | None) -> Finding:
+    """`service`: the service of the program that its pods are of; None if it is not seen to be one."""
+    place = ".".join(str(part) for part in pods.where)
+    more = f", and {pods.places - 1} more of them" if pods.places > 1 else ""
+    of = f"its pods are those of `{service}`, and" if service else "its pods"
+    return Finding(
+        "ADM947",
+        Severity.ERROR,
+        f"admc does not know this kind ({found.data.get('apiVersion', 'without `apiVersion`')}), and `{place}` has "
+        f"containers{more}",
+        pods.where,
+        f"{of} would run without an ADM and without a wait: a policy that the plan has there would not be enforced",
+        "give admc the Deployment, StatefulSet or other known kind that it stands for, or declare its service `no adm` "
+        "and compile again; `--skip-unknown` lets such objects pass as they are",
+    )
+
+
+def _pods(data: Any, where: Where) -> Iterator[Where]:
+    if isinstance(data, dict):
+        if _has_containers(data):
+            yield where
+            return
+        for key, value in data.items():
+            yield from _pods(value, (*where, key))
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from _pods(item, (*where, index))
+
+
+def _has_containers(data: Mapping[str, Any]) -> bool:
+    """`steps` and `container` are words of much else, so there it takes an image, which a container that runs has."""
+    return any(
+        isinstance(item, dict) and any(isinstance(item.get(field), str) for field in fields)
+        for name, fields in _FIELDS.items()
+        for item in (data[name] if isinstance(data.get(name), list) else [data.get(name)])
+    )
