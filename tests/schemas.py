@@ -9,7 +9,7 @@ from typing import Final
 from admc.compile.plan.model import RULES, Plan
 from admc.cost.money.price_list import PriceList
 from admc.cost.profiles.profile import Profile
-from admc.diff.model import Diff
+from admc.review.diff.model import Diff
 from dsl.documents import schema
 
 FOLDER: Final = Path(__file__).parents[1] / "admc"

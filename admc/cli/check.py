@@ -8,7 +8,7 @@ from admc.base.findings.report import Format
 from admc.cli.options import FormatOption, IncludeOption, ProgramsArgument, WarningsOption
 
 if TYPE_CHECKING:
-    from admc.compile.checking import Checked
+    from admc.review.checking import Checked
 
 
 def check(
@@ -20,8 +20,8 @@ def check(
     """Check programs for errors, without solving them."""
     from admc.base.findings.report import Report
     from admc.cli.output import show_report, write_out
-    from admc.compile.checking import check_all
     from admc.compile.programs import find_programs
+    from admc.review.checking import check_all
 
     selected = find_programs(programs)
     outcome = check_all(selected, include, warnings_as_errors=warnings_as_errors)

@@ -17,9 +17,9 @@ from admc.cli.parser import Command, Group
 
 if TYPE_CHECKING:
     from admc.cli.output import Progress
-    from admc.comment.body import Run
-    from admc.comment.post import Posted, Wanted
-    from admc.diff.model import Diff
+    from admc.review.comment.body import Run
+    from admc.review.comment.post import Posted, Wanted
+    from admc.review.diff.model import Diff
 
 API: Final = "https://api.github.com"
 SERVER: Final = "https://github.com"
@@ -98,9 +98,9 @@ def github(
     import asyncio
 
     from admc.cli.output import Progress, write_out
-    from admc.comment.post import Wanted
-    from admc.diff.build import changes_anything
-    from admc.diff.read import read_diff
+    from admc.review.comment.post import Wanted
+    from admc.review.diff.build import changes_anything
+    from admc.review.diff.read import read_diff
 
     if (pull is None) is (commit is None):
         raise wrong_usage("ADM801", "`--pull` or `--commit` has to name the pull request", hint="give one of them")
@@ -129,8 +129,8 @@ async def _posted(
     api: str, repository: str, wanted: Wanted, commit: str | None, wait: float, progress: Progress
 ) -> Posted | None:
     """None if no open pull request has the commit as its newest one."""
-    from admc.comment.github import Waiting, connected
-    from admc.comment.post import post
+    from admc.review.comment.github import Waiting, connected
+    from admc.review.comment.post import post
 
     async with connected(api, repository, _token(), Waiting(wait, report=progress)) as client:
         if commit is not None:
@@ -142,7 +142,7 @@ async def _posted(
 
 
 def _check(tag: str, commit: str | None, repository: str | None) -> None:
-    from admc.comment.body import TAG
+    from admc.review.comment.body import TAG
 
     if TAG.fullmatch(tag) is None or "--" in tag:
         hint = "a tag has up to 100 letters, digits, `.`, `_`, `/` and single `-`"
@@ -166,7 +166,7 @@ def _token() -> str:
 
 
 def _run(given: str | None) -> Run:
-    from admc.comment.body import Run
+    from admc.review.comment.body import Run
 
     text = given or f"{os.environ.get('GITHUB_RUN_ID', '')}.{os.environ.get('GITHUB_RUN_ATTEMPT') or 1}"
     found = re.fullmatch(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?", text)
@@ -177,8 +177,8 @@ def _run(given: str | None) -> Run:
 
 
 def _content(diffs: list[Diff], repository: str) -> str:
-    from admc.comment.body import MAX_BYTES, joined
-    from admc.render import diff_markdown
+    from admc.review.comment.body import MAX_BYTES, joined
+    from admc.review.diff.render import markdown as diff_markdown
 
     blob = f"{os.environ.get('GITHUB_SERVER_URL') or SERVER}/{repository}/blob"
     limit = max(LEAST_BYTES, (MAX_BYTES - LEAST_BYTES) // len(diffs))
@@ -186,7 +186,7 @@ def _content(diffs: list[Diff], repository: str) -> str:
 
 
 def _shown(posted: Posted | None, commit: str | None, format_: CommentFormat) -> str:
-    from admc.comment.post import Action
+    from admc.review.comment.post import Action
 
     if format_ is CommentFormat.JSON:
         document = {"action": "nothing", "url": "", "others": 0}

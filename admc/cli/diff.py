@@ -13,7 +13,7 @@ from admc.base.terminal import command, visible
 from admc.cli.options import EffortOption, FactsOption, IncludeOption
 
 if TYPE_CHECKING:
-    from admc.diff.model import Diff
+    from admc.review.diff.model import Diff
 
 
 class DiffFormat(StrEnum):
@@ -83,8 +83,8 @@ def diff(
         raise wrong_usage("ADM801", f"`--links {visible(links)}` is no address", hint="it begins with `https://`")
     shown = _Shown(format_, links, max_bytes)
     from admc.cli.output import write_out
-    from admc.diff.build import changes_anything
-    from admc.diff.compare import fails
+    from admc.review.diff.build import changes_anything
+    from admc.review.diff.compare import fails
 
     if head is None:
         found = _saved(base, merge_base or bool(include or accepted or facts) or effort is not None)
@@ -116,8 +116,8 @@ def _compared(
     """The difference, and the files on disk that were read for it."""
     from admc.cli.output import Progress
     from admc.compile.facts import read_facts
-    from admc.diff.compare import compared
-    from admc.diff.sides.take import Options, sides
+    from admc.review.diff.compare import compared
+    from admc.review.diff.sides.take import Options, sides
 
     progress = Progress()
     known = None if facts is None else read_facts(facts)
@@ -142,7 +142,7 @@ def _saved(path: str, compares: bool) -> Diff:
         )
     if compares:
         raise wrong_usage("ADM801", "a saved difference is shown as it is", hint="name HEAD, too, to compare anew")
-    from admc.diff.read import read_diff
+    from admc.review.diff.read import read_diff
 
     return read_diff(Path(path))
 
@@ -173,23 +173,23 @@ def _accepted(given: list[str] | tuple[str, ...]) -> dict[str, str]:
 def _rendered(found: Diff, shown: _Shown, *, terminal: bool) -> str:
     """A renderer is imported only when it is needed."""
     if shown.format is DiffFormat.JSON:
-        from admc.render import diff_json
+        from admc.review.diff.render import json as diff_json
 
         return diff_json.render(found)
     if shown.format is DiffFormat.MARKDOWN:
-        from admc.render import diff_markdown
+        from admc.review.diff.render import markdown as diff_markdown
 
         return diff_markdown.render(found, blob=shown.links, limit=shown.max_bytes)
     if shown.format is DiffFormat.SARIF:
-        from admc.render import diff_sarif
+        from admc.review.diff.render import sarif as diff_sarif
 
         return diff_sarif.render(found)
     if shown.format is DiffFormat.JUNIT:
-        from admc.render import diff_junit
+        from admc.review.diff.render import junit as diff_junit
 
         return diff_junit.render(found)
     if shown.format is DiffFormat.GITHUB:
-        from admc.render import diff_github
+        from admc.review.diff.render import github as diff_github
 
         return diff_github.render(found)
     return _text(found, terminal=terminal)
@@ -199,7 +199,7 @@ def _text(found: Diff, *, terminal: bool) -> str:
     import sys
 
     from admc.base.terminal import takes_colour, width
-    from admc.render import diff_text
+    from admc.review.diff.render import text as diff_text
 
     if not terminal:
         return diff_text.render(found)

@@ -12,7 +12,7 @@ from admc.base.terminal import visible
 from admc.cli.options import EffortOption, IncludeOption
 
 if TYPE_CHECKING:
-    from admc.report.model import Page
+    from admc.review.report.model import Page
 
 ENDINGS: Final = (".html", ".htm")
 _JSON: Final = ".json"
@@ -41,7 +41,7 @@ def report(
         )
     from admc.base.files import write_whole
     from admc.cli.output import write_out
-    from admc.report.html import render
+    from admc.review.report.html import render
 
     make = _difference if _is_difference(subject) else _plan
     page, inputs = make(subject, include, effort)
@@ -64,9 +64,9 @@ class _Made(NamedTuple):
 
 def _plan(subject: str, include: list[Path] | None, effort: float | None) -> _Made:
     from admc.cli.output import Progress
-    from admc.diff.sides.take import Options, side
-    from admc.render.diff_words import TEXT, side_taken
-    from admc.report.plan_page import plan_page
+    from admc.review.diff.render.words import TEXT, side_taken
+    from admc.review.diff.sides.take import Options, side
+    from admc.review.report.plan_page import plan_page
 
     progress = Progress()
     try:
@@ -79,8 +79,8 @@ def _plan(subject: str, include: list[Path] | None, effort: float | None) -> _Ma
 def _difference(subject: str, include: list[Path] | None, effort: float | None) -> _Made:
     if include or effort is not None:
         raise wrong_usage("ADM801", "a saved difference is shown as it is, without `--include` and `--effort`")
-    from admc.diff.read import read_diff
-    from admc.report.diff_page import diff_page
+    from admc.review.diff.read import read_diff
+    from admc.review.report.diff_page import diff_page
 
     path = Path(subject)
     return _Made(diff_page(read_diff(path)), (path,))

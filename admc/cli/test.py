@@ -34,7 +34,7 @@ def run_tests(
     from admc.base.findings.report import Report
     from admc.cli.output import Progress, show_reports, write_out
     from admc.compile.programs import find_tests
-    from admc.compile.testing import run_all
+    from admc.review.program_tests.run import run_all
 
     progress = Progress()
     try:
@@ -42,16 +42,16 @@ def run_tests(
     finally:
         progress.clear()
     if format_ is ResultFormat.JUNIT:
-        from admc.render import tests_junit
+        from admc.review.program_tests import junit as tests_junit
 
         write_out(tests_junit.render(run))
         return run.exit_code
     if format_ is ResultFormat.JSON:
-        from admc.render import tests_json
+        from admc.review.program_tests import json as tests_json
 
         write_out(tests_json.render(run))
         return run.exit_code
-    from admc.render import tests_text
+    from admc.review.program_tests import text as tests_text
 
     reports = [Report(run.problems, run.exit_code)] if run.problems else []
     reports += [Report(each.diagnostics, each.exit_code, each.folder) for each in run.programs if each.diagnostics]

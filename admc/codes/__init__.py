@@ -10,13 +10,13 @@ from functools import cache
 
 from admc.base.code import Code
 from admc.codes.commands import CODES as COMMANDS
-from admc.codes.comments import CODES as COMMENTS
-from admc.codes.differences import CODES as DIFFERENCES
-from admc.codes.gates import CODES as GATES
 from admc.compile.codes import CODES as PLACEMENTS
 from admc.cost.codes import CODES as PROFILES
 from admc.kubernetes.codes import CODES as CLUSTERS
-from admc.program_tests.codes import CODES as TESTS
+from admc.review.comment.codes import CODES as COMMENTS
+from admc.review.diff.codes import CODES as DIFFERENCES
+from admc.review.gates.codes import CODES as GATES
+from admc.review.program_tests.codes import CODES as TESTS
 
 _BUG = {
     "ADM901": Code(

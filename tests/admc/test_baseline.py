@@ -10,7 +10,7 @@ import pytest
 from admc.base.baseline import Baseline, baseline_of
 from admc.compile.pipeline import compile_program
 from admc.compile.plan.summary import facts, headline, summarize, summary_of
-from admc.report.plan_page import plan_page
+from admc.review.report.plan_page import plan_page
 from admc.testbed.session import Trial
 from admc.testbed.trial_text import render
 from emitters.pictures import svg, svg_comparison

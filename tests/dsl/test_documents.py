@@ -407,7 +407,7 @@ NONSENSE = {
 # Facts and identities are never this large.
 DOCUMENTS = {
     "plan": ("admc.compile.plan.model:Plan", 4, "calls"),
-    "difference": ("admc.diff.model:Diff", 2, "weaker"),
+    "difference": ("admc.review.diff.model:Diff", 2, "weaker"),
     "state": ("admc.serve.storage.manifest:Manifest", 3, "groups"),
     "index": ("admc.kubernetes.cluster.storage.record:Index", 1, "packs"),
     "status": ("admc.serve.observe.status:Status", 2, "adms"),

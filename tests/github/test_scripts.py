@@ -441,7 +441,7 @@ def test_a_commit_is_an_id(repository: Repository, tmp_path: Path, commit: str) 
 async def test_the_differences_become_one_comment(repository: Repository, tmp_path: Path) -> None:
     import asyncio
 
-    from tests.comment.api import REPOSITORY, TOKEN, Api, served
+    from tests.review.comment.api import REPOSITORY, TOKEN, Api, served
 
     head = repository.pull_request(7, files(tmp_path, WEAKER))
     done = computed(repository, head)

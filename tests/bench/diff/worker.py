@@ -17,10 +17,10 @@ from tests.bench.worker import timed
 def main() -> None:
     base, head = sys.argv[1:]
     started = time.perf_counter()
-    from admc.diff import compare
-    from admc.diff.causes import explain
-    from admc.diff.sides.take import Options, sides
-    from admc.render import diff_json
+    from admc.review.diff import compare
+    from admc.review.diff.causes import explain
+    from admc.review.diff.render import json as diff_json
+    from admc.review.diff.sides.take import Options, sides
 
     stages: dict[str, float] = {}
     compare.difference = timed(stages, "compare", compare.difference)  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_origin, get_type_hints
 import pytest
 
 from admc.cost.measurement.uses import of_prelude
-from admc.program_tests.kinds import HANDLERS
+from admc.review.program_tests.kinds import HANDLERS
 from dsl.kinds.prelude import kinds
 from dsl.program import FileArgument, Protocol, Stage
 from emitters.envoy import kinds as package
@@ -100,7 +100,7 @@ def test_a_class_works_wherever_its_kind_may_be_enforced(name: str) -> None:
 
 PROBES = ROOT / "admc" / "testbed" / "probes"
 """One probe for each kind, found by its name: a request that shows the kind at work."""
-TABLES = (ROOT / "admc" / "program_tests" / "kinds.py", ROOT / "admc" / "cost" / "measurement" / "uses.py")
+TABLES = (ROOT / "admc" / "review" / "program_tests" / "kinds.py", ROOT / "admc" / "cost" / "measurement" / "uses.py")
 """What a kind does to a request, for `admc test`; arguments with which a kind is measured (docs/adr/0020)."""
 SOURCES = sorted(
     path

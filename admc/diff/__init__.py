@@ -1,1 +1,0 @@
-"""What changes between two plans, for a review."""

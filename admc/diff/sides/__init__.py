@@ -1,1 +1,0 @@
-"""The two sides of a comparison: from names on the command line to plans."""

@@ -1,1 +1,0 @@
-"""Gates: what a change may bring, in `shop.gates.adm` beside `shop.adm`."""

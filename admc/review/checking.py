@@ -1,0 +1,87 @@
+"""Checks programs without solving them, and merges their findings into one report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from admc.base.exits import CommandError, Exit, refused_warnings, worst
+from admc.base.findings.paths import from_here, shown_path
+from admc.compile.pipeline import folder_of, load_program
+from admc.compile.programs import ProgramFiles
+from dsl.diagnostics.diagnostic import Diagnostic
+from dsl.files.folders import folder_reader
+from dsl.program import Program
+from dsl.syntax.tokens import GATE_ENDING, TEST_ENDING
+
+
+class Checked(NamedTuple):
+    """`facts` is None for a program that is wrong."""
+
+    path: str
+    exit_code: Exit
+    facts: dict[str, object] | None
+
+
+class Outcome(NamedTuple):
+    exit_code: Exit
+    diagnostics: tuple[Diagnostic, ...]
+    programs: tuple[Checked, ...]
+
+
+def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_as_errors: bool) -> Outcome:
+    """Paths in the findings are seen from the working directory."""
+    programs: list[Checked] = []
+    found = list(named.problems)
+    codes = [Exit.INPUT] if named.problems else []
+    for path in named.files:
+        folder = folder_of(Path(path))
+        own: dict[str, object] = {}
+        try:
+            if path.endswith(GATE_ENDING):
+                from admc.review.gates.read import load_gates
+
+                gates = load_gates(Path(path).name, folder_reader(Path(path).parent), folder)
+                programs.append(Checked(shown_path(Path(path).name, folder), Exit.DONE, {"gates": len(gates)}))
+                continue
+            if path.endswith(TEST_ENDING):
+                from admc.review.program_tests.read import load_tests, program_of
+
+                program = load_program(program_of(Path(path)), include=include)
+                own["tests"] = len(load_tests(Path(path), program, folder, include))
+            else:
+                program = load_program(Path(path), include=include)
+        except CommandError as error:
+            programs.append(Checked(shown_path(Path(path).name, folder), error.exit_code, None))
+            found += from_here(error.diagnostics, error.folder)
+            continue
+        shown = shown_path(Path(path).name if own else program.source.path, folder)
+        counts = warnings_as_errors and bool(program.warnings)
+        programs.append(Checked(shown, Exit.INPUT if counts else Exit.DONE, {**facts(program), **own}))
+        found += from_here((*program.warnings, *program.notes), folder)
+    # Programs that use the same file share its findings.
+    found = _each_once(found)
+    if warnings_as_errors:
+        refused = refused_warnings(found)
+        found += refused
+        codes += [Exit.INPUT] * bool(refused)
+    return Outcome(worst([*codes, *(program.exit_code for program in programs)]), tuple(found), tuple(programs))
+
+
+def facts(program: Program) -> dict[str, object]:
+    return {
+        "app": program.app,
+        "services": len(program.services),
+        "externals": len(program.externals),
+        "calls": len(program.calls),
+        "policies": len(program.policies),
+    }
+
+
+def _each_once(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    found: dict[tuple[object, ...], Diagnostic] = {}
+    for item in diagnostics:
+        place = None if item.span is None else (item.span.source.path, item.span.start, item.span.end)
+        found.setdefault((item.code, item.severity, item.message, place), item)
+    return list(found.values())

@@ -1,0 +1,7 @@
+"""What changes between two plans.
+
+    two names --sides--> two plans --build--> Diff --compare: steps, causes, gates--> Diff --render--> every format
+
+`build` is a pure function of two plans; `compare` adds what needs their programs. A change that the comparison cannot
+judge is reported as unclear, never as safe.
+"""

@@ -1,0 +1,183 @@
+"""Adds to each decision that moved why it did: the rule that came or went, or changes of the program.
+
+The rules are in the plans. Where no rule excludes either side, the objective chose, and programs between BASE and HEAD
+are solved to find the changes without which it would not have. `effort` bounds how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from admc.base.exits import CommandError
+from admc.compile.facts import with_facts
+from admc.compile.pipeline import solve
+from admc.compile.plan.model import FREE, DecisionPlan, Plan, SourceLine
+from admc.compile.plan.previous import sides_of
+from admc.review.diff.causes.elements import ORDER, Change, Element, Elements, Key, changes, elements_of
+from admc.review.diff.causes.hybrid import hybrid
+from admc.review.diff.causes.search import BudgetSpentError, irreducible
+from admc.review.diff.model import Cause, Diff, How, Move
+from dsl.diagnostics.diagnostic import ProgramError
+from dsl.loader import Statements
+from dsl.program import Side
+from solver.placement import PlacementError, Previous
+
+WORK: Final = 200_000
+"""Calls and policies of all programs that are solved with an effort of 1: seven programs of 10,000 services."""
+MOST_SOLVED: Final = 300
+SHOWN: Final = 6
+"""Changes that the text of one cause names."""
+
+Sides = Mapping[tuple[str, str], tuple[Side, ...]]
+
+
+class Sources(NamedTuple):
+    """Both programs, and the folder of HEAD's for messages."""
+
+    base: Statements
+    head: Statements
+    folder: str = ""
+    facts: bytes | None = None
+    """What a cluster shows of the services of both."""
+
+
+def with_causes(diff: Diff, base: Plan, head: Plan, sources: Sources | None, effort: float = 1.0) -> Diff:
+    """The same difference with a cause for each move. Without the programs only rules are known as causes."""
+    search = None if sources is None else _Search(base, head, diff, sources, effort)
+    decided = [{(each.policy, each.destination): each for each in plan.decisions} for plan in (base, head)]
+    old_names = {rename.head: rename.base for rename in diff.renames}
+    found = []
+    for move in diff.moves:
+        before = decided[0].get((old_names.get(move.policy, move.policy), move.destination))
+        after = decided[1].get((move.policy, move.destination))
+        cause = _rule(after, "came") or (None if search is None else search.needless(move)) or _rule(before, "went")
+        if cause is None and search is not None:
+            cause = search.cause(move)
+        found.append(replace(move, cause=cause))
+    return replace(diff, moves=tuple(found))
+
+
+# ---- rules ----
+
+
+def _rule(decision: DecisionPlan | None, verb: str) -> Cause | None:
+    """The rule that excludes the side of BASE in HEAD, or that excluded the side of HEAD in BASE."""
+    for side in () if decision is None else decision.not_taken:
+        if side.reason != FREE:
+            what = f": {side.message}" if side.message else ""
+            text = f"rule {side.reason} {verb}{what}"
+            return Cause(text, side.lines, True, ()) if verb == "came" else Cause(text, (), True, side.lines)
+    return None
+
+
+# ---- changes ----
+
+
+@dataclass
+class _Search:
+    base: Plan
+    head: Plan
+    diff: Diff
+    sources: Sources
+    effort: float
+    _solved: dict[frozenset[Key], Sides | None] = field(default_factory=dict)
+    _work: int = 0
+    _found: list[tuple[Change, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._before: Elements = elements_of(self.sources.base)
+        self._after: Elements = elements_of(self.sources.head)
+        self.changes = changes(self._before, self._after)
+        self._names = {rename.head: rename.base for rename in self.diff.renames}
+        sides = sides_of(self.base)
+        renamed = {rename.base: rename.head for rename in self.diff.renames}
+        # A program between the two may have either name.
+        sides |= {(renamed[name], there): found for (name, there), found in sides.items() if name in renamed}
+        self._previous = Previous(sides, frozenset(adm.service for adm in self.base.adms))
+
+    def needless(self, move: Move) -> Cause | None:
+        """Says so if HEAD has a placement as good without the move."""
+        if not self.changes:
+            return Cause(self._without_changes(), (), True, ())
+        try:
+            return None if self._moves(move, self.changes) else Cause(_NEEDLESS, (), True, ())
+        except BudgetSpentError:
+            return None
+
+    def cause(self, move: Move) -> Cause:
+        # A cause of an earlier move is often the cause of this one.
+        start = next((found for found in self._found if self._known_to_move(move, found)), self.changes)
+        minimal, complete = irreducible(start, lambda subset: self._moves(move, subset))
+        self._found.append(minimal)
+        return _cause(minimal, complete=complete)
+
+    def _without_changes(self) -> str:
+        if self.base.solver.version != self.head.solver.version:
+            return "another version of admc's solver placed the same program"
+        return "the same program was placed anew: the earlier placement was not the best, or `--previous` was not given"
+
+    def _known_to_move(self, move: Move, subset: tuple[Change, ...]) -> bool:
+        try:
+            return self._moves(move, subset)
+        except BudgetSpentError:
+            return False
+
+    def _moves(self, move: Move, subset: Sequence[Change]) -> bool:
+        """Whether the decision has the sides of HEAD if BASE gets only these changes."""
+        sides = self._sides(frozenset(change.key for change in subset))
+        if sides is None:
+            return False
+        name, destination = move.policy, move.destination
+        found = sides.get((name, destination)) or sides.get((self._names.get(name, name), destination))
+        return found == move.head_sides
+
+    def _sides(self, applied: frozenset[Key]) -> Sides | None:
+        """The decisions of BASE with some changes, solved with BASE as `--previous`; None if it has no placement."""
+        if applied not in self._solved:
+            self._solved[applied] = self._compiled(applied)
+        return self._solved[applied]
+
+    def _compiled(self, applied: frozenset[Key]) -> Sides | None:
+        everything = len(applied) == len(self.changes)
+        if everything and self.diff.head.how is How.COMPILED:
+            return sides_of(self.head)  # with BASE as `--previous`
+        cost = len(self.sources.head.statements) + len(self.head.enforcements)
+        if self._work + cost > WORK * self.effort or len(self._solved) >= MOST_SOLVED:
+            raise BudgetSpentError
+        self._work += cost
+        try:
+            program = hybrid(self._before, self._after, {change.key for change in self.changes}, applied)
+            if self.sources.facts is not None:
+                program = with_facts(program, self.sources.facts)
+            placement, _costs = solve(program, self.sources.folder, previous=self._previous)
+        except (ProgramError, PlacementError, CommandError):
+            # Some changes belong together: a call needs its service. Such a program shows no move.
+            return None
+        return {(each.policy, each.destination): each.sides for each in placement.decisions}
+
+
+_NEEDLESS: Final = "HEAD was not compiled with BASE's plan as `--previous`: the move buys nothing"
+
+
+def _cause(found: Sequence[Change], *, complete: bool) -> Cause:
+    shown = [f"{_name(change.key)} {change.verb}" for change in found[:SHOWN]]
+    more = len(found) - len(shown)
+    listed = ", ".join(shown) + (f" and {more} more" if more else "")
+    text = listed if complete else f"one of these {len(found)}, or several: {listed}"
+    head = _lines(change.head for change in found)
+    base = _lines(change.base for change in found if change.head is None)
+    return Cause(text, head, complete, base)
+
+
+def _lines(elements: Iterable[Element | None]) -> tuple[SourceLine, ...]:
+    spans = [element.span for element in elements if element is not None]
+    return tuple(SourceLine(span.source.path, span.line) for span in spans)
+
+
+def _name(key: Key) -> str:
+    word, name = key
+    if key == ORDER:
+        return "the order of policies"
+    return f"{word} `{name}`" if name else f"the {word}"

@@ -1,0 +1,114 @@
+"""The comparison of two sides with all that needs more than their plans: steps, causes, and the gates of BASE.
+
+Side, Side -> Diff
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from admc.base.exits import CommandError
+from admc.base.terminal import visible
+from admc.review.diff.build import difference
+from admc.review.diff.model import How, Verdict
+
+if TYPE_CHECKING:
+    from admc.review.diff.model import Diff, GateResult
+    from admc.review.diff.sides.take import Side
+    from admc.review.gates.model import Gate
+
+
+def compared(
+    base: Side,
+    head: Side,
+    accepted: Mapping[str, str],
+    *,
+    causes: bool,
+    effort: float | None,
+    facts: bytes | None = None,
+) -> Diff:
+    """`accepted`: gate -> the reason for which its breach is accepted; `facts`: those with which both sides were taken.
+    Raises `CommandError`."""
+    # HEAD's gates are read first: errors in them would leave the next change without any gate.
+    later = _gates(head)
+    diff = difference(base.plan, head.known, base.taken, head.taken)
+    diff = _with_steps(diff, base, head)
+    if causes:
+        diff = _with_causes(diff, base, head, effort, facts)
+    notes = [*base.notes, *diff.notes]
+    if base.plan is not None and base.plan.app != diff.app:
+        notes.append(f"the app was renamed: `{base.plan.app}` -> `{diff.app}`")
+    from admc.review.diff.gate_changes import gate_changes
+    from admc.review.diff.gates import check_accepted, judge
+
+    gates, why = _gates_of_base(base)
+    results = judge(gates, diff, accepted)
+    if why is not None:
+        notes.append(why)
+    elif How.PLAN not in (base.taken.how, head.taken.how):  # a plan may lie elsewhere than its gates
+        notes.extend(gate_changes(gates, later))
+    for each in base.further:
+        more, why = _gates_of_base(each)
+        notes.extend(() if why is None else (why,))
+        results += _beside(judge(more, difference(each.plan, head.known, each.taken, head.taken), accepted), each, base)
+    check_accepted(accepted, [gate.name for gate in results])
+    return replace(diff, gates=results, notes=tuple(notes))
+
+
+def _beside(results: tuple[GateResult, ...], side: Side, base: Side) -> tuple[GateResult, ...]:
+    """Their lines as paths from the folder of BASE, since those of `side` are from its own."""
+    own, folder = side.files.path.parent.as_posix(), base.files.path.parent.as_posix()
+    return tuple(
+        replace(gate, line=replace(gate.line, path=posixpath.relpath(posixpath.join(own, gate.line.path), folder)))
+        for gate in results
+    )
+
+
+def fails(diff: Diff) -> bool:
+    """Whether a gate fails: it is breached, and the breach is not accepted."""
+    return any(gate.fails and gate.verdict is Verdict.BREACHED for gate in diff.gates)
+
+
+def _with_steps(diff: Diff, base: Side, head: Side) -> Diff:
+    if base.program is None or base.placement is None or head.program is None or head.placement is None:
+        return diff
+    from admc.review.diff.steps import steps_of
+    from admc.serve.rollout.model import Placed
+
+    found = steps_of(Placed(base.program, base.placement), Placed(head.program, head.placement))
+    return replace(diff, rollout=replace(diff.rollout, steps=found))
+
+
+def _with_causes(diff: Diff, base: Side, head: Side, effort: float | None, facts: bytes | None) -> Diff:
+    if base.plan is None or not diff.moves:
+        return diff
+    from admc.review.diff.causes.explain import Sources, with_causes
+
+    sources = None
+    if base.program is not None and head.program is not None:
+        sources = Sources(base.files.statements(), head.files.statements(), head.files.folder, facts)
+    if effort is None:
+        return with_causes(diff, base.plan, head.known, sources)
+    return with_causes(diff, base.plan, head.known, sources, effort)
+
+
+def _gates(side: Side) -> tuple[Gate, ...]:
+    """The gates beside a program or a plan. Raises `CommandError` for a file of gates with errors."""
+    from admc.review.gates.read import gates_beside
+
+    name = side.files.path.name
+    if side.plan is not None and side.taken.how is How.PLAN:
+        name = side.plan.inputs[0].path
+    return gates_beside(name, side.files.reader(), side.files.folder)
+
+
+def _gates_of_base(base: Side) -> tuple[tuple[Gate, ...], str | None]:
+    """None, and why, if they have errors: the change that mends them must not fail by them."""
+    try:
+        return _gates(base), None
+    except CommandError as error:
+        first = error.diagnostics[0]
+        return (), f"no gate is judged, since the gates of BASE have errors: {visible(first.message)} ({first.code})"

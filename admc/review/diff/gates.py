@@ -1,0 +1,164 @@
+"""Judges the gates of BASE by a difference: which ones the change breaches.
+
+Only what the change brings counts. A limit of what HEAD has is breached only where HEAD has more than BASE, so a gate
+that BASE breaches already does not fail every later change. What cannot be judged is never a breach, and never passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from admc.base.decimals import fixed
+from admc.base.exits import wrong_usage
+from admc.compile.plan.model import SourceLine
+from admc.review.diff.model import STRICTER, WEAKER, CostLine, Diff, GateResult, How, Level, Verdict, Word
+from admc.review.gates.model import COSTS, Gate, Limit, Measure
+from dsl.diagnostics.diagnostic import did_you_mean
+
+MAX_REASON: Final = 500
+_METRICS: Final = {Measure.CPU: "cpu", Measure.MEMORY: "memory", Measure.LATENCY: "latency_per_second"}
+_WORDS: Final[Mapping[str, tuple[Word, ...]]] = {
+    "weaker": WEAKER,
+    "stricter": STRICTER,
+    **{word.replace(" ", "_"): (word,) for word in (*WEAKER, *STRICTER)},
+    "gone": (Word.GONE_WITH_ITS_CALL,),
+}
+"""Measures that count findings -> the words counted."""
+_NANO: Final = 10**9
+_MILLI: Final = 10**6
+_MIB: Final = 1 << 20
+
+
+class _Found(NamedTuple):
+    """What was measured. `base` is 0 for a measure of the change itself."""
+
+    base: Fraction
+    head: Fraction
+    text: str
+    doubt: str | None = None
+    """Why the figure may be too low: a gate that is not breached is then not judged."""
+    overstated: str | None = None
+    """Why the change may be smaller than the figures say: a gate that is breached is then not judged."""
+
+
+def judge(gates: tuple[Gate, ...], diff: Diff, accepted: Mapping[str, str]) -> tuple[GateResult, ...]:
+    """The result of each gate. `accepted`: gate -> the reason for which its breach is accepted."""
+    return tuple(_result(gate, diff, accepted.get(gate.name)) for gate in gates)
+
+
+def check_accepted(accepted: Mapping[str, str], names: list[str]) -> None:
+    """Raises `CommandError` for a gate that BASE does not have, and for a reason that is none."""
+    for name, reason in accepted.items():
+        _check_accepted(name, reason, names)
+
+
+def _check_accepted(name: str, reason: str, names: list[str]) -> None:
+    if name not in names:
+        raise wrong_usage(
+            "ADM875",
+            f"`--accept` names the gate `{name[:60]}`, which BASE does not have",
+            cause="only a gate of BASE can be breached: those that HEAD adds hold from the merge on",
+            hint=did_you_mean(name, names) or "leave `--accept` out",
+        )
+    if not reason.strip() or len(reason) > MAX_REASON:
+        raise wrong_usage(
+            "ADM875",
+            f"the reason for accepting `{name}` has to have 1 to {MAX_REASON} characters",
+            hint=f"write `--accept {name}=REASON`",
+        )
+
+
+def _result(gate: Gate, diff: Diff, reason: str | None) -> GateResult:
+    found = _measured(gate.measure, diff)
+    if isinstance(found, str):
+        verdict, text = Verdict.NOT_JUDGED, found
+    elif _breached(found, gate.limit) and found.overstated is not None:
+        verdict, text = Verdict.NOT_JUDGED, f"{found.text}; {found.overstated}"
+    elif _breached(found, gate.limit):
+        verdict, text = Verdict.BREACHED if reason is None else Verdict.ACCEPTED, found.text
+    elif found.doubt is not None:
+        verdict, text = Verdict.NOT_JUDGED, f"{found.text}; {found.doubt}"
+    else:
+        verdict, text = Verdict.PASSED, found.text
+    line = SourceLine(gate.span.source.path, gate.span.line)
+    shown = reason if verdict is Verdict.ACCEPTED else None
+    return GateResult(gate.name, gate.fails, gate.condition, verdict, text, shown, line)
+
+
+def _breached(found: _Found, limit: Limit | None) -> bool:
+    change = found.head - found.base
+    if limit is None:
+        return change > 0
+    if not limit.added:
+        return change > 0 and found.head > limit.value
+    return change > (limit.value * found.base if limit.percent else limit.value)
+
+
+def _measured(measure: str, diff: Diff) -> _Found | str:
+    """What was found, or why it cannot be judged."""
+    if diff.base.how is How.BROKEN:
+        return "BASE cannot be compared: " + (diff.base.why or "it has errors")
+    if measure in _WORDS:
+        return _findings(measure, diff)
+    if measure in COSTS:
+        return _cost(Measure(measure), diff)
+    if measure == Measure.GAP:
+        return _gaps(diff)
+    if measure == Measure.RESTARTS:
+        pods = sum(restart.pods for restart in diff.rollout.restarts)
+        return _Found(Fraction(0), Fraction(pods), f"{pods} pods restart")
+    base, head = diff.base_counts, diff.head_counts
+    before, after = (base.adms, head.adms) if measure == Measure.ADMS else (base.sidecars, head.sidecars)
+    return _Found(Fraction(before), Fraction(after), f"{measure} {before} -> {after}")
+
+
+def _findings(measure: str, diff: Diff) -> _Found:
+    words = _WORDS[measure]
+    number = sum(1 for finding in (*diff.weaker, *diff.stricter, *diff.gone) if finding.word in words)
+    return _Found(Fraction(0), Fraction(number), f"{number} found")
+
+
+def _cost(measure: Measure, diff: Diff) -> _Found | str:
+    if diff.cost.reason is not None:
+        return f"there is no figure: {diff.cost.reason}"
+    line = next((line for line in diff.cost.lines if line.metric == _METRICS[measure]), None)
+    if line is None:
+        return f"the profile has no figure of `{measure}`"
+    before, after = (_amount(measure, amount.value) for amount in (line.base, line.head))
+    doubt = "the figure of HEAD is `at least`, since something in it is not known" if line.head.at_least else None
+    known = "the figure of BASE alone is `at least`, so the change may be smaller"
+    overstated = known if line.base.at_least and not line.head.at_least else None
+    base, head = Fraction(line.base.value), Fraction(line.head.value)
+    return _Found(base, head, f"{measure} {before} -> {after}{_share(line)}", doubt, overstated)
+
+
+def _share(line: CostLine) -> str:
+    base = line.base.value
+    if not base:
+        return ""
+    percent = Fraction(100 * (line.head.value - base), base)
+    return f" ({'+' if percent >= 0 else ''}{fixed(percent, 1)}%)"
+
+
+def _amount(measure: Measure, value: int) -> str:
+    if measure is Measure.CPU:
+        return f"{fixed(Fraction(value, _NANO), 3)} cores"
+    if measure is Measure.MEMORY:
+        return f"{fixed(Fraction(value, _MIB), 1)} MiB"
+    return f"{fixed(Fraction(value, _MILLI), 3)} ms"
+
+
+def _gaps(diff: Diff) -> _Found:
+    base, head = _gap(diff.gap.base), _gap(diff.gap.head)
+    return _Found(base, head, f"gap {fixed(100 * base, 1)}% -> {fixed(100 * head, 1)}%")
+
+
+def _gap(levels: tuple[Level, ...]) -> Fraction:
+    """How far the first level that is not proven may be from the best, as a share of its value."""
+    for level in levels:
+        value, bound = level.base, level.head
+        if value is not None and bound is not None and value != bound:
+            return Fraction(abs(value - bound), max(value, 1))
+    return Fraction(0)

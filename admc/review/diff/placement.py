@@ -1,0 +1,105 @@
+"""What changes in the placement: ADMs, sides, and the levels of the objective.
+
+    plan, plan -> ADMs, moves, counts, levels, gap
+
+`admc.review.diff.rollout` says what has to be done for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from admc.review.diff.model import AdmChange, Counts, Gap, Level, Move
+
+if TYPE_CHECKING:
+    from admc.compile.plan.model import AdmPlan, Plan
+    from admc.review.diff.names import Names
+
+NO_COUNTS: Final = Counts(0, 0, 0, 0)
+
+
+def counts(plan: Plan | None) -> Counts:
+    if plan is None:
+        return NO_COUNTS
+    return Counts(len(plan.adms), sum(adm.replicas for adm in plan.adms), len(plan.decisions), len(plan.closed))
+
+
+def adm_changes(base: Plan, head: Plan, names: Names) -> tuple[AdmChange, ...]:
+    """ADMs that come, go, or get other replicas or policies; by service."""
+    before = {adm.service: adm for adm in base.adms}
+    after = {adm.service: adm for adm in head.adms}
+    found = []
+    for service in sorted(before.keys() | after.keys()):
+        old, new = before.get(service), after.get(service)
+        if old is not None and new is not None and _is_same(old, new, names):
+            continue
+        found.append(
+            AdmChange(
+                service,
+                0 if old is None else old.replicas,
+                0 if new is None else new.replicas,
+                () if old is None else _policies(old),
+                () if new is None else _policies(new),
+            )
+        )
+    return tuple(found)
+
+
+def _is_same(old: AdmPlan, new: AdmPlan, names: Names) -> bool:
+    return old.replicas == new.replicas and sorted(map(names.in_head, _policies(old))) == list(_policies(new))
+
+
+def _policies(adm: AdmPlan) -> tuple[str, ...]:
+    """By name, each once: a policy may stand at both sides. Swapped policies that commute are no change."""
+    return tuple(sorted({item.policy for item in adm.policies}))
+
+
+def moves(base: Plan, head: Plan, names: Names) -> tuple[Move, ...]:
+    """Decisions of both plans that take another side; by policy and destination."""
+    before = {(names.in_head(each.policy), each.destination): each for each in base.decisions}
+    base_hosts, head_hosts = _hosts(base), _hosts(head)
+    found = []
+    for new in head.decisions:
+        old = before.get((new.policy, new.destination))
+        if old is None or old.sides == new.sides:
+            continue
+        found.append(
+            Move(
+                new.policy,
+                new.destination,
+                old.sides,
+                new.sides,
+                tuple(sorted(base_hosts.get((old.policy, old.destination), ()))),
+                tuple(sorted(head_hosts.get((new.policy, new.destination), ()))),
+                None,
+            )
+        )
+    return tuple(sorted(found, key=lambda move: (move.policy, move.destination)))
+
+
+def _hosts(plan: Plan) -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = {}
+    for row in plan.enforcements:
+        found.setdefault((row.policy, row.destination), set()).add(row.service)
+    return found
+
+
+def levels(base: Plan | None, head: Plan) -> tuple[Level, ...]:
+    """In the order of HEAD; those of BASE alone come last."""
+    before = {} if base is None else _values(base)
+    after = _values(head)
+    return tuple(Level(metric, before.get(metric), after.get(metric)) for metric in dict.fromkeys((*after, *before)))
+
+
+def _values(plan: Plan) -> dict[str, int | None]:
+    return {each.metric: each.value for each in plan.solver.objectives}
+
+
+def gap(base: Plan | None, head: Plan) -> Gap:
+    return Gap(() if base is None else _unproven(base), _unproven(head))
+
+
+def _unproven(plan: Plan) -> tuple[Level, ...]:
+    return tuple(
+        Level(each.metric, each.value, each.bound) for each in plan.solver.objectives if each.value != each.bound
+    )

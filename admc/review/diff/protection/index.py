@@ -1,0 +1,237 @@
+"""One plan, indexed by what a comparison asks: which policies does a request meet, and which requests does a policy.
+
+Calls are those that the program declares; `*` stands for all callers that it does not declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from admc.compile.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
+from admc.review.diff.model import CallName
+from admc.review.diff.parties import networks
+from dsl.program import Protocol, Side
+
+UNDECLARED = "*"
+MOST_UNDECLARED = 1000
+"""Calls without a declaration that a finding names for one policy; declared ones, and `*`, are all named."""
+
+Endpoint = tuple[str, int]
+"""A destination and a port."""
+
+
+def has_source(content: PolicyContent, name: str) -> bool:
+    """Whether the scope of a policy has a caller."""
+    return name not in content.excluded if content.open else name in content.sources
+
+
+class PlanIndex:
+    """What one plan says, by policy, call, destination and service."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.rows: Mapping[str, PolicyRow] = {row.name: row for row in plan.policies}
+        self.position: Mapping[str, int] = {row.name: index for index, row in enumerate(plan.policies)}
+        self.services: Mapping[str, ServiceRow] = {row.name: row for row in plan.services}
+        self.externals = {row.name: row for row in plan.externals}
+        self.closed = {row.destination: row for row in plan.closed}
+        self.calls = frozenset(CallName(row.source, row.destination, row.port) for row in plan.calls)
+        self.met: dict[str, set[CallName]] = {row.name: set() for row in plan.policies}
+        """Declared calls that meet a policy."""
+        self.at_egress: dict[tuple[str, str], list[CallName]] = {}
+        """The calls of a decision that senders enforce, by policy and destination."""
+        for row in plan.enforcements:
+            if row.source == UNDECLARED:
+                continue
+            call = CallName(row.source, row.destination, row.port)
+            self.met.setdefault(row.policy, set()).add(call)
+            if row.side is Side.EGRESS:
+                self.at_egress.setdefault((row.policy, row.destination), []).append(call)
+        self.decisions: dict[str, dict[str, DecisionPlan]] = {row.name: {} for row in plan.policies}
+        for decision in plan.decisions:
+            self.decisions.setdefault(decision.policy, {})[decision.destination] = decision
+        self._open: dict[str, frozenset[Endpoint]] = {}
+        self._guarded: dict[str, frozenset[Endpoint]] = {}
+        self._undeclared: dict[int, dict[str, list[CallName]]] = {}
+
+    def content(self, policy: str) -> PolicyContent:
+        return self.rows[policy].content
+
+    @cached_property
+    def calls_from(self) -> Mapping[str, list[CallName]]:
+        """Declared calls by their sender."""
+        found: dict[str, list[CallName]] = {}
+        for call in sorted(self.calls):
+            found.setdefault(call.source, []).append(call)
+        return found
+
+    @cached_property
+    def policies_at(self) -> Mapping[CallName, list[str]]:
+        """The policies that a declared call meets, in declared order."""
+        found: dict[CallName, list[str]] = {}
+        for row in self.plan.policies:
+            for call in self.met[row.name]:
+                found.setdefault(call, []).append(row.name)
+        return found
+
+    @cached_property
+    def open_at(self) -> Mapping[Endpoint, list[str]]:
+        """The policies that all undeclared callers of a port meet, in declared order."""
+        found: dict[Endpoint, list[str]] = {}
+        for row in self.plan.policies:
+            for endpoint in self.open(row.name):
+                found.setdefault(endpoint, []).append(row.name)
+        return found
+
+    @cached_property
+    def guarded_at(self) -> Mapping[Endpoint, list[str]]:
+        """Guards that name their sources, and so meet these without a declared call, too."""
+        found: dict[Endpoint, list[str]] = {}
+        for row in self.plan.policies:
+            for endpoint in self.guarded(row.name):
+                found.setdefault(endpoint, []).append(row.name)
+        return found
+
+    def open(self, policy: str) -> frozenset[Endpoint]:
+        """Where undeclared callers meet a policy, but for those that its scope leaves out."""
+        found = self._open.get(policy)
+        if found is None:
+            content = self.content(policy)
+            found = self._open[policy] = frozenset(
+                (decision.destination, port)
+                for decision in self.decisions.get(policy, {}).values()
+                if decision.open and content.open and decision.destination not in self.externals
+                for port in decision.ports
+            )
+        return found
+
+    def guarded(self, policy: str) -> frozenset[Endpoint]:
+        """Where a guard that names its sources meets them, declared or not; empty for all other policies."""
+        content = self.content(policy)
+        if content.open or not content.guard:
+            return frozenset()
+        found = self._guarded.get(policy)
+        if found is None:
+            found = self._guarded[policy] = frozenset(
+                (destination, port)
+                for destination in content.destinations
+                if destination not in self.externals
+                for port in self.ports(content, destination)
+            )
+        return found
+
+    def ports_of(self, destination: str) -> tuple[PortRow, ...]:
+        party = self.services.get(destination) or self.externals.get(destination)
+        return () if party is None else party.ports
+
+    def ports(self, content: PolicyContent, destination: str) -> Iterable[int]:
+        """Ports of a destination that a policy selects and can be enforced on."""
+        return (
+            port.number
+            for port in self.ports_of(destination)
+            if port.protocol in content.protocols
+            and (content.ports is None or port.number in content.ports)
+            and (content.when is None or port.protocol is not Protocol.TCP)
+        )
+
+    def has_port(self, destination: str, port: int) -> bool:
+        """Whether the program still has this port."""
+        return any(row.number == port for row in self.ports_of(destination))
+
+    def is_party(self, name: str) -> bool:
+        return name in self.services or name in self.externals
+
+    def declares(self, call: CallName) -> bool:
+        return call in self.calls
+
+    def met_undeclared(self, other: PlanIndex) -> Mapping[str, list[CallName]]:
+        """Calls that only another plan declares, by the policies that they meet here as undeclared ones."""
+        found = self._undeclared.get(id(other))
+        if found is None:
+            found = self._undeclared[id(other)] = {}
+            for call in other.calls - self.calls:
+                for policy in self.meets(call):
+                    found.setdefault(policy, []).append(call)
+        return found
+
+    def undeclared(self, call: CallName) -> list[str]:
+        """The policies that a request meets without a declaration of its call, in declared order."""
+        endpoint = (call.destination, call.port)
+        names = (*self.open_at.get(endpoint, ()), *self.guarded_at.get(endpoint, ()))
+        return sorted((name for name in names if self.selects(name, call.source)), key=self.position.__getitem__)
+
+    def selects(self, policy: str, source: str) -> bool:
+        """Whether a policy applies to a caller without a declared call."""
+        content = self.content(policy)
+        return (content.open or content.guard) and has_source(content, source)
+
+    def applies(self, policy: str | None, call: CallName) -> bool:
+        """Whether a request of this caller meets a policy, whether the call is declared or not."""
+        if policy is None or policy not in self.rows:
+            return False
+        if call in self.met[policy]:
+            return True
+        if call in self.calls:
+            return False
+        endpoint = (call.destination, call.port)
+        here = endpoint in self.open(policy) or endpoint in self.guarded(policy)
+        return here and self.selects(policy, call.source)
+
+    def meets(self, call: CallName) -> list[str]:
+        """The policies that a request of this caller meets, in declared order, declared or not."""
+        if call in self.calls:
+            return self.policies_at.get(call, [])
+        return self.undeclared(call)
+
+    # ---- guards that judge the caller alone ----
+
+    def admits(self, policy: str) -> frozenset[str] | None:
+        """The callers that a guard admits, if it judges the caller alone; None for every other policy."""
+        content = self.content(policy)
+        if not content.judges_caller_alone:
+            return None
+        found: set[str] = set()
+        for argument in content.arguments:
+            if argument.type == "[caller]" and isinstance(argument.value, tuple):
+                found.update(str(caller) for caller in argument.value)
+        return frozenset(found)
+
+    @cached_property
+    def singled_out(self) -> Mapping[str, list[str]]:
+        """The policies that treat a caller without a declared call in another way than others, by its name."""
+        found: dict[str, list[str]] = {}
+        for row in self.plan.policies:
+            content = row.content
+            named = content.excluded if content.open else content.sources if content.guard else ()
+            for name in {*named, *(self.admits(row.name) or ())}:
+                found.setdefault(name, []).append(row.name)
+        return found
+
+    @cached_property
+    def strangers(self) -> frozenset[str]:
+        """The names of callers with an unknown address: externals without addresses that may call, else `*`."""
+        calling = {row.source for row in self.plan.calls}
+        found = (name for name, row in self.externals.items() if not row.cidrs and (name in calling or not row.ports))
+        return frozenset(found) or frozenset((UNDECLARED,))
+
+    @cached_property
+    def unknown(self) -> frozenset[str]:
+        """Externals that an undeclared caller may be: those without addresses, and those that have all of them."""
+        everywhere = (name for name, row in self.externals.items() if any(not each.prefixlen for each in networks(row)))
+        return (self.strangers - {UNDECLARED}) | frozenset(everywhere)
+
+    def refusing(self, call: CallName) -> str | None:
+        """A guard that refuses every request of this call, declared or not."""
+        known_as = self.unknown | {UNDECLARED} if call.source == UNDECLARED else {call.source}
+        for name in self.meets(call):
+            admitted, content = self.admits(name), self.content(name)
+            if admitted is None or content.when is not None:
+                continue
+            if known_as.isdisjoint(admitted) and known_as.isdisjoint(content.excluded):
+                return name
+        return None
+
+    def refuses(self, call: CallName) -> bool:
+        """Whether a guard refuses every request of this call, or a closed destination an undeclared one."""
+        return (call not in self.calls and call.destination in self.closed) or self.refusing(call) is not None

@@ -1,0 +1,80 @@
+"""Unclear: the kind of a policy is another one, or a program's own kind is declared in another way.
+
+BASE's directions and effects count, so a change cannot loosen its own judgement: a kind whose declaration changes is
+itself a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from admc.compile.plan.model import EffectRow, PolicyContent
+from admc.review.diff.model import Change, Word
+from admc.review.diff.protection.arguments import comparable
+from admc.review.diff.protection.comparison import Comparison, Contents
+from admc.review.diff.protection.note import Note
+from dsl.program import Element, Verb
+
+_OF_MATCHES = frozenset((Element.PATH, Element.METHOD, Element.HEADER))
+_PROPERTIES = ("guard", "state", "per_replica", "both", "idempotent", "judges_caller_alone")
+
+
+def changed_kinds(comparison: Comparison) -> Iterator[Note]:
+    for pair in comparison.pairs:
+        if pair.base is None or pair.head is None:
+            continue
+        before, after = comparison.base.rows[pair.base].kind, comparison.head.rows[pair.head].kind
+        if before != after:
+            text = f"`{pair.name}` is of another kind, `{after}` instead of `{before}`"
+            change = Change("kind", before, after)
+            yield comparison.note(Word.UNCLEAR, pair, comparison.shared(pair), text, change)
+    for contents in comparison.contents:
+        yield from _declared_otherwise(comparison, contents)
+
+
+def _declared_otherwise(comparison: Comparison, contents: Contents) -> Iterator[Note]:
+    pair = contents.pair
+    base, head = comparison.base.rows[pair.base or ""], comparison.head.rows[pair.head or ""]
+    if base.kind != head.kind:
+        return
+    if contents.base.template_sha256 != contents.head.template_sha256:
+        text = f"the template of the kind `{head.kind}` has another content"
+        change = Change("template", contents.base.template_sha256, contents.head.template_sha256)
+        yield comparison.note(Word.UNCLEAR, pair, comparison.shared(pair), text, change)
+    # A program's own kind has a template, and no other kind has one.
+    own = None not in (contents.base.template_sha256, contents.head.template_sha256)
+    changed = list(_differences(comparison, contents, own=own))
+    if changed:
+        text = f"the kind `{head.kind}` is declared in another way: {', '.join(changed)}"
+        yield comparison.note(Word.UNCLEAR, pair, comparison.shared(pair), text)
+
+
+def _differences(comparison: Comparison, contents: Contents, *, own: bool) -> Iterator[str]:
+    base, head = contents.base, contents.head
+    if not comparable(comparison, contents):
+        yield "parameters"
+    elif own and _directions(base) != _directions(head):
+        # The directions of the prelude come with admc itself, and no change of a program brings them.
+        yield "@weaker"
+    if _own_effects(base, contents) != _own_effects(head, contents):
+        yield "@effect"
+    yield from (f"@{name}" for name in _PROPERTIES if getattr(base, name) != getattr(head, name))
+    if base.protocols != head.protocols:
+        yield "protocols"
+
+
+def _directions(content: PolicyContent) -> dict[str, str | None]:
+    return {argument.name: argument.weaker for argument in content.arguments}
+
+
+def _own_effects(content: PolicyContent, contents: Contents) -> set[EffectRow] | None:
+    """The effects without what follows from the policy's own `when` and arguments, where these differ."""
+    if content.effects is None:
+        return None
+    effects: Iterable[EffectRow] = content.effects
+    if contents.base.when != contents.head.when:
+        effects = (each for each in effects if each.verb is not Verb.READS or each.element not in _OF_MATCHES)
+    if [row.value for row in contents.base.arguments] != [row.value for row in contents.head.arguments]:
+        effects = (each if each.names is None else replace(each, names=()) for each in effects)
+    return set(effects)

@@ -1,0 +1,202 @@
+"""Lost, gained, and gone with its call: which calls meet a policy in one plan and not in the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from admc.compile.plan.model import PolicyContent
+from admc.review.diff.model import CallName, Word
+from admc.review.diff.protection.comparison import Comparison, Pair
+from admc.review.diff.protection.index import MOST_UNDECLARED, UNDECLARED, PlanIndex, has_source
+from admc.review.diff.protection.note import Note
+from admc.review.diff.protection.outside import goes_on, reason
+from dsl.program import Verb
+
+_PURPOSES = (
+    (Verb.REPEATS, "retried"),
+    (Verb.TIMES_OUT, "bounded in time"),
+    (Verb.ROUTES, "sent elsewhere"),
+    (Verb.COPIES, "copied"),
+    (Verb.DELAYS, "delayed"),
+    (Verb.COUNTS, "counted"),
+    (Verb.WRITES, "rewritten"),
+    (Verb.REJECTS, "checked"),
+)
+
+
+class Missing(NamedTuple):
+    """A call that meets a policy in one plan and not in the other."""
+
+    call: CallName
+    left: bool
+    """The call itself is not declared in the other plan, or its port does not exist there."""
+
+
+def lost(comparison: Comparison) -> Iterator[Note]:
+    """Policies that a call of HEAD no longer meets."""
+    base, head = comparison.base, comparison.head
+    for pair in comparison.pairs:
+        if pair.base is None:
+            continue
+        for missing in _missing(base, pair.base, head, pair.head):
+            if not missing.left:
+                yield comparison.note(Word.LOST, pair, (missing.call,), _lost_text(comparison, pair, missing.call))
+
+
+def gone(comparison: Comparison) -> Iterator[Note]:
+    """Policies that went with their call, and what a request meets that comes all the same."""
+    base, head = comparison.base, comparison.head
+    for pair in comparison.pairs:
+        if pair.base is None:
+            continue
+        for missing in _missing(base, pair.base, head, pair.head):
+            if missing.left:
+                text = _all_the_same(head, missing.call)
+                yield comparison.note(Word.GONE_WITH_ITS_CALL, pair, (missing.call,), text)
+
+
+def gained(comparison: Comparison) -> Iterator[Note]:
+    """Policies that a call newly meets."""
+    base, head = comparison.base, comparison.head
+    for pair in comparison.pairs:
+        if pair.head is None:
+            continue
+        for missing in _missing(head, pair.head, base, pair.base):
+            if pair.base is None:
+                text = f"newly {purpose(head.content(pair.head))}: `{pair.head}` is new"
+            elif missing.left:
+                what = "port" if missing.call.source == UNDECLARED else "call"
+                text = f"the {what} is new, and `{pair.head}` applies to it"
+            else:
+                text = f"newly {purpose(head.content(pair.head))}: `{pair.head}` newly applies here"
+            yield comparison.note(Word.GAINED, pair, (missing.call,), text)
+
+
+def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None) -> Iterator[Missing]:
+    """Calls that meet `policy` in the plan `one`, and not its `partner` in `other`."""
+    for call in one.met[policy] - (other.met[partner] if partner is not None else set()):
+        if not other.applies(partner, call):
+            yield Missing(call, _left(one, policy, other, partner, call))
+    there = frozenset() if partner is None else other.open(partner)
+    for destination, port in one.open(policy) - there:
+        yield Missing(CallName(UNDECLARED, destination, port), not other.has_port(destination, port))
+    yield from _undeclared_names(one, policy, other, partner)
+    # Undeclared in the one plan, and so met by an open policy; declared in the other, and not in its scope.
+    for call in one.met_undeclared(other).get(policy, ()):
+        if not other.applies(partner, call):
+            yield Missing(call, left=False)
+
+
+def _left(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
+    """Whether a call is not declared any more, and its requests end so.
+
+    The policy still selects the caller, where it would meet the call without its declaration.
+    """
+    if other.declares(call):
+        return False
+    return not _shrank_for(one, policy, other, partner, call) and not goes_on(one, policy, other, partner, call)
+
+
+def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
+    """Whether a policy that would meet a call also without its declaration no longer selects the caller.
+
+    A guard that names its sources, or a policy for `*`, does not need the declaration that went.
+    """
+    content = one.content(policy)
+    if partner is None or not (content.open or content.guard):
+        return False
+    others = other.content(partner)
+    return (
+        has_source(content, call.source)
+        and not has_source(others, call.source)
+        and not _went(one, other, call.source)
+        and other.has_port(call.destination, call.port)
+    )
+
+
+def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None) -> Iterator[Missing]:
+    """Undeclared callers that a policy knows by name: a guard's sources, and those that an open scope leaves out."""
+    content = one.content(policy)
+    here = one.guarded(policy)
+    there = frozenset() if partner is None else other.open(partner) | other.guarded(partner)
+    for destination, port in here - there:
+        yield Missing(CallName(UNDECLARED, destination, port), not other.has_port(destination, port))
+    if partner is None:
+        return
+    others = other.content(partner)
+    known = content.sources if here else others.excluded
+    names = [name for name in known if has_source(content, name) and not has_source(others, name)]
+    if not names:
+        return
+    calls = (
+        CallName(name, destination, port)
+        for name in sorted(names)
+        for destination, port in sorted((here or one.open(policy)) & there)
+    )
+    # There may be as many as callers times destinations.
+    missing = (call for call in calls if one.applies(policy, call) and not other.applies(partner, call))
+    for call in islice(missing, MOST_UNDECLARED):
+        if call not in one.met[policy]:
+            yield Missing(call, left=_went(one, other, call.source))
+
+
+def _went(one: PlanIndex, other: PlanIndex, name: str) -> bool:
+    """Whether a caller that a policy knows by name is no caller any more.
+
+    A service goes with its pods (`callers` looks at those that another one has). The addresses of an external stay.
+    """
+    return name in one.services and not other.is_party(name)
+
+
+def purpose(content: PolicyContent) -> str:
+    """What a policy does to a request, as a participle."""
+    if content.effects is None:
+        return "met"
+    if content.guard:
+        return "guarded"
+    verbs = {effect.verb for effect in content.effects}
+    if {Verb.COUNTS, Verb.REJECTS} <= verbs:
+        return "limited"
+    return next((word for verb, word in _PURPOSES if verb in verbs), "met")
+
+
+def _lost_text(comparison: Comparison, pair: Pair, call: CallName) -> str:
+    base, head = comparison.base, comparison.head
+    start = f"no longer {purpose(base.content(pair.base or ''))}"
+    if pair.head is None:
+        return f"{start}: `{pair.base}` is gone"
+    content, before = head.content(pair.head), base.content(pair.base or "")
+    if before.open and not content.open:
+        return f"{start}: `{pair.head}` names its callers instead of `*`"
+    if content.open and call.source in content.excluded:
+        return f"{start}: `{pair.head}` leaves this caller out"
+    for name in (call.destination, call.source):
+        selected = content.destinations if name == call.destination else content.sources
+        if name not in selected and _labels_differ(comparison, name):
+            return f"{start}: labels changed, and `{pair.head}` does not select the service any more"
+    if has_source(content, call.source) and goes_on(base, pair.base or "", head, pair.head, call):
+        return f"{start}: {reason(base, call)}"
+    return f"{start}: the scope of `{pair.head}` leaves it out"
+
+
+def _labels_differ(comparison: Comparison, name: str) -> bool:
+    before, after = comparison.base.services.get(name), comparison.head.services.get(name)
+    return before is not None and after is not None and before.labels != after.labels
+
+
+def _all_the_same(head: PlanIndex, call: CallName) -> str:
+    """What happens to a request on a call that HEAD no longer declares."""
+    start = "if the call comes all the same"
+    if not head.has_port(call.destination, call.port):
+        return "its port is gone"
+    guard = head.refusing(call)
+    if call.destination in head.closed:
+        return f"{start}, the NetworkPolicy of its destination refuses it"
+    if guard is not None:
+        return f"{start}, `{guard}` refuses it"
+    met = head.meets(call)
+    if not met:
+        return f"{start}, it meets no policy"
+    return f"{start}, it meets {', '.join(f'`{name}`' for name in met)}"

@@ -1,0 +1,140 @@
+"""Which caller has which name on both sides: pods by their labels, and addresses by the ranges of externals.
+
+    plan, plan -> overlaps of services, owners of addresses -> [Moved]
+
+The most specific range has an address. Externals without addresses stand for every address that no party has; without
+such an external, these callers are unknown (`*`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from admc.compile.plan.model import ExternalRow, LabelRow
+from admc.review.diff.parties import Selection, networks, selection
+from admc.review.diff.protection.index import PlanIndex
+
+Owners = frozenset[str]
+_VERSIONS = ((4, 32), (6, 128))
+
+
+class Moved(NamedTuple):
+    """Some callers have one name in BASE and another in HEAD."""
+
+    before: str
+    after: str
+
+
+def moved_callers(base: PlanIndex, head: PlanIndex) -> tuple[Moved, ...]:
+    """Callers with another name, of the parties that HEAD still knows in some way."""
+    return tuple(sorted({*_moved_pods(base, head), *moved_addresses(base, head)}))
+
+
+def _moved_pods(base: PlanIndex, head: PlanIndex) -> Iterator[Moved]:
+    for name, other in newly_shared(base, head):
+        yield from _pairs(_known_as(base, name), _known_as(head, other))
+    for name, before in base.services.items():
+        after = head.services.get(name)
+        if after is None and name in head.externals:
+            yield from _pairs(_known_as(base, name), head.strangers - {name})
+        if after is not None and before.host_network is not after.host_network:
+            yield from _pairs(_known_as(base, name), _known_as(head, name))
+
+
+def _known_as(index: PlanIndex, service: str) -> Owners:
+    """A service on the network of its nodes has an unknown address."""
+    return index.strangers if index.services[service].host_network else frozenset((service,))
+
+
+def _pairs(before: Iterable[str], after: Iterable[str]) -> Iterator[Moved]:
+    return (Moved(one, other) for one in before for other in after if one != other)
+
+
+# ---- pods ----
+
+
+def newly_shared(base: PlanIndex, head: PlanIndex) -> list[tuple[str, str]]:
+    """A service of BASE and another one of HEAD that selects pods of it, and did not in BASE."""
+    before, after = _selections(base), _selections(head)
+    if before == after:
+        return []
+    found = overlaps(before, after) - overlaps(before, before)
+    return sorted((one, other) for one, other in found if one != other)
+
+
+def _selections(index: PlanIndex) -> dict[str, Selection]:
+    return {name: selection(row) for name, row in index.services.items()}
+
+
+def overlaps(ones: Mapping[str, Selection], others: Mapping[str, Selection]) -> set[tuple[str, str]]:
+    """Pairs of which one selects all pods of the other."""
+    return {
+        *((one, other) for one, other in _within(ones, others)),
+        *((one, other) for other, one in _within(others, ones)),
+    }
+
+
+def _within(inner: Mapping[str, Selection], outer: Mapping[str, Selection]) -> Iterator[tuple[str, str]]:
+    """Pairs of which the second selects all pods of the first. Each is looked up by its rarest label alone."""
+    counts = Counter((space, label) for space, labels in outer.values() for label in labels)
+    by_label: dict[tuple[str, LabelRow], list[tuple[str, frozenset[LabelRow]]]] = {}
+    for name, (space, labels) in outer.items():
+        rarest = min(labels, key=lambda label: (counts[space, label], label))
+        by_label.setdefault((space, rarest), []).append((name, frozenset(labels)))
+    for name, (space, labels) in inner.items():
+        for label in labels:
+            for other, needed in by_label.get((space, label), ()):
+                if needed.issubset(labels):
+                    yield name, other
+
+
+# ---- addresses ----
+
+
+def moved_addresses(base: PlanIndex, head: PlanIndex) -> Iterator[Moved]:
+    """Owners of some address on both sides, where these differ."""
+    if _ranges(base) == _ranges(head) and base.strangers == head.strangers:
+        return
+    for before, after in owners(base, head):
+        if before != after:
+            yield from _pairs(before, after)
+
+
+def _ranges(index: PlanIndex) -> dict[str, tuple[str, ...]]:
+    return {name: row.cidrs for name, row in index.externals.items()}
+
+
+def owners(base: PlanIndex, head: PlanIndex) -> set[tuple[Owners, Owners]]:
+    """The names of each address in BASE and in HEAD."""
+    found: set[tuple[Owners, Owners]] = set()
+    for version, bits in _VERSIONS:
+        edges: dict[int, list[tuple[bool, int, int, str]]] = {0: []}
+        for side, index in enumerate((base, head)):
+            for row in index.externals.values():
+                for first, end, length in _intervals(row, version):
+                    edges.setdefault(first, []).append((True, side, length, row.name))
+                    edges.setdefault(end, []).append((False, side, length, row.name))
+        inside: tuple[dict[int, Counter[str]], dict[int, Counter[str]]] = ({}, {})
+        for edge in sorted(edges):
+            for begins, side, length, name in edges[edge]:
+                at = inside[side].setdefault(length, Counter())
+                at[name] += 1 if begins else -1
+                if not at[name]:
+                    del at[name]
+                if not at:
+                    del inside[side][length]
+            if edge < 1 << bits:
+                found.add((_owner(inside[0], base), _owner(inside[1], head)))
+    return found
+
+
+def _intervals(row: ExternalRow, version: int) -> Iterator[tuple[int, int, int]]:
+    for network in networks(row):
+        if network.version == version:
+            yield int(network.network_address), int(network.broadcast_address) + 1, network.prefixlen
+
+
+def _owner(inside: Mapping[int, Counter[str]], index: PlanIndex) -> Owners:
+    return frozenset(inside[max(inside)]) if inside else index.strangers

@@ -1,0 +1,152 @@
+"""Rests on more, rests on less: what has to be true outside admc's control for a policy to hold.
+
+A decision may rest on a closed destination, on senders that cannot bypass their own ADM, on addresses that tell callers
+apart, and on callers of an external that the program declares. An assumption is new if the policy held without it, or,
+for a new policy or a new call, if a destination is closed or a sender is relied on for the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from admc.compile.plan.model import DecisionPlan, PolicyContent
+from admc.review.diff.model import CallName, Word
+from admc.review.diff.protection.comparison import Comparison, Pair
+from admc.review.diff.protection.index import UNDECLARED, PlanIndex
+from admc.review.diff.protection.note import Note
+from dsl.program import Side, Verb
+
+
+class Reason(StrEnum):
+    CLOSED = "closed"
+    SENDER = "sender"
+    BYPASS = "bypass"
+    ADDRESS = "address"
+    OUTSIDE = "outside"
+
+
+class Assumption(NamedTuple):
+    reason: Reason
+    about: str
+
+
+_MORE = {
+    Reason.CLOSED: "`{policy}` now needs its destination closed to undeclared callers",
+    Reason.SENDER: "`{policy}` now relies on senders not to bypass their own ADMs",
+    Reason.BYPASS: "`{policy}` is now enforced by senders that are not trusted",
+    Reason.ADDRESS: "`{policy}` now tells callers apart by address",
+    Reason.OUTSIDE: "the destination is now outside the mesh, and undeclared callers do not meet `{policy}`",
+}
+_LESS = {
+    Reason.CLOSED: "`{policy}` no longer needs its destination closed to undeclared callers",
+    Reason.SENDER: "`{policy}` no longer relies on senders not to bypass their own ADMs",
+    Reason.BYPASS: "`{policy}` is no longer enforced by senders that are not trusted",
+    Reason.ADDRESS: "`{policy}` no longer tells callers apart by address",
+    Reason.OUTSIDE: "the destination is no longer outside the mesh, where undeclared callers do not meet `{policy}`",
+}
+_OF_THE_PLAN = frozenset((Reason.CLOSED, Reason.SENDER))
+"""Assumptions that count also where a new policy brings them."""
+
+
+def rests_on_more(comparison: Comparison) -> Iterator[Note]:
+    base, head = comparison.base, comparison.head
+    known: frozenset[Assumption] | None = None
+    for pair in comparison.pairs:
+        if pair.head is None:
+            continue
+        for decision in head.decisions[pair.head].values():
+            after = rests_on(head, decision)
+            if not after:
+                continue
+            before = _of(base, pair.base, decision.destination)
+            if known is None:
+                known = _all(base)
+            for assumption in sorted(after - (before or frozenset())):
+                if _implied(before, assumption):
+                    continue
+                calls = _calls(head, decision, assumption)
+                if before is None or assumption.reason in (Reason.SENDER, Reason.BYPASS):
+                    of_plan = assumption.reason in _OF_THE_PLAN and assumption not in known
+                    calls = [call for call in calls if of_plan or base.applies(pair.base, call)]
+                if calls:
+                    yield _note(comparison, Word.RESTS_ON_MORE, pair, calls, assumption)
+
+
+def rests_on_less(comparison: Comparison) -> Iterator[Note]:
+    base, head = comparison.base, comparison.head
+    for pair in comparison.pairs:
+        if pair.base is None or pair.head is None:
+            continue
+        for decision in base.decisions[pair.base].values():
+            after = _of(head, pair.head, decision.destination)
+            if after is None:
+                continue
+            for assumption in sorted(rests_on(base, decision) - after):
+                calls = [call for call in _calls(base, decision, assumption) if _still(head, pair.head, call)]
+                if calls and not _implied(after, assumption):
+                    yield _note(comparison, Word.RESTS_ON_LESS, pair, calls, assumption)
+
+
+def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
+    found: set[Assumption] = set()
+    if decision.closes:
+        found.add(Assumption(Reason.CLOSED, decision.destination))
+    content = index.content(decision.policy)
+    if Side.EGRESS in decision.sides:
+        if decision.open and decision.destination in index.externals:
+            found.add(Assumption(Reason.OUTSIDE, decision.destination))
+        for call in index.at_egress.get((decision.policy, decision.destination), ()):
+            sender = index.services.get(call.source)
+            if must_rely(content):
+                found.add(Assumption(Reason.SENDER, call.source))
+            elif sender is not None and (sender.host_network or not sender.trusted):
+                found.add(Assumption(Reason.BYPASS, call.source))
+    if Side.INGRESS in decision.sides and must_rely(content) and tells_apart(content):
+        found.add(Assumption(Reason.ADDRESS, decision.destination))
+    return frozenset(found)
+
+
+def must_rely(content: PolicyContent) -> bool:
+    """Whether a sender could gain by a bypass of a policy: a guard, or one that may reject."""
+    return content.guard or content.effects is None or any(each.verb is Verb.REJECTS for each in content.effects)
+
+
+def tells_apart(content: PolicyContent) -> bool:
+    """Whether a policy at ingress identifies its callers."""
+    named = any(argument.type in ("caller", "[caller]") for argument in content.arguments)
+    return named or not content.open or bool(content.excluded)
+
+
+def _of(index: PlanIndex, policy: str | None, destination: str) -> frozenset[Assumption] | None:
+    decision = None if policy is None else index.decisions.get(policy, {}).get(destination)
+    return None if decision is None else rests_on(index, decision)
+
+
+def _all(index: PlanIndex) -> frozenset[Assumption]:
+    decisions = (each for found in index.decisions.values() for each in found.values())
+    return frozenset(assumption for decision in decisions for assumption in rests_on(index, decision))
+
+
+def _implied(before: frozenset[Assumption] | None, assumption: Assumption) -> bool:
+    """The NetworkPolicy of a closed destination tells callers apart by address, too."""
+    return assumption.reason is Reason.ADDRESS and Assumption(Reason.CLOSED, assumption.about) in (before or ())
+
+
+def _calls(index: PlanIndex, decision: DecisionPlan, assumption: Assumption) -> list[CallName]:
+    if assumption.reason in (Reason.SENDER, Reason.BYPASS):
+        calls = index.at_egress.get((decision.policy, decision.destination), ())
+        return [call for call in calls if call.source == assumption.about]
+    if not decision.open:
+        return [call for call in index.met[decision.policy] if call.destination == decision.destination]
+    return [CallName(UNDECLARED, decision.destination, port) for port in decision.ports]
+
+
+def _still(head: PlanIndex, policy: str, call: CallName) -> bool:
+    return call.source == UNDECLARED or call in head.met[policy]
+
+
+def _note(comparison: Comparison, word: Word, pair: Pair, calls: list[CallName], assumption: Assumption) -> Note:
+    texts = _LESS if word is Word.RESTS_ON_LESS else _MORE
+    return comparison.note(word, pair, calls, texts[assumption.reason].format(policy=pair.name))

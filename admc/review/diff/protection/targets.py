@@ -1,0 +1,138 @@
+"""Lost: a port newly leads where another one led, and a policy of that one does not apply to it. Unclear: others of the
+new way act on it.
+
+A port of a service is only a way to a port of a process, and several services may have one pod; a port of an external
+is a way to its hosts. A policy on one way holds for nothing that comes by another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from admc.compile.plan.model import PortRow
+from admc.review.diff.model import CallName, Word
+from admc.review.diff.parties import is_nowhere, share_a_place
+from admc.review.diff.protection import effects
+from admc.review.diff.protection.comparison import Comparison, Pair
+from admc.review.diff.protection.index import UNDECLARED, Endpoint
+from admc.review.diff.protection.interference import met, why_weaker, writes_alone
+from admc.review.diff.protection.note import Note
+from dsl.program import Verb
+
+_Ways = Mapping[Endpoint, list[Endpoint]]
+"""A port of BASE -> ports of HEAD that newly lead to the same port of the same process."""
+
+
+def other_ways(comparison: Comparison) -> Iterator[Note]:
+    ways = {**_new_ways(comparison), **_new_ways_outside(comparison)}
+    if not ways:
+        return
+    for pair in comparison.pairs:
+        if pair.base is None:
+            continue
+        for call in _met(comparison, pair.base):
+            for way in ways.get((call.destination, call.port), ()):
+                newly = CallName(call.source, *way)
+                if not _meets(comparison, pair, newly):
+                    yield comparison.note(Word.LOST, pair, (newly,), _text(pair, call, newly))
+                    continue
+                if newly.destination != call.destination and _limits(comparison, pair):
+                    yield comparison.note(Word.LOOSENED, pair, (newly,), _twice(pair, call, newly))
+                for why in _beside(comparison, pair, call, newly):
+                    yield comparison.note(Word.UNCLEAR, pair, (newly,), why)
+
+
+def _beside(comparison: Comparison, pair: Pair, call: CallName, newly: CallName) -> Iterator[str]:
+    """What other policies of the new way, which the call did not meet in BASE, may do to this one."""
+    here, before = met(comparison.head, newly), met(comparison.base, call)
+    if pair.head is None or pair.head not in here:
+        return
+    for name in here:
+        if name != pair.head and comparison.base_name.get(name) not in before:
+            alone = writes_alone(comparison.head, name, here)
+            why = why_weaker(comparison, name, pair.head, alone=alone)
+            if why is not None:
+                yield why
+
+
+def _limits(comparison: Comparison, pair: Pair) -> bool:
+    """Whether a policy admits a number of requests for each destination."""
+    if pair.head is None:
+        return False
+    content = comparison.head.content(pair.head)
+    return effects.does(content, Verb.COUNTS) and effects.does(content, Verb.REJECTS)
+
+
+def _twice(pair: Pair, call: CallName, newly: CallName) -> str:
+    return f"`{pair.name}` limits `{newly.destination}` by itself, and that leads where `{call.destination}` leads"
+
+
+def _text(pair: Pair, call: CallName, newly: CallName) -> str:
+    where = "" if newly.destination == call.destination else f" of `{call.destination}`"
+    return f"port {newly.port} now leads where port {call.port}{where} led, and `{pair.name}` does not apply to it"
+
+
+def _new_ways(comparison: Comparison) -> _Ways:
+    found: dict[Endpoint, list[Endpoint]] = {}
+    base, head = comparison.base, comparison.head
+    for name, before in base.services.items():
+        after = head.services.get(name)
+        if after is not None and after.ports != before.ports:
+            known = {row.number: row.target for row in before.ports}
+            for old in before.ports:
+                new = [row for row in after.ports if row.target == old.target and known.get(row.number) != row.target]
+                _add(found, (name, old.number), name, new)
+    for name, other in comparison.newly_shared:
+        # Another service has the same pods.
+        for old in base.services[name].ports:
+            new = [row for row in head.services[other].ports if row.target == old.target]
+            _add(found, (name, old.number), other, new)
+    return found
+
+
+def _new_ways_outside(comparison: Comparison) -> _Ways:
+    """Externals that newly have a host or an address of another one."""
+    found: dict[Endpoint, list[Endpoint]] = {}
+    base, head = comparison.base, comparison.head
+    changed = {
+        name
+        for name, row in head.externals.items()
+        if row.ports and (name not in base.externals or replace(base.externals[name], line=row.line) != row)
+    }
+    for name in sorted(changed):
+        after, known = head.externals[name], base.externals.get(name)
+        for before in base.externals.values():
+            gone = before.name not in head.externals and is_nowhere(before) and is_nowhere(after)
+            if before.name == name or not (gone or share_a_place(before, after)):
+                continue
+            old = {row.number for row in known.ports} if known is not None and share_a_place(before, known) else set()
+            for port in before.ports:
+                new = [row for row in after.ports if row.number == port.number and row.number not in old]
+                _add(found, (before.name, port.number), name, new)
+    return found
+
+
+def _add(found: dict[Endpoint, list[Endpoint]], old: Endpoint, party: str, rows: list[PortRow]) -> None:
+    if rows:
+        found.setdefault(old, []).extend((party, row.number) for row in rows)
+
+
+def _met(comparison: Comparison, policy: str) -> Iterator[CallName]:
+    base = comparison.base
+    yield from base.met[policy]
+    for endpoint in base.open(policy) | base.guarded(policy):
+        yield CallName(UNDECLARED, *endpoint)
+
+
+def _meets(comparison: Comparison, pair: Pair, call: CallName) -> bool:
+    """Whether a request of this caller meets the policy in HEAD, or is refused, or no such caller is left.
+
+    The caller may come by the new way without a declaration, and then meets only guards and policies on `*`.
+    """
+    head = comparison.head
+    if call.source == UNDECLARED:
+        endpoint = (call.destination, call.port)
+        return pair.head is not None and endpoint in head.open(pair.head) | head.guarded(pair.head)
+    gone = call.source not in head.services and call.source not in head.externals
+    return gone or head.refuses(call) or head.applies(pair.head, call)

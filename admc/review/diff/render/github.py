@@ -1,0 +1,67 @@
+"""A difference of two plans as GitHub workflow commands, which GitHub shows beside the changed lines.
+
+GitHub shows ten errors, ten warnings and ten notices of a step. So the worst ten are there, and one notice says in a
+line what the whole change is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from admc.base.findings.github import command
+from admc.review.diff.model import Diff, Verdict, Word
+from admc.review.diff.render import headline as first_line
+from admc.review.diff.render import words
+from admc.review.diff.render.words import TEXT, Place
+
+MOST: Final = 10
+
+
+def render(diff: Diff) -> str:
+    found = [*_doubts(diff), *_gates(diff), *_notes(diff), *_findings(diff)]
+    verdict, figures = first_line.headline(diff, TEXT)
+    lines = ["; ".join((f"{diff.app}: {verdict}", *figures))]
+    if len(found) > MOST:
+        lines.append(f"and {len(found) - MOST} more, which `admc diff` lists")
+    return "".join(f"{each}\n" for each in (*found[:MOST], command("notice", {"title": "admc diff"}, lines)))
+
+
+def _doubts(diff: Diff) -> Iterator[str]:
+    for doubt in first_line.doubts(diff, TEXT):
+        yield command("warning", {"title": "admc diff: not compared"}, [doubt])
+
+
+def _gates(diff: Diff) -> Iterator[str]:
+    """Those that fail come first."""
+    shown = [gate for gate in diff.gates if gate.verdict is not Verdict.PASSED]
+    for gate in sorted(shown, key=lambda each: words.gate_word(each) != "fails"):
+        word = words.gate_word(gate)
+        said = f"{'fail' if gate.fails else 'warn'} when {gate.condition}: {words.gate_text(gate, TEXT)}"
+        at = words.base_place(diff, gate.line).text
+        title = {"title": f"admc gate {gate.name}: {word}"}
+        yield command("error" if word == "fails" else "warning", title, [said, at])
+
+
+def _notes(diff: Diff) -> Iterator[str]:
+    """One annotation for all: what HEAD does to the gates, or why none is judged."""
+    notes = first_line.notes(diff)
+    if notes:
+        more = [f"and {len(notes) - MOST} more"] if len(notes) > MOST else []
+        yield command("warning", {"title": "admc diff"}, [*notes[:MOST], *more])
+
+
+def _findings(diff: Diff) -> Iterator[str]:
+    refused = (finding for finding in diff.stricter if finding.word is Word.REFUSED)
+    for finding in (*diff.weaker, *refused):
+        at = words.place(diff, finding)
+        lines = [f"{words.call_names(finding.calls)}: {finding.text}" if finding.calls else finding.text]
+        properties = _file(at)
+        if at is not None and not properties:
+            lines.append(at.text)
+        yield command("warning", {**properties, "title": f"admc diff: {finding.word.value}"}, lines)
+
+
+def _file(at: Place | None) -> dict[str, str]:
+    """A line of BASE is none of the files that GitHub shows."""
+    return {} if at is None or at.is_base else {"file": at.path, "line": str(at.line)}

@@ -1,0 +1,118 @@
+"""The files of one commit, read without checking it out, within the same folders as files on disk.
+
+A link, a submodule and a pointer of Git LFS stand for content that the commit does not have, so they are refused with
+words that say so.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import posixpath
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from admc.review.diff.sides.git import FOLDER, LINK, SUBMODULE
+from dsl.files.folders import MAX_FILE_BYTES, FileTooLargeError, OutsideError, Read, leads_out
+
+if TYPE_CHECKING:
+    from admc.review.diff.sides.git import Entry, Repository
+
+_POINTERS: Final = (b"version https://git-lfs.github.com/spec/", b"version https://hawser.github.com/spec/")
+_MAX_POINTER: Final = 1024
+LFS_POINTER: Final = "it is a pointer of Git LFS, and not the file itself"
+
+
+class NotInCommitError(OSError):
+    """The path names something whose content the commit does not have."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(errno.EINVAL, what)
+
+
+class CommitTree:
+    """The files of a commit, by their paths from the top of the repository."""
+
+    def __init__(self, repository: Repository, commit: str) -> None:
+        self.repository = repository
+        self.commit = commit
+
+    def content(self, path: str, limit: int = MAX_FILE_BYTES) -> bytes:
+        """Raises `OSError` where there is no such file, `CommandError` where git cannot read it."""
+        entry = self._entry(path)
+        if entry.mode == FOLDER:
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        content = self.repository.blob(entry.id, limit)
+        if content is None:
+            raise FileTooLargeError
+        if is_pointer(content):
+            raise NotInCommitError(LFS_POINTER)
+        return content
+
+    def has(self, path: str) -> bool:
+        """Whether anything has this path, of any type."""
+        try:
+            self._entry(path)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def files(self, ending: str) -> list[str]:
+        """The paths of all files with this ending. Raises `CommandError` where git cannot list them."""
+        return self.repository.files(self.commit, ending)
+
+    def similar(self, path: str) -> str | None:
+        """The path of a file that may have been meant: of the same name in another folder, or of a similar name."""
+        known = self.repository.paths(self.commit, posixpath.splitext(path)[1])
+        name = posixpath.basename(path)
+        same = [each for each in known if posixpath.basename(each) == name]
+        return min(same, default=None) or next(iter(difflib.get_close_matches(path, known, n=1)), None)
+
+    def reader(self, folder: str, include: Sequence[str] = ()) -> Read:
+        """Reads files of a folder and of those in `include`, by their paths from `folder`, as `folder_reader` does.
+
+        All folders are relative to the top of the repository.
+        """
+        allowed = (folder, *include)
+
+        def read(path: str) -> bytes:
+            found = posixpath.normpath(posixpath.join(folder, path))
+            if not any(_below(found, each) for each in allowed):
+                raise OutsideError(linked=False)
+            return self.content(found)
+
+        return read
+
+    def _entry(self, path: str) -> Entry:
+        *folders, name = path.split("/")
+        tree = self.commit
+        for each in folders:
+            entry = self._named(tree, each)
+            if entry.mode != FOLDER:
+                raise NotADirectoryError(errno.ENOTDIR, "a part of its path is a file")
+            tree = entry.id
+        return self._named(tree, name)
+
+    def _named(self, tree: str, name: str) -> Entry:
+        entry = self.repository.entries(tree).get(name)
+        if entry is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no such file")
+        if entry.mode == LINK:
+            raise NotInCommitError(f"`{name}` is a link, and links are not followed in a revision")
+        if entry.mode == SUBMODULE:
+            raise NotInCommitError(f"`{name}` is a submodule, and its files are not in this repository")
+        return entry
+
+
+def is_pointer(content: bytes) -> bool:
+    """Whether a file is a pointer of Git LFS: a checkout without LFS leaves these in place of files."""
+    return len(content) <= _MAX_POINTER and content.startswith(_POINTERS)
+
+
+def _below(path: str, folder: str) -> bool:
+    folder = posixpath.normpath(folder or ".")
+    if leads_out(path):
+        return False
+    return folder == "." or path == folder or path.startswith(f"{folder}/")

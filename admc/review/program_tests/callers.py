@@ -1,0 +1,148 @@
+"""Who a caller is to the mesh: an ADM at ingress and a NetworkPolicy know callers by their addresses alone.
+
+Most addresses belong to one party. Where they may not, the program does not say what a request of that party meets, so
+it is a fact that a test leaves open.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Final
+
+from admc.review.program_tests.facts import Fact
+from admc.review.program_tests.mesh import Applying, Mesh, Network, Target, networks
+from dsl.program import Policy, Program, Protocol
+
+_UNKNOWN: Final = None
+"""An address of which no party is known."""
+
+
+def policies_on(mesh: Mesh, source: str, target: Target) -> tuple[Applying, ...]:
+    """The policies that apply to a call, or may apply to it, in declared order.
+
+    To undeclared calls only guards apply, and policies whose sources include `*`; none apply where the destination is
+    an external, since nothing closes it.
+    """
+    found = []
+    # Policies that share a doubt share its fact: it holds for all of them, or for none.
+    facts: dict[str, Fact] = {}
+    others = tuple(_alike(mesh, source, target))
+    for policy in mesh.program.policies:
+        if not _concerns(policy, target):
+            continue
+        surely = source in policy.sources and _covers(mesh, policy, source, target)
+        doubts = tuple(facts.setdefault(fact.what, fact) for fact in _doubts(mesh, policy, source, target, others))
+        if surely or doubts:
+            found.append(Applying(policy, surely, doubts))
+    return tuple(found)
+
+
+def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
+    """What decides whether the NetworkPolicy of a closed destination lets an undeclared caller pass; None: it refuses
+    the caller (docs/interception.md)."""
+    name = target.destination
+    closing = mesh.closing[name]
+    policy = mesh.program.policy_by_name[closing[0]] if closing else mesh.program.policies[0]
+    hint = f"ask for another caller, or pin {', '.join(f'`{each}`' for each in closing)} at ingress"
+    service = mesh.program.services.get(source)
+    if source == name:
+        return Fact(policy, f"whether `{name}` calls its own pod, which no NetworkPolicy refuses", hint)
+    if service is not None:
+        what = f"whether `{source}` is on the node of a pod of `{name}`, which its NetworkPolicy does not refuse"
+        return Fact(policy, what, hint) if service.host_network else None
+    for call in mesh.calls_to.get(name, ()):
+        if call.port.target == target.port.target and _lies_inside(mesh.program, source, call.source):
+            what = f"whether an address of `{source}` is also one of `{call.source}`, which may call `{name}`"
+            return Fact(policy, what, "give both a `cidr` that does not overlap the other")
+    return None
+
+
+def at_unknown_address(mesh: Mesh, source: str, target: Target) -> bool:
+    """Whether a caller may have an address of which no party is known, such as that of its node."""
+    service = mesh.program.services.get(source)
+    if service is None:
+        return not mesh.program.externals[source].cidrs and source not in mesh.unlocated
+    return service.host_network or (source == target.destination and not target.declared)
+
+
+def alike(mesh: Mesh, source: str) -> tuple[str, ...]:
+    """The externals that have a network of an external, too: an ADM takes its address for that of the one that a policy
+    names."""
+    external = mesh.program.externals.get(source)
+    own = () if external is None else networks(external)
+    return tuple(dict.fromkeys(name for each in own for name in mesh.at_network[each] if name != source))
+
+
+def _concerns(policy: Policy, target: Target) -> bool:
+    protocol = target.port.protocol
+    return (
+        (policy.ports is None or target.port.number in policy.ports)
+        and protocol in policy.kind.protocols
+        and (policy.match is None or protocol is not Protocol.TCP)
+        and target.destination in policy.destinations
+    )
+
+
+def _covers(mesh: Mesh, policy: Policy, source: str, target: Target) -> bool:
+    """Whether a policy that names a source applies to its call, which may be undeclared."""
+    if (source, target.destination, target.port.number) in mesh.declared:
+        return True
+    return target.destination in mesh.program.services and (policy.open_sources or policy.kind.guard)
+
+
+def _doubts(mesh: Mesh, policy: Policy, source: str, target: Target, others: tuple[str | None, ...]) -> Iterator[Fact]:
+    """What makes a policy apply at ingress where it would not by the name of the caller alone, or the reverse."""
+    name = target.destination
+    if not mesh.at_ingress(policy, target):
+        return
+    named = source in policy.sources
+    surely = named and _covers(mesh, policy, source, target)
+    if named and not surely:
+        # The ADM has the addresses of all sources, also of those that declare no call (ADM417).
+        what = f"whether policies for declared calls of `{source}` apply to `{source} -> {name}`, which is not declared"
+        yield Fact(policy, what, f"declare the call, or leave `{source}` out of the sources of `{policy.name}`")
+    for other in others:
+        if other is _UNKNOWN:
+            if _meets_unknown(mesh, policy, target) is not surely:
+                what = f"whether `{source}` calls from an address that is unknown to `{name}`, such as its node's"
+                yield Fact(policy, what, "ask for another caller")
+        elif not surely and other in policy.sources and _covers(mesh, policy, other, target):
+            what = f"whether an address of `{source}` is also one of `{other}`"
+            yield Fact(policy, what, "give both a `cidr` that does not overlap the other")
+
+
+def _meets_unknown(mesh: Mesh, policy: Policy, target: Target) -> bool:
+    """Whether a policy applies at ingress to callers from unknown addresses."""
+    if mesh.unlocated:
+        return any(name in policy.sources and _covers(mesh, policy, name, target) for name in mesh.unlocated)
+    return policy.open_sources
+
+
+def _alike(mesh: Mesh, source: str, target: Target) -> Iterator[str | None]:
+    """The parties that an ADM at ingress may take a caller for.
+
+    An address is that of the smallest network around it: an external inside the network of another one is a party of
+    its own. A network of two externals is that of the one that a policy names.
+    """
+    if at_unknown_address(mesh, source, target):
+        yield _UNKNOWN
+    else:
+        yield from alike(mesh, source)
+
+
+def _lies_inside(program: Program, source: str, sender: str) -> bool:
+    """Whether a network of one external is a part of one of another."""
+    if sender not in program.externals:
+        return False
+    return any(
+        _inside(one, other)
+        for one in networks(program.externals[source])
+        for other in networks(program.externals[sender])
+    )
+
+
+def _inside(one: Network, other: Network) -> bool:
+    if isinstance(one, ipaddress.IPv4Network):
+        return isinstance(other, ipaddress.IPv4Network) and one.subnet_of(other)
+    return isinstance(other, ipaddress.IPv6Network) and one.subnet_of(other)

@@ -1,0 +1,32 @@
+"""The results of `admc test` for programs, with the findings in the form of every report."""
+
+from __future__ import annotations
+
+from admc.base.findings import json
+from admc.base.findings.paths import from_here
+from admc.base.findings.report import Report
+from admc.review.program_tests.model import ProgramTest
+from admc.review.program_tests.results import FileResults, RunResults
+from admc.review.program_tests.verdict import Failed, Passed, Result
+
+
+def render(run: RunResults) -> str:
+    found = [*run.problems]
+    for program in run.programs:
+        found += from_here(program.diagnostics, program.folder)
+    return json.render(Report(tuple(found), run.exit_code, "", {"programs": [_program(each) for each in run.programs]}))
+
+
+def _program(program: FileResults) -> dict[str, object]:
+    return {
+        "path": program.path,
+        "app": program.app or None,
+        "exit_code": int(program.exit_code),
+        "tests": [_test(test, result) for test, result in program.results],
+    }
+
+
+def _test(test: ProgramTest, result: Result) -> dict[str, object]:
+    word = "passed" if isinstance(result, Passed) else "failed" if isinstance(result, Failed) else "undecided"
+    found = result.found if isinstance(result, Failed) else None
+    return {"name": test.name, "line": test.span.line, "result": word, "found": found}

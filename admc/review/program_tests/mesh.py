@@ -1,0 +1,101 @@
+"""A program and its placement, in the form in which the tests of a request ask for them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from admc.review.program_tests.facts import Fact
+from dsl.program import Call, External, Policy, Port, Program, Side
+from emitters.addresses.index import unlocated_externals
+from solver.placement import Placement
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+Declared = frozenset[tuple[str, str, int]]
+"""Source, destination and number of the port of each declared call."""
+
+
+class Target(NamedTuple):
+    destination: str
+    port: Port
+    declared: bool
+
+
+class Applying(NamedTuple):
+    """A policy that applies to a call, or may apply to it."""
+
+    policy: Policy
+    surely: bool
+    doubts: tuple[Fact, ...]
+    """If one of them holds, the opposite of `surely` is the case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    program: Program
+    declared: Declared
+    calls_to: Mapping[str, tuple[Call, ...]]
+    closing: Mapping[str, tuple[str, ...]]
+    """Closed destination -> the policies that need its NetworkPolicy."""
+    ingress: Mapping[tuple[str, str], frozenset[int]]
+    """Policy and destination -> the ports at which the ADM of the destination enforces it."""
+    unlocated: tuple[str, ...]
+    """The externals that an unknown address may belong to."""
+    at_network: Mapping[Network, tuple[str, ...]]
+    """Network -> the externals with this `cidr`."""
+
+    hops: frozenset[tuple[str | None, str, int]]
+    """The source of a call (None: at the ingress of its destination), destination and port where an ADM takes part."""
+
+    def first_adm(self, source: str, target: Target) -> Side | None:
+        """The first ADM on the way of a request; None: none takes part."""
+        if (source, target.destination, target.port.number) in self.hops:
+            return Side.EGRESS
+        return Side.INGRESS if (None, target.destination, target.port.number) in self.hops else None
+
+    def at_ingress(self, policy: Policy, target: Target) -> bool:
+        return target.port.number in self.ingress.get((policy.name, target.destination), ())
+
+
+def mesh(program: Program, placement: Placement) -> Mesh:
+    closing: dict[str, tuple[str, ...]] = dict.fromkeys(placement.closed, ())
+    hops: set[tuple[str | None, str, int]] = set()
+    ingress: dict[tuple[str, str], frozenset[int]] = {}
+    for decision in placement.decisions:
+        name = decision.destination
+        if decision.closes:
+            closing[name] = (*closing.get(name, ()), decision.policy)
+        if Side.INGRESS in decision.sides:
+            called = (program.calls[index].port.number for index in decision.calls)
+            ingress[decision.policy, name] = frozenset((*decision.ports, *called))
+            hops |= {(None, name, number) for number in ingress[decision.policy, name]}
+        if Side.EGRESS in decision.sides:
+            calls = (program.calls[index] for index in decision.calls)
+            hops |= {(call.source, name, call.port.number) for call in calls}
+    calls_to: dict[str, list[Call]] = {}
+    for call in program.calls:
+        if call.destination in closing:
+            calls_to.setdefault(call.destination, []).append(call)
+    senders = {name: tuple(calls) for name, calls in calls_to.items()}
+    unlocated = unlocated_externals(program)
+    declared = declared_calls(program)
+    return Mesh(program, declared, senders, closing, ingress, unlocated, _at_network(program), frozenset(hops))
+
+
+def _at_network(program: Program) -> dict[Network, tuple[str, ...]]:
+    found: dict[Network, tuple[str, ...]] = {}
+    for name, external in program.externals.items():
+        for each in networks(external):
+            found[each] = (*found.get(each, ()), name)
+    return found
+
+
+def networks(external: External) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs)
+
+
+def declared_calls(program: Program) -> Declared:
+    return frozenset((call.source, call.destination, call.port.number) for call in program.calls)

@@ -1,0 +1,32 @@
+"""The results of the tests of several programs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from admc.base.exits import Exit, worst
+from admc.review.program_tests.model import ProgramTest
+from admc.review.program_tests.verdict import Result
+from dsl.diagnostics.diagnostic import Diagnostic
+
+
+class FileResults(NamedTuple):
+    """The results of one file of tests; none if the program or the file is wrong."""
+
+    path: str
+    """The file of tests, from the working directory."""
+    folder: str
+    app: str
+    results: tuple[tuple[ProgramTest, Result], ...]
+    diagnostics: tuple[Diagnostic, ...]
+    exit_code: Exit
+
+
+class RunResults(NamedTuple):
+    programs: tuple[FileResults, ...]
+    problems: tuple[Diagnostic, ...]
+    """Errors of the command line."""
+
+    @property
+    def exit_code(self) -> Exit:
+        return worst([*(each.exit_code for each in self.programs), *([Exit.INPUT] if self.problems else ())])

@@ -1,0 +1,175 @@
+"""Whether a test holds for a program and its placement: it passes, it fails, or it cannot be decided."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from admc.base.terminal import counted
+from admc.review.program_tests.callers import policies_on
+from admc.review.program_tests.evaluate import Passage, follow
+from admc.review.program_tests.facts import MAX_WAYS, TooManyWaysError, Way, deciding, every_way
+from admc.review.program_tests.kinds import changes_nothing
+from admc.review.program_tests.mesh import Mesh, Target, mesh
+from admc.review.program_tests.model import (
+    AdmExpectation,
+    CallExpectation,
+    Meets,
+    NumberExpectation,
+    Outcome,
+    ProgramTest,
+    Refused,
+)
+from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
+from dsl.program import Program
+from solver.placement import Placement
+
+SHOWN: Final = 8
+_OPERATORS: Final = {"==": operator.eq, "<=": operator.le, ">=": operator.ge}
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The test holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    found: str
+    """What holds instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    error: Diagnostic
+
+
+Result = Passed | Failed | Undecided
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What tests are about."""
+
+    program: Program
+    placement: Placement
+    mesh: Mesh
+
+
+def subject(program: Program, placement: Placement) -> Subject:
+    return Subject(program, placement, mesh(program, placement))
+
+
+def judge(test: ProgramTest, about: Subject) -> Result:
+    expectation = test.expectation
+    if isinstance(expectation, CallExpectation):
+        return _call(test, expectation, about)
+    if isinstance(expectation, AdmExpectation):
+        return _adm(expectation, about)
+    return _number(expectation, about)
+
+
+# ---- calls ----
+
+
+def holds(outcome: Outcome, passage: Passage) -> bool:
+    end = passage.end
+    if isinstance(outcome, Refused):
+        return end is not None and not end.answered and outcome.by in (None, *end.by)
+    if isinstance(outcome, Meets):
+        wanted, met = set(outcome.policies), set(passage.met)
+        return wanted == met if outcome.only else wanted <= met
+    return end is None
+
+
+def _call(test: ProgramTest, expectation: CallExpectation, about: Subject) -> Result:
+    call, outcome = expectation.call, expectation.outcome
+    applying = policies_on(about.mesh, call.source, Target(call.destination, call.port, call.declared))
+    ignored = _ignored(outcome, about.program)
+    try:
+        found = list(every_way(lambda way: follow(about.mesh, applying, call, way, ignored)))
+    except TooManyWaysError:
+        return Undecided(_too_open(test))
+    results = [(flips, holds(outcome, passage)) for flips, passage in found]
+    if all(result for _, result in results):
+        return Passed()
+    if not any(result for _, result in results):
+        # In the first way nothing that is open holds.
+        return Failed(_described(follow(about.mesh, applying, call, Way())))
+    fact = deciding(results)
+    return Undecided(
+        Diagnostic(
+            "ADM841",
+            Severity.ERROR,
+            f"whether `{test.name}` holds depends on {fact.what}",
+            call.span,
+            cause="the test leaves it open, so its answer would be a guess",
+            hint=fact.hint,
+            related=(Related(fact.policy.span, f"`{fact.policy.name}` is here"),),
+        )
+    )
+
+
+def _ignored(outcome: Outcome, program: Program) -> frozenset[str]:
+    """The policies that make no difference for an outcome, whatever they would read that is open."""
+    if isinstance(outcome, Meets) and outcome.only:
+        return frozenset()
+    asked = outcome.policies if isinstance(outcome, Meets) else ()
+    return frozenset(each.name for each in program.policies if changes_nothing(each) and each.name not in asked)
+
+
+def _too_open(test: ProgramTest) -> Diagnostic:
+    return Diagnostic(
+        "ADM841",
+        Severity.ERROR,
+        f"`{test.name}` leaves too much open",
+        test.span,
+        cause=f"what it leaves open has more than {MAX_WAYS} combinations that differ for the policies on the call",
+        hint="give the path, the method and the headers that these policies read",
+    )
+
+
+def _described(passage: Passage) -> str:
+    meets = f"it meets {_listed(passage.met)}" if passage.met else "it meets no policy"
+    end = passage.end
+    if end is None:
+        return f"it is admitted, and {meets}"
+    verb = "answered" if end.answered else "refused"
+    why = f" ({end.why})" if end.why else ""
+    by = _listed(end.by) if end.by else "an ADM"
+    return f"it is {verb} by {by}{why}, and {meets}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    more = len(quoted) - SHOWN
+    return ", ".join(quoted[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+# ---- placements ----
+
+
+def _adm(expectation: AdmExpectation, about: Subject) -> Result:
+    adms = {adm.service: adm for adm in about.placement.adms}
+    wrong = [name for name in expectation.services if (name in adms) is not expectation.present]
+    if not wrong:
+        return Passed()
+    has = "have" if len(wrong) > 1 else "has"
+    if expectation.present:
+        return Failed(f"{_listed(wrong)} {has} no ADM")
+    policies = dict.fromkeys(policy for name in wrong for policy in (*adms[name].ingress, *adms[name].egress))
+    return Failed(f"{_listed(wrong)} {has} an ADM, for {_listed(policies)}")
+
+
+def _number(expectation: NumberExpectation, about: Subject) -> Result:
+    adms = about.placement.adms
+    number = len(adms)
+    if expectation.measure == "sidecars":
+        number = sum(about.program.services[adm.service].replicas for adm in adms)
+    if _OPERATORS[expectation.operator](number, expectation.number):
+        return Passed()
+    where = f": at {_listed(adm.service for adm in adms)}" if adms else ""
+    there = "there is" if number == 1 else "there are"
+    return Failed(f"{there} {counted(number, 'ADM' if expectation.measure == 'adms' else 'sidecar')}{where}")

@@ -1,0 +1,121 @@
+"""The mesh of a plan as a graph: its parties, the calls between them, and where policies are enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+from admc.compile.plan.model import AdmPlan, CallRow, Closed, Enforcement, ExternalRow, Plan, PolicyRow, ServiceRow
+from admc.review.diff.written import rate_text, size_text
+from admc.review.report.model import Key
+from dsl.program import Protocol, Side
+
+ANY: Final = "*"
+"""The source of an enforcement for callers that the program does not declare."""
+LEGEND: Final = (
+    Key("adm", "hosts an ADM"),
+    Key("service", "a service without an ADM"),
+    Key("nohost", "a service that cannot host one"),
+    Key("database", "tcp only, such as a database"),
+    Key("external", "outside the mesh"),
+    Key("closed", "closed to callers that are not declared"),
+    Key("ingress", "enforced at ingress"),
+    Key("egress", "enforced at egress"),
+    Key("both", "enforced at both"),
+    Key("plain", "a call without a policy"),
+)
+
+
+class Mesh:
+    """Look-ups over one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @cached_property
+    def services(self) -> Mapping[str, ServiceRow]:
+        return {service.name: service for service in self.plan.services}
+
+    @cached_property
+    def externals(self) -> Mapping[str, ExternalRow]:
+        return {external.name: external for external in self.plan.externals}
+
+    @cached_property
+    def adms(self) -> Mapping[str, AdmPlan]:
+        return {adm.service: adm for adm in self.plan.adms}
+
+    @cached_property
+    def closed(self) -> Mapping[str, Closed]:
+        return {closed.destination: closed for closed in self.plan.closed}
+
+    @cached_property
+    def policies(self) -> Mapping[str, PolicyRow]:
+        return {policy.name: policy for policy in self.plan.policies}
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        return {policy.name: at for at, policy in enumerate(self.plan.policies)}
+
+    @cached_property
+    def enforced(self) -> Mapping[tuple[str, str], list[Enforcement]]:
+        """By source and destination, in declared order."""
+        found: dict[tuple[str, str], list[Enforcement]] = {}
+        for each in self.plan.enforcements:
+            found.setdefault((each.source, each.destination), []).append(each)
+        for listed in found.values():
+            listed.sort(key=lambda each: (each.port, self.index.get(each.policy, 0), each.side))
+        return found
+
+    @cached_property
+    def calls(self) -> Mapping[tuple[str, str], list[CallRow]]:
+        """By source and destination, each by port."""
+        found: dict[tuple[str, str], list[CallRow]] = {}
+        for call in self.plan.calls:
+            found.setdefault((call.source, call.destination), []).append(call)
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def parties(self) -> tuple[str, ...]:
+        """Externals, then services."""
+        return (*sorted(self.externals), *sorted(self.services))
+
+    @cached_property
+    def callers(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for source, destination in self.calls:
+            found.setdefault(destination, []).append(source)
+        return found
+
+    @cached_property
+    def callees(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for source, destination in self.calls:
+            found.setdefault(source, []).append(destination)
+        return found
+
+    def shape(self, name: str) -> str:
+        if name in self.externals:
+            return "external"
+        service = self.services.get(name)
+        tcp = service is not None and service.ports and all(port.protocol is Protocol.TCP for port in service.ports)
+        return "database" if tcp and name not in self.callees else "service"
+
+    def hosts(self, name: str) -> bool:
+        service = self.services.get(name)
+        return service is None or service.can_host
+
+    def replicas(self, name: str) -> int:
+        return self.services[name].replicas if name in self.services else 1
+
+    def look(self, pair: tuple[str, str]) -> str:
+        sides = {each.side for each in self.enforced.get(pair, ())}
+        if not sides:
+            return "plain"
+        return "both" if len(sides) > 1 else "ingress" if Side.INGRESS in sides else "egress"
+
+    def traffic(self, pair: tuple[str, str]) -> Iterator[tuple[int, str]]:
+        """Port, and what is known of the call at it: `24/s, 420B`."""
+        for call in self.calls.get(pair, ()):
+            known = (rate_text(call.rate), size_text(call.size))
+            yield call.port, ", ".join(text for text in known if text)

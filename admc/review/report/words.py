@@ -1,0 +1,39 @@
+"""Texts of a plan that several parts of a page show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admc.base.terminal import visible
+from admc.compile.plan.model import PolicyRow, ServiceRow, SourceLine
+from admc.review.diff.written import argument_text, port_text
+from admc.review.report.model import Cell
+
+
+def at(line: SourceLine) -> str:
+    return f"{visible(line.path)}:{line.line}"
+
+
+def lines(places: Sequence[SourceLine]) -> str:
+    return ", ".join(at(place) for place in places)
+
+
+def names(listed: Sequence[str]) -> str:
+    return ", ".join(visible(each) for each in listed)
+
+
+def row(*texts: str) -> tuple[Cell, ...]:
+    return tuple(Cell(text) for text in texts)
+
+
+def does(policy: PolicyRow) -> str:
+    """`rate_limit(requests: 90, per: 60s) when path == "/a"`."""
+    content = policy.content
+    given = [(each.name, argument_text(each)) for each in content.arguments]
+    written = ", ".join(f"{name}: {text}" for name, text in given if text is not None)
+    when = "" if content.when is None else f" when {content.when}"
+    return visible(f"{policy.kind}({written}){when}")
+
+
+def ports(service: ServiceRow) -> str:
+    return ", ".join(visible(port_text(port)) for port in service.ports)

@@ -1,9 +1,0 @@
-"""Writes the golden file of all examples: `python -m tests.diff.protection.golden`."""
-
-from __future__ import annotations
-
-from tests.diff.protection.examples import GOLDEN, listing
-from tests.diff.protection.examples_of_parties import ALL
-
-if __name__ == "__main__":
-    GOLDEN.write_text("\n".join(listing(example) for example in ALL), encoding="utf-8")

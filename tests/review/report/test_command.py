@@ -1,0 +1,124 @@
+"""`admc report` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from admc.review.diff.render import json as diff_json
+from tests.admc.command import Admc
+from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
+from tests.review.diff.rendering.cases import EXAMPLE
+from tests.review.report.markup import Markup
+
+
+@pytest.fixture
+def admc(capfd: pytest.CaptureFixture[str]) -> Admc:
+    return Admc(capfd)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return write(tmp_path, SHOP)
+
+
+def shown(path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(Markup(path.read_bytes()).block("script", "application/json")[0])
+    return found
+
+
+def test_a_program_becomes_a_page(admc: Admc, shop: Path, tmp_path: Path) -> None:
+    target = tmp_path / "shop.html"
+    run = admc("report", shop, "-o", target)
+    assert (run.code, run.err) == (0, "")
+    assert run.out == f"wrote `{target}`\n"
+    assert shown(target)["title"] == "shop: the plan"
+    assert admc("report", shop, "-o", target).out == f"`{target}` is up to date\n"
+
+
+def test_the_plan_beside_a_program_is_taken_if_it_fits(admc: Admc, shop: Path, tmp_path: Path) -> None:
+    target = tmp_path / "shop.html"
+    assert admc("compile", shop).code == 0
+    admc("report", shop, "-o", target)
+    assert "the plan beside it" in str(shown(target)["facts"])
+    shop.write_text(SHOP.replace("requests: 400", "requests: 4"), encoding="utf-8")
+    admc("report", shop, "-o", target)
+    assert "compiled, since" in str(shown(target)["facts"])
+
+
+def test_a_plan_alone_is_enough(admc: Admc, shop: Path, tmp_path: Path) -> None:
+    admc("compile", shop)
+    shop.unlink()
+    target = tmp_path / "shop.html"
+    assert admc("report", tmp_path / "policies.plan.json", "-o", target).code == 0
+    assert shown(target)["title"] == "shop: the plan"
+
+
+def test_a_saved_difference_becomes_a_page(admc: Admc, tmp_path: Path) -> None:
+    saved, target = tmp_path / "DIFF.json", tmp_path / "diff.html"
+    saved.write_text(diff_json.render(EXAMPLE), encoding="utf-8")
+    assert admc("report", saved, "-o", target).code == 0
+    assert shown(target)["title"] == "hotel_reservation: what changes"
+
+
+@pytest.mark.parametrize("target", ["page.txt", "page", "page.json"])
+def test_a_page_has_the_ending_of_one(admc: Admc, shop: Path, tmp_path: Path, target: str) -> None:
+    run = admc("report", shop, "-o", tmp_path / target)
+    assert run.code == 1
+    assert "ADM801" in run.err + run.out
+    assert not (tmp_path / target).exists()
+
+
+def test_the_file_has_to_be_named(admc: Admc, shop: Path) -> None:
+    run = admc("report", shop)
+    assert run.code == 1
+    assert "-o" in run.err + run.out
+
+
+@pytest.mark.parametrize(("text", "code"), [(WRONG, 1), (IMPOSSIBLE, 3)])
+def test_a_program_without_a_plan_writes_nothing(admc: Admc, tmp_path: Path, text: str, code: int) -> None:
+    target = tmp_path / "page.html"
+    assert admc("report", write(tmp_path, text), "-o", target).code == code
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [("{", "ADM839"), ('{"schema_version": 1}', "ADM839"), ('{"schema_version": 99}', "ADM839")]
+)
+def test_a_broken_difference_is_refused(admc: Admc, tmp_path: Path, content: str, code: str) -> None:
+    saved, target = tmp_path / "DIFF.json", tmp_path / "diff.html"
+    saved.write_text(content, encoding="utf-8")
+    run = admc("report", saved, "-o", target)
+    assert run.code == 1
+    assert code in run.err + run.out
+    assert not target.exists()
+
+
+def test_a_saved_difference_takes_no_options_of_programs(admc: Admc, tmp_path: Path) -> None:
+    saved = tmp_path / "DIFF.json"
+    saved.write_text(diff_json.render(EXAMPLE), encoding="utf-8")
+    run = admc("report", saved, "-o", tmp_path / "diff.html", "--effort", "2")
+    assert run.code == 1
+    assert "as it is" in run.err + run.out
+
+
+def test_an_effort_has_to_be_above_zero(admc: Admc, shop: Path, tmp_path: Path) -> None:
+    assert admc("report", shop, "-o", tmp_path / "page.html", "--effort", "0").code == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "message"),
+    [
+        ("-", "standard input is not read here"),
+        ("HEAD", "`HEAD` names no program and no plan"),
+        ("no.adm", "no such file"),
+    ],
+)
+def test_what_is_no_program_is_refused_in_words_about_one(
+    admc: Admc, tmp_path: Path, subject: str, message: str
+) -> None:
+    run = admc("report", subject, "-o", tmp_path / "page.html")
+    assert run.code == 1
+    assert message in run.err + run.out
