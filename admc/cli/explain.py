@@ -114,7 +114,7 @@ def _hint(subject: str) -> str | None:
 
 
 def _code(code: str) -> Explanation:
-    from admc.codes import registry
+    from admc.cli.codes import registry
     from admc.compile.explain.explanation import Explanation
 
     known = registry()

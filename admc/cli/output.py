@@ -33,7 +33,7 @@ def render(report: Report, format_: Format, *, colour: bool = False) -> str:
         return markdown.render(report)
     if format_ is Format.SARIF:
         from admc.base.findings import sarif
-        from admc.codes import title
+        from admc.cli.codes import title
 
         return sarif.render(report, title)
     if format_ is Format.JUNIT:

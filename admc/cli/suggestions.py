@@ -33,7 +33,7 @@ def subjects(incomplete: str) -> list[str]:
 
     known = [ALL_KINDS, *guides()]
     if incomplete[:1].isupper():
-        from admc.codes import registry
+        from admc.cli.codes import registry
 
         known = [*registry(), *(f"R{number}" for number in range(1, 11))]
     return _starting([*known, *_paths(incomplete)], incomplete)

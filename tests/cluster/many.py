@@ -33,7 +33,7 @@ ADDRESSES: Final = ipaddress.IPv4Network("10.128.0.0/10")
 """Of the pods."""
 _MARK: Final = ("kwok.x-k8s.io/node", "fake")
 """The annotation of its nodes."""
-_ADDRESS: Final = "tests.admc.dev/address"
+_ADDRESS: Final = "tests.cli.dev/address"
 """The annotation with the address that a pod gets. By itself kwok gives a new pod the address of one that is just
 gone."""
 _CONNECTIONS: Final = 8

@@ -17,7 +17,7 @@ from admc.base.exits import CommandError, Exit
 from admc.compile.emit import folder as emit_folder
 from admc.compile.emit.folder import MANIFEST, write_folder
 from dsl.diagnostics.diagnostic import Diagnostic
-from tests.admc.programs import SHOP, write
+from tests.cli.programs import SHOP, write
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,14 +17,14 @@ from admc.compile.plan.read import from_json as plan_of
 from admc.compile.plan.to_json import to_json as plan_json
 from admc.compile.reviewed_plan import checked
 from dsl.program import Mark
-from tests.admc.programs import write
+from tests.cli.programs import write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.compile.plan.model import Plan
     from dsl.program import Program
-    from tests.admc.command import Admc
+    from tests.cli.command import Admc
 
 TEXT = """app shop
 service web { http 80 }

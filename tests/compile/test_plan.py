@@ -25,7 +25,7 @@ from admc.compile.plan.to_json import to_json
 from admc.serve.compiling.inputs import Inputs
 from admc.serve.compiling.reviewed_plan import placed as placed_by
 from dsl.program import Side
-from tests.admc.programs import SHOP, write
+from tests.cli.programs import SHOP, write
 from tests.properties import examples
 
 ROOT = Path(__file__).parents[2]

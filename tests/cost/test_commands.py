@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.cost import pickles
 from tests.cost.documents import changed
 from tests.cost.test_fit import ABOUT, table

@@ -14,7 +14,7 @@ from admc.compile.pipeline import compile_program
 from admc.compile.plan.to_json import to_json
 from admc.serve.compiling.source import Source, read, restored
 from emitters.envoy import Mode
-from tests.admc.command import ROOT, Admc
+from tests.cli.command import ROOT, Admc
 from tests.cost.documents import changed
 
 SHARED = """app shop

@@ -24,7 +24,7 @@ from admc.cost.profiles.read import read_profile
 from admc.cost.profiles.write import to_json
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.text import SourceText
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.work import function_calls
 
 RATES = (5, 100, 1600)

@@ -27,7 +27,7 @@ from admc.cost.profile_import.pickle_data import MAX_BYTES, MAX_INSTRUCTIONS, Pi
 from admc.cost.profiles.law import function, total
 from admc.cost.profiles.profile import LATENCY
 from dsl.program import Protocol
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.cost import pickles
 
 

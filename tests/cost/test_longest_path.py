@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from admc.compile.pipeline import Compiled, compile_program, overhead_of
-from tests.admc.command import ROOT
+from tests.cli.command import ROOT
 from tests.cost.documents import changed, law
 
 WORK = {"left": 10_000_000, "right": 1_000_000}

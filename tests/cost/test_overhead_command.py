@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.admc.command import ROOT, Admc
+from tests.cli.command import ROOT, Admc
 from tests.cost.documents import changed
 from tests.cost.test_commands import compare
 from tests.cost.test_program import SHOP

@@ -37,7 +37,7 @@ from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Protocol
 from dsl.text import SourceText
 from solver.place import place
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.cost.test_fit import line
 
 RATES = (5, 100, 1600)

@@ -22,7 +22,7 @@ from admc.compile.plan.read import PlanFormatError, from_json
 from admc.compile.plan.to_json import to_json
 from admc.cost.model.overhead import Lack
 from admc.cost.rows import REASONS
-from tests.admc.command import ROOT, Admc
+from tests.cli.command import ROOT, Admc
 from tests.compile.test_plan import EXAMPLES, VALIDATOR
 from tests.cost.documents import changed
 from tests.cost.test_costs_in_plans import SHARED, write

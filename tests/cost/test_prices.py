@@ -13,7 +13,7 @@ import admc as admc_package
 from admc.cost.money.price_list import PriceList, read_prices
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.text import SourceText
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.cost.documents import Document, changed
 from tests.cost.test_commands import compare
 

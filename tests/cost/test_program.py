@@ -12,7 +12,7 @@ from admc.cost.profiles.source import built_in, profile_of
 from admc.serve.compiling.source import Source, read, restored
 from dsl import load
 from emitters.envoy import Mode
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.cost.documents import changed
 
 SHOP = """app shop

@@ -25,7 +25,7 @@ from dsl.requests import MAX_OUTCOMES, Group, Grouping, Request, Step
 from dsl.requests import outcomes as number_of_outcomes
 from dsl.text import SourceText, Span
 from solver.place import place
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.cost.documents import Document, changed, profile
 from tests.cost.test_commands import compare
 from tests.properties import examples

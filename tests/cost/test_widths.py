@@ -17,7 +17,7 @@ import pytest
 
 from admc.base.columns import fitted, table
 from admc.base.terminal import cells
-from tests.admc.command import ROOT
+from tests.cli.command import ROOT
 
 WIDTHS = (40, 60, 80, 100, 200)
 

@@ -10,7 +10,7 @@ from admc.compile.pipeline import compile_program
 from admc.compile.plan.beside import default_plan_path
 from admc.compile.plan.read import read_plan
 from admc.compile.plan.to_json import to_json
-from tests.admc.command import ROOT
+from tests.cli.command import ROOT
 from tests.examples.test_examples import EXAMPLES, GOLDEN, described
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from admc.__main__ import main
-from tests.admc.command import ROOT
+from tests.cli.command import ROOT
 from tests.examples.test_examples import EXAMPLES
 
 PROGRAMS = [Path("examples") / name / "policies.adm" for name in EXAMPLES]

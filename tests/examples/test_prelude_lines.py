@@ -8,7 +8,7 @@ import pytest
 
 from admc.__main__ import main
 from dsl.kinds import prelude
-from tests.admc.command import ROOT
+from tests.cli.command import ROOT
 from tests.examples.test_examples import EXAMPLES
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.base.exits import CommandError, Exit
-from admc.codes import registry
+from admc.cli.codes import registry
 from admc.compile.emit.emission import configuration
 from dsl.program import Protocol
 from solver.place import place

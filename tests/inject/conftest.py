@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 
 
 @pytest.fixture

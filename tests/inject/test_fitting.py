@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.admc.command import Admc, Run
+from tests.cli.command import Admc, Run
 
 PROGRAM = """\
 app shop

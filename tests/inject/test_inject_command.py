@@ -16,7 +16,7 @@ from admc.serve.compiling.inputs import Inputs
 from admc.serve.compiling.reviewed_plan import placed
 from admc.serve.observe import injection as documents
 from admc.serve.observe.injection import InjectionFormatError, from_json, injection_document, to_json
-from tests.admc.command import ROOT, Admc
+from tests.cli.command import ROOT, Admc
 from tests.serve.server_process import served
 
 PROGRAM = """\

@@ -16,7 +16,7 @@ from admc.kubernetes.cluster.names import PROGRAMS
 from admc.kubernetes.cluster.packing import packed
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.program.plan_objects import plan_objects
-from tests.admc.command import Admc, Run
+from tests.cli.command import Admc, Run
 
 if TYPE_CHECKING:
     from tests.cluster.api_server import ApiServer

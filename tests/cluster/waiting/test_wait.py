@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.admc.command import ROOT
+from tests.cli.command import ROOT
 
 
 def test_the_wait_loads_grpc_and_nothing_of_the_compiler() -> None:

@@ -20,7 +20,7 @@ from admc.__main__ import main
 from admc.kubernetes.cluster.known import AWAY_SECONDS
 from admc.testbed.envoys import LAUNCHER, Envoys, envoy_binary
 from emitters.addresses import loopback
-from tests.admc.command import ROOT
+from tests.cli.command import ROOT
 from tests.serve.pki import Authority
 from tests.serve.server_process import SECONDS, Served
 from tests.serve.test_identity import RSA, jwk, signed, written

@@ -36,7 +36,7 @@ from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Protocol, Side
 from dsl.text import SourceText
 from emitters.envoy import Mode
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.system import go
 from tests.testbed.mesh.needed import NEEDS_MESH
 

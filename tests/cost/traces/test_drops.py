@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.cost.traces.samples import CALLS, PROGRAM, Call, csv, jaeger, otlp, rows, spans
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dsl
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.cost.traces.samples import CALLS, HEAD, PROGRAM, csv, jaeger, otlp, parquet, rows, spans
 
 REQUEST = """\

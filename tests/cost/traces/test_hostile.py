@@ -20,7 +20,7 @@ import dsl
 from admc.base.exits import CommandError
 from admc.cost.traces.report import _distribution
 from admc.cost.traces.requests import imported
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.cost.traces.samples import HEAD, PROGRAM, csv, jaeger, otlp, parquet, rows, spans
 from tests.properties import examples
 

@@ -11,7 +11,7 @@ import pytest
 
 from admc.cost.traces.json_input import _is_cut_off
 from admc.cost.traces.spans import Kind, kind_of
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 
 PROGRAM = """\
 app shop

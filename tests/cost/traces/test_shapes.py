@@ -13,8 +13,8 @@ import pytest
 import dsl
 from admc.cost.traces import requests_adm
 from admc.cost.traces.requests import imported
-from tests.admc.command import Admc
 from tests.bench.traces import generate
+from tests.cli.command import Admc
 from tests.cost.traces import reference
 from tests.cost.traces.samples import PROGRAM, Call, csv, rows
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.review.diff.harness import MAIN, GitRepository, write
 
 SHOP = """app shop

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from admc.compile.facts import ServiceFacts, to_json
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 from tests.review.diff.harness import MAIN, GitRepository, write
 
 FACTS = "facts.json"

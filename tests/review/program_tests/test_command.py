@@ -20,8 +20,8 @@ from admc.review.program_tests.model import NumberExpectation, ProgramTest
 from admc.review.program_tests.results import FileResults, RunResults
 from admc.review.program_tests.verdict import Failed
 from dsl.text import SourceText, Span
-from tests.admc.command import ROOT, Admc
-from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
+from tests.cli.command import ROOT, Admc
+from tests.cli.programs import IMPOSSIBLE, SHOP, WRONG, write
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 PASSES = "test geo_stays_out = geo -> rate is refused by who_reads\ntest few = adms <= 4\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from admc.review.diff.render import json as diff_json
-from tests.admc.command import Admc
-from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
+from tests.cli.command import Admc
+from tests.cli.programs import IMPOSSIBLE, SHOP, WRONG, write
 from tests.review.diff.rendering.cases import EXAMPLE
 from tests.review.report.markup import Markup
 

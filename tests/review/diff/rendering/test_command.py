@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from admc.cli.diff import DiffFormat
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 
 BASE = """app shop
 service web, cart { http 80 }

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from admc.__main__ import main
-from tests.admc.programs import SHOP, write
+from tests.cli.programs import SHOP, write
 
 
 def addresses(path: Path, **changes: object) -> Path:

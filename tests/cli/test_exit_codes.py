@@ -14,8 +14,8 @@ import pytest
 
 from admc.__main__ import main
 from admc.compile.pipeline import Compiled
-from tests.admc.command import Admc
-from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
+from tests.cli.command import Admc
+from tests.cli.programs import IMPOSSIBLE, SHOP, WRONG, write
 
 
 def test_help_and_version(admc: Admc) -> None:

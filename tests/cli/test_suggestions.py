@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from admc.cli import suggestions
-from admc.codes import registry
+from admc.cli.codes import registry
 from dsl.kinds.prelude import kinds
 from dsl.vocabulary.guide import guides
-from tests.admc.programs import SHOP, write
+from tests.cli.programs import SHOP, write
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from admc.base.code import Code
-from admc.codes.commands import CODES as COMMANDS
+from admc.cli.codes.commands import CODES as COMMANDS
 from admc.compile.codes import CODES as PLACEMENTS
 from admc.cost.codes import CODES as PROFILES
 from admc.kubernetes.codes import CODES as CLUSTERS

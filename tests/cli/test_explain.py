@@ -12,7 +12,7 @@ from admc.__main__ import main
 from admc.compile.pipeline import place_program
 from dsl.kinds.prelude import kinds
 from dsl.vocabulary.guide import guides
-from tests.admc.programs import SHOP, write
+from tests.cli.programs import SHOP, write
 from tests.dsl.guide import FILES, program
 from tests.dsl.programs import load
 

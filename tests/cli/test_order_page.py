@@ -1,6 +1,6 @@
 """docs/order.md says which orders of policies work, and each row of its table is compiled.
 
-After a wanted change `python -m tests.admc.test_order_page` writes the table anew.
+After a wanted change `python -m tests.cli.test_order_page` writes the table anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from solver.placement import PlacementError
 from tests.fidelity.samples import FILES, SAMPLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "order.md"
-TABLE = re.compile(r"(?<=<!-- made by `python -m tests.admc.test_order_page` -->\n).*?(?=<!-- end -->)", re.DOTALL)
+TABLE = re.compile(r"(?<=<!-- made by `python -m tests.cli.test_order_page` -->\n).*?(?=<!-- end -->)", re.DOTALL)
 CALLERS = ("a", "a, c", "a, c, internet")
 HEAD = "| first | then | one caller | several callers | one from outside |\n|---|---|---|---|---|\n"
 ROW = re.compile(r"\| `(\w+)` \| (.*?) \| (\w+) \| (\w+) \| (\w+) \|")

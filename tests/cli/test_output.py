@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.admc.command import ROOT, Admc
-from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
+from tests.cli.command import ROOT, Admc
+from tests.cli.programs import IMPOSSIBLE, SHOP, WRONG, write
 
 
 def test_nothing_a_program_says_reaches_the_terminal_raw(admc: Admc, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.admc.command import Admc
-from tests.admc.programs import IMPOSSIBLE, SHOP, write
+from tests.cli.command import Admc
+from tests.cli.programs import IMPOSSIBLE, SHOP, write
 from tests.generate import cover
 
 FORMATS = ("text", "json", "markdown", "sarif", "github", "junit")

@@ -13,8 +13,8 @@ from admc.cli.options import AdmMode
 from admc.cli.serve import ServeLog
 from admc.serve.observe.events import LogFormat
 from emitters.envoy import Mode
-from tests.admc.command import ROOT, Admc, process
-from tests.admc.programs import SHOP, write
+from tests.cli.command import ROOT, Admc, process
+from tests.cli.programs import SHOP, write
 
 
 def test_check(admc: Admc, shop: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.admc.command import Admc
-from tests.admc.programs import SHOP, write
+from tests.cli.command import Admc
+from tests.cli.programs import SHOP, write
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from admc.__main__ import main
+from admc.cli.codes import OWN, registry
 from admc.cli.explain import ExplainFormat, explain
-from admc.codes import OWN, registry
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("admc", "dsl", "solver", "emitters", "xds_server")

@@ -14,7 +14,7 @@ from admc.review.report.plan_page import plan_page
 from admc.testbed.session import Trial
 from admc.testbed.trial_text import render
 from emitters.pictures import svg, svg_comparison
-from tests.admc.command import Admc
+from tests.cli.command import Admc
 
 PROGRAM = """\
 app shop

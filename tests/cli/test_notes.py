@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from admc.__main__ import main
-from tests.admc.programs import write
+from tests.cli.programs import write
 
 PROGRAM = """\
 app notes

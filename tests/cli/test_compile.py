@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.admc.command import Admc, process
-from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
+from tests.cli.command import Admc, process
+from tests.cli.programs import IMPOSSIBLE, SHOP, WRONG, write
 
 
 def test_compile_writes_the_plan_beside_the_program(admc: Admc, shop: Path) -> None:

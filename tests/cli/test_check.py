@@ -11,8 +11,8 @@ import pytest
 
 from admc.base.exits import Exit, worst
 from admc.compile import programs
-from tests.admc.command import Admc
-from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
+from tests.cli.command import Admc
+from tests.cli.programs import IMPOSSIBLE, SHOP, WRONG, write
 
 LIBRARY = "service lib { http 1 }\n"
 PLAIN = "app plain\nservice a, b { http 80 }\ncall a -> b\n"
