@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from admc.base.exits import CommandError, Exit, refused_warnings, worst
-from admc.base.findings.paths import from_here, shown_path
+from admc.base.findings.report import from_here, shown_path
 from admc.compile.pipeline import folder_of, load_program
 from admc.compile.programs import ProgramFiles
 from dsl.diagnostics.diagnostic import Diagnostic

@@ -6,14 +6,41 @@ editors and code hosts need a path relative to the working directory, so the rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from admc.base.findings.paths import shown_path
-from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostic, Severity
-from dsl.text import Span
+from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostic, Related, Severity
+from dsl.text import SourceText, Span
+
+
+def shown_path(path: str, folder: str) -> str:
+    """A span's path from the working directory. Text that is not a file (the prelude) keeps its name."""
+    if not folder or path.startswith(("/", "<")):
+        return path
+    return f"{folder.rstrip('/')}/{path}" if folder != "/" else f"/{path}"
+
+
+def from_here(diagnostics: Sequence[Diagnostic], folder: str) -> list[Diagnostic]:
+    """The same findings with paths that open from the working directory."""
+    sources: dict[int, SourceText] = {}
+
+    def moved(span: Span) -> Span:
+        source = sources.get(id(span.source))
+        if source is None:
+            source = SourceText(shown_path(span.source.path, folder), span.source.text)
+            sources[id(span.source)] = source
+        return span._replace(source=source)
+
+    return [
+        replace(
+            item,
+            span=None if item.span is None else moved(item.span),
+            related=tuple(Related(moved(related.span), related.message) for related in item.related),
+        )
+        for item in diagnostics
+    ]
 
 
 class Format(StrEnum):

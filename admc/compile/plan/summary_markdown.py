@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admc.base.findings.markdown import cell, code, prose
-from admc.base.findings.paths import shown_path
+from admc.base.findings.report import shown_path
 from admc.compile.plan.cost_line import overhead_line
 from admc.compile.plan.summary import Summary, headline
 

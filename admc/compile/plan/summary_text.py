@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from admc.base.console import console_on
-from admc.base.findings.paths import shown_path
+from admc.base.findings.report import shown_path
 from admc.base.terminal import visible
 from admc.compile.plan.cost_line import overhead_line
 from admc.compile.plan.summary import Summary, headline

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from admc.base.findings import json
-from admc.base.findings.paths import from_here
-from admc.base.findings.report import Report
+from admc.base.findings.report import Report, from_here
 from admc.review.program_tests.model import ProgramTest
 from admc.review.program_tests.results import FileResults, RunResults
 from admc.review.program_tests.verdict import Failed, Passed, Result

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from admc.base.exits import CommandError, Exit, worst, wrong_usage
-from admc.base.findings.paths import shown_path
+from admc.base.findings.report import shown_path
 from admc.compile.pipeline import folder_of, load_program, place_program
 from admc.compile.plan.beside import default_plan_path
 from admc.compile.plan.read import read_plan
