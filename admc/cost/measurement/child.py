@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Final, NamedTuple
 
-from admc.cost.measurement.channel import Channel
 from admc.cost.measurement.network import NetworkError
 from admc.cost.measurement.processes import ProcessError
-from admc.cost.measurement.table import Row
+from admc.cost.measurement.table import Channel, Row
 from admc.cost.profile_import.runs import Arm
 from dsl.program import Protocol, Side
 

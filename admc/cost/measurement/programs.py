@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from admc.base.exits import CommandError, wrong_usage
-from admc.cost.measurement.sources import APP
 from admc.testbed.envoys import LAUNCHER
+
+APP: Final = Path(__file__).with_name("app")
+"""A Go module of the standard library alone. `app/main.go` lists its commands."""
+
 
 _LEAST_GO: Final = (1, 24)
 _PATH: Final = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/go/bin"])

@@ -14,13 +14,12 @@ from pathlib import Path
 
 from admc.cost.measurement import design
 from admc.cost.measurement.bed import Bed, Load, Received, Tools
-from admc.cost.measurement.channel import Channel
 from admc.cost.measurement.design import Cell, Grid, Group, Sample, Tried
 from admc.cost.measurement.layout import Arm, Destination, Layout
 from admc.cost.measurement.network import NetworkError, isolate
 from admc.cost.measurement.sidecar import Idle, idle
 from admc.cost.measurement.stack_slices import IDLE_SECONDS, StackSlices
-from admc.cost.measurement.table import Row
+from admc.cost.measurement.table import Channel, Row
 from admc.cost.measurement.uses import Use
 from admc.cost.profile_import import runs
 from dsl.program import Protocol, Side

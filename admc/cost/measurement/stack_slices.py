@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from admc.cost.measurement.bed import Bed, Load
-from admc.cost.measurement.channel import Channel
 from admc.cost.measurement.sampler import CannotSampleError, Sampler, period_for
 from admc.cost.measurement.stacks import LostError
-from admc.cost.measurement.table import Row
+from admc.cost.measurement.table import Channel, Row
 from admc.cost.profile_import import runs
 from admc.cost.profiles.profile import WHOLE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from admc.cost.profile_import.runs import COLUMNS, Arm
@@ -56,3 +56,12 @@ def table(rows: Iterable[Row]) -> str:
 def _number(value: float | None, places: int) -> str:
     """Never in the form of 1e-05. A latency and a CPU time are not negative."""
     return "" if value is None else f"{max(0.0, value):.{places}f}"
+
+
+class Channel(NamedTuple):
+    """How a measurement says what it does and what it measures."""
+
+    progress: Callable[[str], None]
+    row: Callable[[Row], None]
+    note: Callable[[str], None]
+    about: Callable[[str, object], None]

@@ -15,13 +15,13 @@ from admc.cost.model.cpu import HopCpu
 from admc.cost.model.hop_figures import Base
 from admc.cost.model.latency import HopLatency, Latencies
 from admc.cost.model.layout import Enforced, Layout, LoadedHop
-from admc.cost.model.notes import Notes
 from admc.cost.model.overhead import (
     AdmOverhead,
     CallLatency,
     ComponentShare,
     HopOverhead,
     Lack,
+    Notes,
     Overhead,
     PartShare,
     Totals,

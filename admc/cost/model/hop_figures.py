@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from admc.cost.model.layout import LoadedHop
-from admc.cost.model.notes import Notes
-from admc.cost.model.overhead import Lack
+from admc.cost.model.overhead import Lack, Notes
 from admc.cost.model.prices import Prices
 from admc.cost.model.traffic import Traffics
 from admc.cost.profiles.amounts import Whole, added, independently_added, shares

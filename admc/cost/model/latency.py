@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from admc.cost.model.hop_figures import Base, HopFigures, split, subject_of
 from admc.cost.model.layout import Enforced, LoadedHop
-from admc.cost.model.notes import Notes
-from admc.cost.model.overhead import Lack
+from admc.cost.model.overhead import Lack, Notes
 from admc.cost.model.prices import Prices, latency_of
 from admc.cost.model.traffic import Traffics
 from admc.cost.profiles.amounts import ZERO, Whole, whole

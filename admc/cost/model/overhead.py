@@ -6,6 +6,7 @@ are of all replicas together where nothing else is said.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -135,3 +136,27 @@ class Overhead:
     extrapolated: tuple[Extrapolated, ...]
     saturated: tuple[str, ...]
     """Services whose sidecars would work beyond the range in which the profile holds."""
+
+
+class Notes:
+    """Collects what an estimate lacks, each thing once with the ADMs that it is about."""
+
+    def __init__(self) -> None:
+        self._missing: defaultdict[tuple[Lack, str], set[str]] = defaultdict(set)
+        self._extrapolated: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def lacks(self, lack: Lack, subject: str, service: str) -> None:
+        self._missing[lack, subject].add(service)
+
+    def extrapolates(self, what: str, subject: str, service: str) -> None:
+        self._extrapolated[what, subject].add(service)
+
+    def missing(self) -> tuple[Missing, ...]:
+        """In the order of `Lack`, then by subject."""
+        order = list(Lack)
+        found = sorted(self._missing.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
+        return tuple(Missing(lack, subject, tuple(sorted(services))) for (lack, subject), services in found)
+
+    def extrapolated(self) -> tuple[Extrapolated, ...]:
+        found = sorted(self._extrapolated.items())
+        return tuple(Extrapolated(what, subject, tuple(sorted(services))) for (what, subject), services in found)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 import dsl
-from admc.cost.measurement.sources import APP
+from admc.cost.measurement.programs import APP
 from admc.cost.model.coefficients import coefficients
 from admc.cost.profiles.source import built_in
 from dsl.program import Metric

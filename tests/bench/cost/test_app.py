@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import dsl
-from admc.cost.measurement.sources import APP
+from admc.cost.measurement.programs import APP
 from admc.testbed.client import Request, Target, grpc_call
 from solver.place import place
 from tests.bench.cost.arm import Load, Subject, read_outcomes, run

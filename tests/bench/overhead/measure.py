@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from admc.cost.measurement import design
 from admc.cost.measurement.bed import Bed, Load, Tools
-from admc.cost.measurement.channel import Channel
 from admc.cost.measurement.child import started
 from admc.cost.measurement.design import SIZES
 from admc.cost.measurement.layout import Arm, Layout
 from admc.cost.measurement.network import NetworkError, isolate
+from admc.cost.measurement.table import Channel
 from admc.cost.profile_import.calm import calmest
 from admc.cost.profiles.profile import Profile
 from dsl.program import Protocol, Side

@@ -20,13 +20,12 @@ import pytest
 from admc.base.exits import CommandError
 from admc.cost.measurement import design, measured, programs, session
 from admc.cost.measurement.bed import Bed, Load, Tools
-from admc.cost.measurement.channel import Channel
 from admc.cost.measurement.child import FailedError, row_content, row_of, started
 from admc.cost.measurement.design import Cell, Grid, Group, Highest
 from admc.cost.measurement.layout import Arm, Layout
 from admc.cost.measurement.network import Network, NetworkError, isolate
 from admc.cost.measurement.session import Task, run
-from admc.cost.measurement.table import Row, table
+from admc.cost.measurement.table import Channel, Row, table
 from admc.cost.measurement.uses import Use, of_prelude
 from admc.cost.profile_import import runs
 from admc.cost.profile_import.runs import PARTS, read_runs

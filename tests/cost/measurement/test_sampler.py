@@ -16,12 +16,11 @@ import pytest
 
 from admc.cost.measurement import design, measured, programs, sampler
 from admc.cost.measurement.bed import Tools
-from admc.cost.measurement.channel import Channel
 from admc.cost.measurement.design import Grid
 from admc.cost.measurement.sampler import CannotSampleError, Sampler
 from admc.cost.measurement.session import Task
 from admc.cost.measurement.stack_slices import StackSlices
-from admc.cost.measurement.table import Row
+from admc.cost.measurement.table import Channel, Row
 from admc.cost.measurement.uses import cheapest
 from admc.cost.profile_import.runs import PARTS
 from dsl.program import Protocol

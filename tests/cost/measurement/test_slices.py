@@ -11,12 +11,11 @@ import pytest
 
 from admc.cost.measurement import design
 from admc.cost.measurement.bed import Bed, Load, Measured, Received, Tools
-from admc.cost.measurement.channel import Channel
 from admc.cost.measurement.design import Grid, Highest
 from admc.cost.measurement.layout import Layout
 from admc.cost.measurement.session import Task, _Session, arms
 from admc.cost.measurement.stack_slices import StackSlices
-from admc.cost.measurement.table import Row
+from admc.cost.measurement.table import Channel, Row
 from admc.cost.measurement.uses import of_prelude
 from dsl.program import Protocol
 from emitters.envoy import Mode
