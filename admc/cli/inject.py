@@ -12,7 +12,7 @@ import typer
 from admc.base.exits import CommandError, Exit, wrong_usage
 from admc.base.terminal import visible
 from admc.cli.options import IncludeOption
-from admc.kubernetes.inject.images import ENVOY_IMAGE, IMAGE
+from admc.kubernetes.inject.names import ENVOY_IMAGE, IMAGE
 
 if TYPE_CHECKING:
     from admc.kubernetes.inject.model import Installation

@@ -68,7 +68,7 @@ def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
 def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: float | None) -> int:
     """Raises `CommandError`."""
     from admc.kubernetes.cluster.app import Installation, own_address, serve
-    from admc.kubernetes.inject.images import ENVOY_IMAGE, IMAGE
+    from admc.kubernetes.inject.names import ENVOY_IMAGE, IMAGE
 
     if listening.tls is None or options.authority is None:
         raise wrong_usage(

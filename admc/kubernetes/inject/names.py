@@ -1,8 +1,10 @@
-"""Names that injection writes into pods, or reads there."""
+"""Names that injection writes into pods, or reads there, and the images of its containers."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from admc import __version__
 
 KEEP_NET_RAW: Final = "admc.dev/keep-net-raw"
 """Annotation of a pod template, `"true"`: its own containers keep NET_RAW, so its service is untrusted."""
@@ -13,3 +15,7 @@ ADM_CONTAINER: Final = "admc-proxy"
 """The native sidecar: Envoy."""
 WAIT_CONTAINER: Final = "admc-wait"
 """The init container that ends when the ADMs that need the pod's address have it."""
+
+
+IMAGE: Final = f"admc:{__version__}"
+ENVOY_IMAGE: Final = "envoyproxy/envoy:v1.40-latest"
