@@ -41,8 +41,7 @@ def compared(
     notes = [*base.notes, *diff.notes]
     if base.plan is not None and base.plan.app != diff.app:
         notes.append(f"the app was renamed: `{base.plan.app}` -> `{diff.app}`")
-    from admc.review.diff.gate_changes import gate_changes
-    from admc.review.diff.gates import check_accepted, judge
+    from admc.review.diff.gates import check_accepted, gate_changes, judge
 
     gates, why = _gates_of_base(base)
     results = judge(gates, diff, accepted)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import dsl
 from admc.review.diff.model import Word
 from admc.review.gates.model import FINDINGS, MEASURES, Limit
-from admc.review.gates.resolve import resolve_gates
+from admc.review.gates.read import resolve_gates
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, ProgramError
 from dsl.syntax.parser import parse
 from dsl.text import SourceText

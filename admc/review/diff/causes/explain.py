@@ -15,8 +15,7 @@ from admc.compile.facts import with_facts
 from admc.compile.pipeline import solve
 from admc.compile.plan.model import FREE, DecisionPlan, Plan, SourceLine
 from admc.compile.plan.previous import sides_of
-from admc.review.diff.causes.elements import ORDER, Change, Element, Elements, Key, changes, elements_of
-from admc.review.diff.causes.hybrid import hybrid
+from admc.review.diff.causes.elements import ORDER, Change, Element, Elements, Key, changes, elements_of, hybrid
 from admc.review.diff.causes.search import BudgetSpentError, irreducible
 from admc.review.diff.model import Cause, Diff, How, Move
 from dsl.diagnostics.diagnostic import ProgramError
