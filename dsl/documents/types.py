@@ -40,13 +40,26 @@ Plain = Annotated[_Nested, Predicate(_is_shallow)]
 # What no bound of `annotated_types` says. pydantic asks each of these for its part of a schema.
 
 
-class Pattern(NamedTuple):
-    """A text that an expression matches. pydantic's expressions are those of Rust."""
+class Form(NamedTuple):
+    """What a text has to be: `Annotated[str, Form("[A-Z]{3}", "must be three capital letters")]`."""
 
-    expression: str
+    pattern: str
+    message: str
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
-        return {**handler(source), "pattern": self.expression}
+    def check(self, text: str) -> str:
+        if re.fullmatch(self.pattern, text) is None:
+            raise ValueError(self.message)
+        return text
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Callable[[object], Any]) -> dict[str, Any]:
+        return {
+            "type": "function-after",
+            "function": {"type": "no-info", "function": self.check},
+            "schema": handler(source),
+        }
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
+        return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
 
 
 class OneOf(NamedTuple):
@@ -77,7 +90,7 @@ def _is_distinct(value: Any) -> bool:
 
 
 Name = Annotated[str, MinLen(1)]
-Digest = Annotated[str, Pattern("^[0-9a-f]{64}$")]
+Digest = Annotated[str, Form("[0-9a-f]{64}", "must be 64 hexadecimal digits in lower case")]
 """SHA-256, in hexadecimal digits."""
 LineNumber = Annotated[int, Ge(1), Lt(BEYOND)]
 PortNumber = Annotated[int, Ge(1), Le(65_535)]
@@ -90,28 +103,6 @@ MAX_PLACES: Final = 18
 """Digits after the point of a decimal, at most."""
 Exact = Annotated[Decimal, Lt(10**19)]
 """A decimal as it is written, of a document for `read_exact`: far more digits than any measurement has."""
-
-
-class Form(NamedTuple):
-    """What a text has to be: `Annotated[str, Form("[A-Z]{3}", "must be three capital letters")]`."""
-
-    pattern: str
-    message: str
-
-    def check(self, text: str) -> str:
-        if re.fullmatch(self.pattern, text) is None:
-            raise ValueError(self.message)
-        return text
-
-    def __get_pydantic_core_schema__(self, source: object, handler: Callable[[object], Any]) -> dict[str, Any]:
-        return {
-            "type": "function-after",
-            "function": {"type": "no-info", "function": self.check},
-            "schema": handler(source),
-        }
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
-        return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
 
 
 class _Base64:

@@ -31,7 +31,6 @@ _MESSAGES: Final = {
     "dict_type": "must be an object",
     "dataclass_type": "must be an object",
     "string_too_short": "is empty",
-    "string_pattern_mismatch": "has another form",
     "is_instance_of": "must be a number",
     "string_unicode": "has half of a character",
     "too_short": "has no entries",

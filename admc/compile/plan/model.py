@@ -19,10 +19,10 @@ from dsl.documents import (
     Digest,
     Distinct,
     Filled,
+    Form,
     LineNumber,
     Name,
     OneOf,
-    Pattern,
     Plain,
     PortNumber,
     Published,
@@ -292,7 +292,7 @@ class Assumption:
 
 @document
 class Warned:
-    code: Annotated[str, Pattern("^ADM[0-9]{3}$")]
+    code: Annotated[str, Form("ADM[0-9]{3}", "must be a code of a finding")]
     message: Name
     line: SourceLine | None
 

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal
 
 from admc.compile.plan.model import SourceLine
 from admc.cost.rows import AmountRow, ProfileRow
-from dsl.documents import Count, Digest, Name, OneOf, Pattern, Published, Signed, document
+from dsl.documents import Count, Digest, Form, Name, OneOf, Published, Signed, document
 from dsl.program import Side
 
 SCHEMA_VERSION: Final = 2
@@ -80,7 +80,7 @@ class Taken:
     """As given on the command line."""
     path: str
     """Of the program or the plan, in its repository if `commit` is given."""
-    commit: Annotated[str, Pattern("^[0-9a-f]{40}([0-9a-f]{24})?$")] | None
+    commit: Annotated[str, Form("[0-9a-f]{40}([0-9a-f]{24})?", "must be the full id of a commit")] | None
     """The full id of the commit from which it was read; None: from the working tree."""
     how: How
     why: str | None
