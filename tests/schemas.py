@@ -10,6 +10,7 @@ from admc.compile.plan.model import RULES, Plan
 from admc.cost.money.price_list import PriceList
 from admc.cost.profiles.profile import Profile
 from admc.review.diff.model import Diff
+from admc.serve.observe.status import Status
 from dsl.documents import schema
 
 FOLDER: Final = Path(__file__).parents[1] / "admc"
@@ -21,6 +22,7 @@ def schemas() -> dict[Path, str]:
         "plan": {"title": "admc plan", **schema(Plan), **RULES},
         "diff": {"title": "admc difference", **schema(Diff)},
         "profile": {"title": "admc profile", **schema(Profile)},
+        "status": {"title": "admc status", **schema(Status)},
         "prices": {"title": "prices for `admc overhead --prices`", **schema(PriceList)},
     }
     return {FOLDER / f"{name}.schema.json": text(document) for name, document in documents.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import typing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,20 +80,6 @@ def test_a_proxy_with_another_node_cluster_is_shown() -> None:
     assert [node.claimed for adm in found.adms for node in adm.nodes] == ["web", "search"]
     assert "in sync, calls itself `web`\n" in render(found)
     assert render(found).count("calls itself") == 1
-
-
-def test_types_and_schema_name_the_same_fields() -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    rows = {"ServerRow": "server", "AdmRow": "adm", "NodeRow": "node", "TypeRow": "type"}
-    assert set(rows.values()) == SCHEMA["$defs"].keys()
-    assert typing.get_type_hints(Status).keys() == SCHEMA["properties"].keys() == set(SCHEMA["required"])
-    for name, definition in ((name, SCHEMA["$defs"][key]) for name, key in rows.items()):
-        assert (
-            typing.get_type_hints(getattr(model, name)).keys()
-            == definition["properties"].keys()
-            == set(definition["required"])
-        )
-        assert definition["additionalProperties"] is False
 
 
 def test_json_fits_the_schema_and_reads_back() -> None:

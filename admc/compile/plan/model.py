@@ -299,6 +299,8 @@ class Warned:
 
 @document
 class Plan:
+    """The placement of an application's policies with its reasons (docs/plan.md)."""
+
     schema_version: Literal[4]
     app: Name
     inputs: Annotated[tuple[InputFile, ...], Filled]

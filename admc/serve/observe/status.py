@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from admc import __version__
 from admc.serve.rollout.marker import concealed_text
-from dsl.documents import DocumentError, VersionError, fields_of, plain, read, record
+from dsl.documents import DocumentError, Form, OneOf, Published, VersionError, fields_of, plain, read, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from xds_server.transport.client import ClientStatus
 
 ACTIVE: Final = "active"
+Version = Annotated[str, Published({"description": "A digest; empty for none yet."})]
+_Time = Annotated[
+    str,
+    Form("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", "must be a time such as `2026-11-28T09:00:00Z`"),
+    Published({"format": "date-time"}),
+]
 
 
 class ServerPhase(StrEnum):
@@ -38,9 +44,9 @@ class TypeRow:
     """One type of resource on one stream."""
 
     type: str
-    wanted: str
-    sent: str
-    acknowledged: str
+    wanted: Version
+    sent: Version
+    acknowledged: Version
     error: str
     """The error message of the client's last NACK, until it has acknowledged other versions of the refused resources,
     has ended its subscription to them, or they are removed; empty otherwise."""
@@ -57,12 +63,12 @@ class NodeRow:
     identity: str
     """Its authenticated identity; empty in plain text."""
     agent: str
-    variant: str
-    since: str
-    wanted: str
-    sent: str
+    variant: Annotated[str, OneOf(("sotw", "delta"))]
+    since: _Time
+    wanted: Version
+    sent: Version
     """The version whose resources it was sent last."""
-    acknowledged: str
+    acknowledged: Version
     """The last version of which it has acknowledged all resources that it can use."""
     in_sync: bool
     error: str
@@ -76,7 +82,7 @@ class AdmRow:
 
     service: str
     in_plan: bool
-    wanted: str
+    wanted: Version
     in_sync: bool
     """Whether it has proxies, and all of them are in sync."""
     nodes: tuple[NodeRow, ...]
@@ -99,14 +105,14 @@ class _FirstServerRow:
     """Services and outside parties without addresses: connections that may be theirs are refused."""
     state: str
     """The version of the active state."""
-    since: str
+    since: _Time
 
 
 @record
 class ServerRow(_FirstServerRow):
     """What a server says of itself."""
 
-    role: str
+    role: Annotated[str, OneOf((ACTIVE, "standby", "unsure"))]
     """`active`, `standby`, or `unsure`: it was the active one of several replicas, and does not know whether another
     one is by now. A server that no other one replaces is always `active`."""
     holder: str
@@ -122,6 +128,8 @@ class _FirstStatus:
 
 @record
 class Status:
+    """What a server sent to which proxy, and what the proxy answered (docs/operations.md)."""
+
     schema_version: Literal[2]
     server: ServerRow
     adms: tuple[AdmRow, ...]
