@@ -172,7 +172,7 @@ def test_a_process_that_is_killed_anywhere_leaves_what_the_next_emit_completes(t
     """A real process and a real signal, at the nth file that it puts on disk."""
     program = write(tmp_path, SHOP)
     killing = (
-        "import os, signal, sys\nfrom admc import files\nleft = int(sys.argv.pop(1))\nreal = os.fsync\n"
+        "import os, signal, sys\nfrom admc.base import files\nleft = int(sys.argv.pop(1))\nreal = os.fsync\n"
         "def counted(fd):\n    global left\n    left -= 1\n    real(fd)\n"
         "    if left < 0:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
         "files.os.fsync = counted\nfrom admc.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
