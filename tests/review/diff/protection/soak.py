@@ -82,7 +82,7 @@ def soak(seeds: Iterable[int], edits: Sequence[Edit] = EDITS, *, first: bool = F
             continue
         table.judged += 1
         table.silent.update(found.edits)
-        broken = next(breaches(base, head, dict(renamed)), None)
+        broken = next(breaches(base, head, {each.base: each.head for each in renamed}), None)
         if broken is not None:
             table.broken.update(found.edits)
             table.breaches.append(
