@@ -10,6 +10,8 @@ import re
 from decimal import Decimal
 from typing import Final, NoReturn
 
+from dsl.documents.json_text import shown_key
+
 MAX_CHARACTERS: Final = 4_000_000
 MAX_DEPTH: Final = 16
 MAX_VALUES: Final = 100_000
@@ -26,6 +28,7 @@ _TOKEN: Final = re.compile(
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 """A string, which may not be closed."""
 _EXPONENT: Final = re.compile(r"[eE][+-]?0*([0-9]+)$")
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _MAX_WHOLE: Final = 18
 
 
@@ -110,8 +113,10 @@ def _check_tokens(text: str) -> None:
             continue
         if token["colon"] is not None:
             key = json.loads(token["string"])
+            if _HALF.search(key):
+                raise JsonError("this key has half of a character", start, end)
             if key in keys[-1]:
-                raise JsonError(f"`{key[:60]}` is given twice in one object", start, end)
+                raise JsonError(f"`{shown_key(key)}` is given twice in one object", start, end)
             keys[-1].add(key)
             continue
         values += 1

@@ -38,7 +38,8 @@ _MARK: Final = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 _DEPTH: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BEGIN_OF_LIST: Final = re.compile(rb"[ \t\r\n]*+\[")
-_ESCAPED: Final = re.compile(rb'(?<!\\)(?:\\\\)*\\":')
+_ENDED: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(:?)', re.DOTALL)
+"""A text, and the colon that makes it a key."""
 
 
 def is_too_dense(content: bytes) -> bool:
@@ -57,15 +58,12 @@ def is_list(content: bytes) -> bool:
     return _BEGIN_OF_LIST.match(content) is not None
 
 
-def may_have_more_keys(content: bytes, number: int) -> bool:
-    """Whether a valid document, which has at least this number of keys, may have more."""
-    # `":` ends each key. It also stands inside a text that has `\":`, and at the beginning of one: then the answer is
-    # yes, since the number is not the one that is asked for.
+def has_more_keys(content: bytes, number: int) -> bool:
+    """Whether a valid document, which has at least this number of keys, has more."""
+    # `":` ends each key. It also stands inside a text that has `\":`, and at the beginning of one, such as `"::/0"`.
+    # Then texts are matched one by one, which takes as long as reading the document; a walk takes ten times as long.
     compact = content.translate(None, _BLANKS)
-    count = compact.count(b'":')
-    if b'\\":' in compact:
-        count -= sum(1 for _ in _ESCAPED.finditer(compact))
-    return count != number
+    return compact.count(b'":') != number and _ENDED.findall(compact).count(b":") != number
 
 
 # ---- a walk through valid text ----

@@ -12,7 +12,7 @@ from dsl.collector import no_collection
 from dsl.documents.errors import DocumentError, Fault, VersionError, Violation, error_of
 from dsl.documents.exact_json import MAX_CHARACTERS, JsonError, parse, without_mark
 from dsl.documents.extra_keys import extra_keys
-from dsl.documents.json_text import Places, is_list, is_too_dense, may_have_more_keys
+from dsl.documents.json_text import Places, has_more_keys, is_list, is_too_dense
 from dsl.documents.key_count import number_of_keys
 from dsl.documents.structure import hints_of
 from dsl.documents.validator import validator_of
@@ -64,7 +64,7 @@ def _validated(expected: type[T], content: bytes, validate: Callable[[Any], T]) 
         # Not the error itself, and not as a cause: a `ValidationError` quotes the input.
         errors = error.errors(include_url=False, include_input=False)
     else:
-        if may_have_more_keys(content, number_of_keys(kind)(value)):
+        if has_more_keys(content, number_of_keys(kind)(value)):
             _refuse_extra_keys(content, kind)
         return value
     raise _explained(content, errors, kind)
