@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import is_dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -14,7 +13,7 @@ from dsl.documents.exact_json import MAX_CHARACTERS, JsonError, parse, without_m
 from dsl.documents.extra_keys import extra_keys
 from dsl.documents.json_text import Places, has_more_keys, is_list, is_too_dense
 from dsl.documents.key_count import number_of_keys
-from dsl.documents.structure import hints_of
+from dsl.documents.structure import names_of, part_of
 from dsl.documents.validator import validator_of
 from dsl.documents.violations import violation_of
 
@@ -80,7 +79,7 @@ def _explained(content: bytes, errors: list[Any], expected: Any) -> DocumentErro
         return DocumentError(_not_json(errors[0]["ctx"]["error"]))
     places = Places(text)
     version = _version(expected) if places.text[places.root] == "{" else None
-    if version is not None and (wrong := _wrong_version(places, version, hints_of(expected))) is not None:
+    if version is not None and (wrong := _wrong_version(places, version, names_of(expected))) is not None:
         return wrong
     extra = extra_keys(places, places.root, expected, ()) if len(text) <= MAX_CHARACTERS else iter(())
     violations = tuple(islice(extra, _MANY))
@@ -112,10 +111,10 @@ def _not_json(message: str) -> str:
 
 def _version(expected: type) -> int | None:
     """The version of a type's documents, if they have versions."""
-    if not is_dataclass(expected):
+    if "schema_version" not in names_of(expected):
         return None
-    stated = typing.get_type_hints(expected).get("schema_version")
-    return None if stated is None else typing.get_args(stated)[0]
+    version: int = typing.get_args(part_of(expected, "schema_version"))[0]
+    return version
 
 
 def _wrong_version(places: Places, version: int, names: Collection[str]) -> DocumentError | None:

@@ -157,5 +157,5 @@ def document(cls: type[T]) -> type[T]:
 @dataclass_transform(frozen_default=True, order_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
     """A type of documents that have each of its fields. A default is for code only: what lacks a field is refused."""
-    cls._is_complete__ = True  # type: ignore[attr-defined]
+    cls.__is_complete__ = True  # type: ignore[attr-defined]
     return document(cls)

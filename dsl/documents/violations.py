@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import types
 import typing
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from dsl.documents.errors import Fault, Violation
 from dsl.documents.extra_keys import hint_of
-from dsl.documents.structure import names_of, part_of
+from dsl.documents.structure import alternatives, names_of, part_of
 from dsl.documents.types import BEYOND
 
 if TYPE_CHECKING:
@@ -109,9 +108,9 @@ def _message(error: Any) -> str:
 
 def _choices(expected: Any) -> Collection[str]:
     """The texts that a value may be, if they are few."""
-    origin, arguments = typing.get_origin(expected), typing.get_args(expected)
-    if isinstance(expected, types.UnionType) or origin is typing.Union:
-        return next(filter(None, map(_choices, arguments)), ())
-    if origin is typing.Literal:
-        return arguments
-    return [member.value for member in expected] if isinstance(expected, type) and issubclass(expected, Enum) else ()
+    for alternative in alternatives(expected):
+        if typing.get_origin(alternative) is typing.Literal:
+            return typing.get_args(alternative)
+        if isinstance(alternative, type) and issubclass(alternative, Enum):
+            return [member.value for member in alternative]
+    return ()
