@@ -90,7 +90,7 @@ def writes_to(policy: Policy, match: Match | None) -> bool:
 def _renamed(match: Match, written: Sequence[Written]) -> Match:
     """The match with every written field renamed, so that it shares no field with another match."""
     if isinstance(match, Comparison):
-        if any(each.has(match.field) for each in written):
+        if any(writes.has(match.field) for writes in written):
             return match._replace(field=Field(f"{match.field.name} before", match.field.header))
         return match
     if isinstance(match, Not):

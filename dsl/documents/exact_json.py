@@ -10,7 +10,7 @@ import re
 from decimal import Decimal
 from typing import Final, NoReturn
 
-from dsl.documents.json_text import shown_key
+from dsl.documents.json_text import STRING, shown_key
 
 MAX_CHARACTERS: Final = 4_000_000
 MAX_DEPTH: Final = 16
@@ -21,7 +21,7 @@ MAX_EXPONENT: Final = 9999
 _BYTE_ORDER_MARK: Final = "\ufeff"
 """Some editors begin a file with it."""
 _TOKEN: Final = re.compile(
-    r'(?P<string>"(?:[^"\\]++|\\.)*+")[ \t\r\n]*+(?P<colon>:)?'
+    rf"(?P<string>{STRING})[ \t\r\n]*+(?P<colon>:)?"
     r"|(?P<begin>[\[{])|(?P<end>[\]}])|(?P<word>[^\s\[\]{},:\"]++)",
     re.DOTALL,
 )

@@ -32,13 +32,14 @@ endpoints file has 11 for an address."""
 LONGEST: Final = 40
 """Characters of a key in a message."""
 _BLANKS: Final = b" \t\r\n"
-_STRING: Final = r'"(?:[^"\\]++|\\.)*+"'
-_VALUE: Final = re.compile(rf"{_STRING}|[^\[\]{{}},\s]++", re.DOTALL)
-_MARK: Final = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)
+STRING: Final = r'"(?:[^"\\]++|\\.)*+"'
+"""An expression for a whole string, with its quotes; for `re.DOTALL`."""
+_VALUE: Final = re.compile(rf"{STRING}|[^\[\]{{}},\s]++", re.DOTALL)
+_MARK: Final = re.compile(rf"{STRING}|[\[\]{{}}]", re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 _DEPTH: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BEGIN_OF_LIST: Final = re.compile(rb"[ \t\r\n]*+\[")
-_ENDED: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(:?)', re.DOTALL)
+_ENDED: Final = re.compile(rf"{STRING}(:?)".encode(), re.DOTALL)
 """A text, and the colon that makes it a key."""
 
 

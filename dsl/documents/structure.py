@@ -41,7 +41,7 @@ def _part_of_one(expected: Any, step: str | int) -> Any:
 @cache
 def names_of(expected: Any) -> Collection[str]:
     """The names of the fields of an object."""
-    return next((hints_of(each).keys() for each in alternatives(expected) if _is_object(each)), ())
+    return next((hints_of(kind).keys() for kind in alternatives(expected) if _is_object(kind)), ())
 
 
 def _is_object(expected: Any) -> bool:

@@ -36,7 +36,7 @@ NAME_OF_PROFILE: Final = "at most 100 letters, digits, blanks, `_`, `.` and `-`,
 _NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,99}"
 _LETTERS: Final = "at most 100 letters, digits and `_`, first no digit"
 Name = Annotated[str, Form(_NAME, f"is no name: it has {_LETTERS}")]
-Given = Annotated[str, Published({"pattern": f"^{_NAME}$"})]
+Reference = Annotated[str, Published({"pattern": f"^{_NAME}$"})]
 """A name that has to stand elsewhere: `contents_check.py` looks for it."""
 Text = Annotated[str, Len(1, MAX_TEXT), Form(r"[\s\S]*\S[\s\S]*", "has nothing but blanks")]
 Number = Annotated[Exact, Ge(0)]
@@ -106,7 +106,7 @@ class Law:
 class Part:
     """One part of the base of a hop. A quantity that was not measured is None."""
 
-    name: Given
+    name: Reference
     latency: Law | None
     cpu: Law | None
 
@@ -167,7 +167,7 @@ class ComponentCost:
     `side`, `kind` and `arguments` say which policies the figures are for; None and no arguments stand for all of them.
     """
 
-    component: Given
+    component: Reference
     protocol: Protocol
     side: Side | None
     kind: str | None
