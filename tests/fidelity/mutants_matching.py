@@ -51,7 +51,7 @@ def matches() -> list[Mutant]:
         one(about, "the opposite", single("deny", HTTP, OUT, header), negated("_deny")),
         one(about, "the opposite", single("fault_abort", GRPC, OUT, "x-abort"), negated("_fault_abort")),
         one(about, "none", single("deny", GRPC, OUT, header), always("_deny")),
-        one(about, "none", single("request_count", HTTP, OUT, "method"), always("_request_count")),
+        one(about, "none", single("request_count", HTTP, OUT, "method =="), always("_request_count")),
         one(about, "another header", single("deny", HTTP, IN, header), says("x-deny", "x-denied")),
         one(about, "another value", single("fault_delay", HTTP, OUT, "x-slow"), says("]*1[", "]*2[")),
         one(about, "one element of a list only", single("deny", HTTP, IN, header), every("value_match", _whole)),
@@ -61,7 +61,7 @@ def matches() -> list[Mutant]:
         one(about, "a host in these letters only", single("deny", HTTP, OUT, "host =="), says("(?i:", "(?:")),
         one(about, "a host without a port", single("deny", GRPC, IN, "host =="), says("(?::[^:\\]]*)?", "")),
         one(about, "a host without a final dot", single("deny", HTTP, IN, "host =="), says("\\.?(", "(")),
-        one(about, "another method", single("request_count", HTTP, IN, "method"), says("POST", "PUT")),
+        one(about, "another method", single("request_count", HTTP, IN, "method =="), says("POST", "PUT")),
         one(about, "a route for all", pair("remove_request_header", "retry", HTTP, (OUT, OUT), "x-in"), _unmatched),
         one(
             about,

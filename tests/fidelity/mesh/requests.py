@@ -30,7 +30,7 @@ class Route:
     version: str = ""
     """`h2c` for a caller that speaks HTTP/2 to an http port; otherwise what the port's protocol says."""
     authority: str = ""
-    """What `Host` says; nothing: the destination's name and port."""
+    """What `Host` says where the request has no header `host`; nothing: the destination's name and port."""
     absolute: bool = False
     """The request's target is `http://AUTHORITY/PATH`."""
 
@@ -51,7 +51,9 @@ class Asked:
 
     @property
     def authority(self) -> str:
-        return self.route.authority or f"{self.destination}:{self.port.number}"
+        """What the receiver reads as `host`: the request's own header before the way's."""
+        own = next((value for name, value in self.ask.headers if name == "host"), "")
+        return own or self.route.authority or f"{self.destination}:{self.port.number}"
 
     @property
     def target(self) -> str:
