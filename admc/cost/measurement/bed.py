@@ -138,10 +138,10 @@ class Bed:
             }
         )
         answer: dict[str, Any] = json.loads(sender.line(seconds + warm + _MOST_SECONDS))
-        found = tuple(Received(**each) for each in answer["streams"] or ())
+        received = tuple(Received(**stream) for stream in answer["streams"] or ())
         cpu = {sidecar.name: float(answer["cpu"][str(sidecar.pid)]) for sidecar in sidecars}
         # Whole per cents: a tick of the clock is about one of them.
-        return Measured(found, float(answer["seconds"]), cpu, round(Ticks.now().share_since(before), 2))
+        return Measured(received, float(answer["seconds"]), cpu, round(Ticks.now().share_since(before), 2))
 
     def forget_taps(self) -> None:
         """Removes what `tap` has written, and keeps its folder."""

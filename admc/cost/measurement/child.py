@@ -123,7 +123,7 @@ def _reported(run: Callable[[Channel], None], say: Callable[[str, Any], None]) -
         progress=lambda stage: say("progress", stage),
         row=lambda row: say("row", row_content(row)),
         note=lambda text: say("note", text),
-        about=lambda name, value: say("about", [name, value]),
+        fact=lambda name, value: say("fact", [name, value]),
     )
     try:
         run(channel)

@@ -1,6 +1,6 @@
 """Which slices are measured, and in which order: a pure plan.
 
-    ceiling -> rates -> [Group]: all slices at one rate that are compared with each other -> turns
+    ceiling -> rates -> [SliceGroup]: all slices at one rate that are compared with each other -> turns
 
 A group ends before time is up or is not begun, so no turn lacks a size that others have. Its arms come in another order
 in each turn.
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
     size: int
 
 
-class Group(NamedTuple):
+class SliceGroup(NamedTuple):
     """The arms (by name, in any order) and cells that are measured together. The rate is the same in all cells."""
 
     name: str
@@ -195,10 +195,10 @@ def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int
         why = None
         for _ in range(_MOST_TRIES):
             tried = run(rate)
-            if (found := limit(tried, first)) is None:
+            if (reason := limit(tried, first)) is None:
                 passed += 1
             else:
-                why = found
+                why = reason
                 failed += tried.stolen <= UNDISTURBED
             if passed == _ENOUGH:
                 return None
@@ -209,16 +209,16 @@ def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int
     good, bad, why = start, math.inf, "no higher one was tried"
     while bad == math.inf and good < HIGHEST_RATE:
         rate = min(2 * good, HIGHEST_RATE)
-        if (found := limit_at(rate)) is None:
+        if (reason := limit_at(rate)) is None:
             good = rate
         else:
-            bad, why = rate, found
+            bad, why = rate, reason
     for _ in range(refinements if bad < math.inf else 0):
         middle = math.sqrt(good * bad)
-        if (found := limit_at(middle)) is None:
+        if (reason := limit_at(middle)) is None:
             good = middle
         else:
-            bad, why = middle, found
+            bad, why = middle, reason
     return Highest(good, why if bad == math.inf else f"at {bad:,.0f}/s {why}")
 
 
@@ -257,11 +257,11 @@ def unreached(turns: Mapping[str, int], narrow: Mapping[str, bool]) -> tuple[str
     none = [name for name in narrow if not turns[name]]
     few = [name for name, done in narrow.items() if not done and 0 < turns[name] < LEAST_TURNS]
     wide = [f"{name} ({turns[name]} turns)" for name, done in narrow.items() if not done and turns[name] >= LEAST_TURNS]
-    found = []
+    notes = []
     if none:
-        found.append(f"not measured, since the budget ended before: {'; '.join(none)}; a larger `--budget` has them")
+        notes.append(f"not measured, since the budget ended before: {'; '.join(none)}; a larger `--budget` has them")
     if few:
-        found.append(f"no intervals, since the budget ended before {LEAST_TURNS} turns: {'; '.join(few)}")
+        notes.append(f"no intervals, since the budget ended before {LEAST_TURNS} turns: {'; '.join(few)}")
     if wide:
-        found.append(f"intervals wider than {NARROW:.0%} of what the sidecar takes, to each side: {'; '.join(wide)}")
-    return tuple(found)
+        notes.append(f"intervals wider than {NARROW:.0%} of what the sidecar takes, to each side: {'; '.join(wide)}")
+    return tuple(notes)

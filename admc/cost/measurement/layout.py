@@ -163,14 +163,15 @@ class Layout:
         for policy in self.program.policies:
             for number in policy.ports or ():
                 by_port.setdefault(number, []).append(policy)
-        found: dict[str, list[Hop]] = {pod: [] for pod in sorted(self.pods)}
+        unordered: dict[str, list[Hop]] = {pod: [] for pod in sorted(self.pods)}
         for arm in self.arms:
             _, destination = self._ends(arm)
             service = self.program.services[destination]
             port = next(port for port in service.ports if port.number == self.ports[arm.name].number)
-            found[arm.pod].append(Hop(arm.pod, arm.side, destination, port, tuple(by_port.get(port.number, ()))))
+            unordered[arm.pod].append(Hop(arm.pod, arm.side, destination, port, tuple(by_port.get(port.number, ()))))
         order = {
-            pod: sorted(hops, key=lambda hop: (hop.side is Side.EGRESS, hop.port.number)) for pod, hops in found.items()
+            pod: sorted(hops, key=lambda hop: (hop.side is Side.EGRESS, hop.port.number))
+            for pod, hops in unordered.items()
         }
         return {pod: tuple(hops) for pod, hops in order.items()}
 
@@ -194,16 +195,16 @@ class Layout:
         findings = Diagnostics()
         index = AddressIndex(self.program, self.addresses)
         position = {policy.name: at for at, policy in enumerate(self.program.policies)}
-        found = {}
+        files = {}
         for pod, hops in self.hops.items():
             context = Context(self.program, self.addresses, index, self.mode, self.program.services[pod], findings)
-            found[f"{pod}/bootstrap.yaml"] = to_yaml(static_json(resources(context, hops)))
+            files[f"{pod}/bootstrap.yaml"] = to_yaml(static_json(resources(context, hops)))
             if self.mode.redirected:
                 rules = interception(self.program, pod, hops, self.addresses, position)
-                found[f"{pod}/iptables.rules"] = restore_file(rules, Family.IPV4).encode()
+                files[f"{pod}/iptables.rules"] = restore_file(rules, Family.IPV4).encode()
         if findings.has_errors:
             raise EmitError(findings.items)
-        return found
+        return files
 
     # ---- the load and the services that answer it ----
 
@@ -249,7 +250,7 @@ class Layout:
                         "protocol": port.protocol.value,
                     }
                 )
-        return {place: {"listen": found, "routes": replies} for place, found in listens.items()}
+        return {place: {"listen": listeners, "routes": replies} for place, listeners in listens.items()}
 
     def _listening(self, service: str, port: Port, behind: set[int]) -> str:
         """In a network of its own a process listens at all addresses; else the sidecar has the one that is dialled."""

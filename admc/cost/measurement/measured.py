@@ -44,12 +44,12 @@ _ELSEWHERE: Final = "nothing was measured; name another place"
 
 
 @dataclass
-class Found:
+class MeasurementLog:
     """What a measurement has said so far."""
 
     rows: list[Row] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
-    about: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     interrupted: bool = False
 
 
@@ -100,7 +100,7 @@ def measured(
         progress("building the load")
         app = programs.app()
         task = Task(
-            chosen.found,
+            chosen.measurable,
             uses.cheapest(),
             _protocols(program, quick=quick),
             design.QUICK if quick else design.FULL,
@@ -108,11 +108,11 @@ def measured(
             Tools(envoy, app),
             Path(folder),
         )
-        found = _run(task, progress)
+        log = _run(task, progress)
     for note in chosen.left_out:
-        found.notes[note] = None
+        log.notes[note] = None
     progress("making the profile")
-    return _made(found, name, version, chosen.found, None if program is None else program.app, quick=quick)
+    return _made(log, name, version, chosen.measurable, None if program is None else program.app, quick=quick)
 
 
 def _protocols(program: Program | None, *, quick: bool) -> tuple[Protocol, ...]:
@@ -122,14 +122,14 @@ def _protocols(program: Program | None, *, quick: bool) -> tuple[Protocol, ...]:
     return tuple(protocol for protocol in Protocol if protocol in used) or tuple(Protocol)
 
 
-def _run(task: Task, progress: Callable[[str], None]) -> Found:
-    found = Found()
+def _run(task: Task, progress: Callable[[str], None]) -> MeasurementLog:
+    log = MeasurementLog()
     before = Ticks.now()
     takers: Mapping[str, Callable[[Any], None]] = {
         "progress": progress,
-        "row": lambda content: found.rows.append(row_of(content)),
-        "note": found.notes.setdefault,
-        "about": lambda pair: found.about.__setitem__(*pair),
+        "row": lambda content: log.rows.append(row_of(content)),
+        "note": log.notes.setdefault,
+        "fact": lambda pair: log.facts.__setitem__(*pair),
         "end": lambda _: None,
     }
     try:
@@ -137,15 +137,15 @@ def _run(task: Task, progress: Callable[[str], None]) -> Found:
             for subject, content in messages:
                 takers[subject](content)
     except KeyboardInterrupt:
-        found.interrupted = True
-        found.notes["the measurement was interrupted: all figures are of the turns before"] = None
+        log.interrupted = True
+        log.notes["the measurement was interrupted: all figures are of the turns before"] = None
     except FailedError as error:
         raise wrong_usage(
             "ADM897", f"the measurement ended: {error}", hint="nothing was written; end other runs and try again"
         ) from error
     if (note := disturbance(Ticks.now().share_since(before))) is not None:
-        found.notes[note] = None
-    return found
+        log.notes[note] = None
+    return log
 
 
 @contextmanager
@@ -153,8 +153,8 @@ def _interrupts() -> Iterator[None]:
     """SIGTERM and SIGHUP end the block like a Ctrl-C, and a second signal does not interrupt the clean-up."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
+        for signal_number in numbers:
+            signal.signal(signal_number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -167,15 +167,21 @@ def _interrupts() -> Iterator[None]:
 
 
 def _made(
-    found: Found, name: str, version: str, measured_uses: Sequence[uses.Use], app: str | None, *, quick: bool = False
+    log: MeasurementLog,
+    name: str,
+    version: str,
+    measured_uses: Sequence[uses.Use],
+    app: str | None,
+    *,
+    quick: bool = False,
 ) -> Measurement:
-    text = table(found.rows)
+    text = table(log.rows)
     diagnostics = Diagnostics()
     read = read_runs(SourceText("runs.csv", text), diagnostics) or ()
     platform_, proxy = Platform(_machine(), _system()), Proxy("envoy", version)
-    result = fit(read, name, platform_, proxy, _saturation(found.rows))
+    result = fit(read, name, platform_, proxy, _saturation(log.rows))
     if not result.profile.hops:
-        code = Exit.INTERRUPTED if found.interrupted else Exit.INPUT
+        code = Exit.INTERRUPTED if log.interrupted else Exit.INPUT
         raise CommandError(
             code,
             [
@@ -184,14 +190,14 @@ def _made(
                     Severity.ERROR,
                     "no hop was measured, so there is no profile",
                     None,
-                    cause="; ".join([*found.notes][:_SHOWN]) or None,
-                    hint=_advice(interrupted=found.interrupted, quick=quick),
+                    cause="; ".join([*log.notes][:_SHOWN]) or None,
+                    hint=_advice(interrupted=log.interrupted, quick=quick),
                 )
             ],
         )
-    profile = _described(result.profile, found, measured_uses, app)
-    notes = (*found.notes, *result.notes)
-    return Measurement(checked(Path("the measurement"), NewProfile(profile, notes)), text, found.interrupted)
+    profile = _described(result.profile, log, measured_uses, app)
+    notes = (*log.notes, *result.notes)
+    return Measurement(checked(Path("the measurement"), NewProfile(profile, notes)), text, log.interrupted)
 
 
 def _advice(*, interrupted: bool, quick: bool) -> str:
@@ -203,10 +209,10 @@ def _advice(*, interrupted: bool, quick: bool) -> str:
     return "nothing was written; let it run: a first turn takes some minutes, and less with `--quick`"
 
 
-def _described(profile: Profile, found: Found, measured_uses: Sequence[uses.Use], app: str | None) -> Profile:
+def _described(profile: Profile, log: MeasurementLog, measured_uses: Sequence[uses.Use], app: str | None) -> Profile:
     """With what a table of runs has no column for."""
     floors = {(use.protocol, use.key.name, use.key.kind, use.key.arguments) for use in measured_uses if use.floor}
-    memory = found.about.get("memory", {})
+    memory = log.facts.get("memory", {})
     per = {
         f"memory_{what}": Figure(Decimal(memory[what]), None)
         for what in ("hop", "policy", "connection")
@@ -215,7 +221,7 @@ def _described(profile: Profile, found: Found, measured_uses: Sequence[uses.Use]
     return replace(
         profile,
         source=f"measured by admc for {'the built-in kinds' if app is None else f'the program {app}'}",
-        method=Method("median", _method(found.about)),
+        method=Method("median", _method(log.facts)),
         sidecar=replace(profile.sidecar, **per),
         components=tuple(
             replace(cost, floor=(cost.protocol, cost.component, cost.kind, cost.choices) in floors)
@@ -224,30 +230,30 @@ def _described(profile: Profile, found: Found, measured_uses: Sequence[uses.Use]
     )
 
 
-def _method(about: Mapping[str, Any]) -> str:
+def _method(facts: Mapping[str, Any]) -> str:
     way = (
         "redirected by the emitted rules, in networks of their own"
-        if about.get("mode") == "redirect"
+        if facts.get("mode") == "redirect"
         else "dialled at explicit addresses, not redirected"
     )
     highest = ", ".join(
-        f"{protocol} {found[0]:g}/s ({found[1]})"
+        f"{protocol} {ceiling[0]:g}/s ({ceiling[1]})"
         for protocol in Protocol
-        if (found := about.get(f"ceiling_{protocol}")) is not None
+        if (ceiling := facts.get(f"ceiling_{protocol}")) is not None
     )
     return (
-        f"connections {way}; open loop, latencies from the intended time of sending; {about.get('turns', 0)} complete "
+        f"connections {way}; open loop, latencies from the intended time of sending; {facts.get('turns', 0)} complete "
         "turns of slices of about a second; requests through a bare hop and past it alternate up to "
         f"{design.ALTERNATE_RATE:g}/s; differences within a turn, medians over the calmest turns, intervals of 90% "
         "over all turns by order statistics; components drawn together over rates, as parts of the hop; CPU of all "
         "threads of the proxy from schedstat, "
-        f"{_parts(about)}; memory is PSS; highest rates: "
+        f"{_parts(facts)}; memory is PSS; highest rates: "
         f"{highest or 'none'}"
     )
 
 
-def _parts(about: Mapping[str, Any]) -> str:
-    stacks = about.get("stacks", 0)
+def _parts(facts: Mapping[str, Any]) -> str:
+    stacks = facts.get("stacks", 0)
     if not stacks:
         return "all parts together"
     return f"shared by the parts as {stacks:,} stacks are that were sampled in slices of their own"

@@ -53,11 +53,11 @@ class Process:
         """The next line of its output. Raises `ProcessError`."""
         output = cast("IO[bytes]", self.popen.stdout)
         ready, _, _ = select.select([output], [], [], seconds)
-        found = output.readline() if ready else b""
-        if not found:
+        line = output.readline() if ready else b""
+        if not line:
             how = "does not answer" if not ready else "ended"
             raise ProcessError(f"`{self.name}` {how}: {self.last_words()}")
-        return found.decode()
+        return line.decode()
 
     def tell(self, asked: Mapping[str, Any]) -> None:
         """A line of JSON to its input. Raises `ProcessError`."""

@@ -34,12 +34,12 @@ def envoy() -> tuple[str, str]:
     from admc.testbed.envoys import EnvoyError, find_envoy
 
     try:
-        found = find_envoy()
+        program = find_envoy()
     except EnvoyError as error:
         raise _lacking(str(error), _NO_ENVOY) from error
-    if found is None:
+    if program is None:
         raise _lacking("there is no Envoy here", _NO_ENVOY)
-    return found
+    return program
 
 
 def app() -> str:
@@ -58,10 +58,10 @@ def app() -> str:
 
 
 def _digest(version: str) -> str:
-    found = hashlib.sha256(version.encode())
+    digest = hashlib.sha256(version.encode())
     for source in sorted(path for path in APP.iterdir() if path.suffix in (".go", ".mod")):
-        found.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def _cache() -> Path:

@@ -75,19 +75,19 @@ class Sampler:
         """The stacks of a process meanwhile; they are in the list at the end.
 
         Raises `CannotSampleError`, and `LostError` at the end."""
-        found: list[Sampled] = []
+        samples: list[Sampled] = []
         with ExitStack() as stack:
             rings = [ring for thread in _threads(process) if (ring := _ring(stack, thread, period)) is not None]
             for event, _ in rings:
                 ioctl(event, _ENABLE, 0)
-            yield found
+            yield samples
             for event, _ in rings:
                 ioctl(event, _DISABLE, 0)
             total: Counter[str] = Counter()
             for _, memory in rings:
                 (head,) = unpack_from("=Q", memory, _HEAD)
                 total += counted(memory[mmap.PAGESIZE : mmap.PAGESIZE + head], _ROOM, self._symbols)
-            found.append(Sampled(total, period))
+            samples.append(Sampled(total, period))
 
 
 def period_for(cores: float, seconds: float) -> int:
@@ -126,13 +126,13 @@ def _ring(stack: ExitStack, thread: int, period: int) -> tuple[int, mmap.mmap] |
 def _symbols() -> Symbols:
     try:
         with Path("/proc/kallsyms").open(encoding="ascii", errors="replace") as file:
-            found = Symbols(_lines(file.read(_MOST_SYMBOLS)))
+            symbols = Symbols(_lines(file.read(_MOST_SYMBOLS)))
     except OSError as error:
         raise CannotSampleError(f"`/proc/kallsyms` cannot be read ({error.strerror})") from error
-    if not found.known:
+    if not symbols.known:
         settings = f"{_setting('kptr_restrict')}, {_setting('perf_event_paranoid')}"
         raise CannotSampleError(f"the kernel does not show where its functions are ({settings})")
-    return found
+    return symbols
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from admc.cost.measurement import design
 from admc.cost.measurement.bed import Bed, Load, Received, Tools
-from admc.cost.measurement.design import Cell, Grid, Group, Sample, Tried
+from admc.cost.measurement.design import Cell, Grid, Sample, SliceGroup, Tried
 from admc.cost.measurement.layout import Arm, Destination, Layout
 from admc.cost.measurement.network import NetworkError, isolate
 from admc.cost.measurement.sidecar import Idle, idle
@@ -45,8 +45,8 @@ def run(task: Task, channel: Channel) -> None:
     """Raises `ProcessError`, `NetworkError`, `OSError`, `EmitError`."""
     until = time.monotonic() + task.seconds
     mode = _mode(channel)
-    found = idle(mode, task.folder, task.tools, task.header, task.grid.idle, 1.0, channel.progress)
-    _report_idle(found, channel)
+    idle_costs = idle(mode, task.folder, task.tools, task.header, task.grid.idle, 1.0, channel.progress)
+    _report_idle(idle_costs, channel)
     layout = Layout(arms(task.protocols, task.uses), mode, task.grid.sizes, task.folder / "tapped")
     with Bed(layout, task.folder / "bed", task.tools) as bed:
         session = _Session(task, channel, bed, until, StackSlices(bed, _hop_pod(task.protocols[0]), channel))
@@ -58,17 +58,17 @@ def _mode(channel: Channel) -> Mode:
     try:
         isolate()
     except NetworkError as error:
-        channel.about("mode", Mode.EXPLICIT.value)
+        channel.fact("mode", Mode.EXPLICIT.value)
         channel.note(f"connections were not redirected, since {error}: the load dialled the sidecars' own addresses")
         return Mode.EXPLICIT
-    channel.about("mode", Mode.REDIRECT.value)
+    channel.fact("mode", Mode.REDIRECT.value)
     return Mode.REDIRECT
 
 
-def _report_idle(found: Idle, channel: Channel) -> None:
-    for row in found.rows:
+def _report_idle(idle_costs: Idle, channel: Channel) -> None:
+    for row in idle_costs.rows:
         channel.row(row)
-    channel.about("memory", {"hop": found.hop, "policy": found.policy, "connection": found.connection})
+    channel.fact("memory", {"hop": idle_costs.hop, "policy": idle_costs.policy, "connection": idle_costs.connection})
 
 
 def _hop_pod(protocol: Protocol) -> str:
@@ -93,11 +93,15 @@ def compared(protocol: Protocol, side: Side) -> str:
 
 def arms(protocols: Sequence[Protocol], uses: Sequence[Use]) -> tuple[Arm, ...]:
     """Every hop that is measured."""
-    found = [Arm(bare(protocol, side), _hop_pod(protocol), side, protocol) for protocol in protocols for side in Side]
+    all_arms = [
+        Arm(bare(protocol, side), _hop_pod(protocol), side, protocol) for protocol in protocols for side in Side
+    ]
     for protocol, side in dict.fromkeys((use.protocol, use.side) for use in uses):
-        found.append(Arm(compared(protocol, side), _component_pod(protocol, side), side, protocol))
-    found += [Arm(title(use), _component_pod(use.protocol, use.side), use.side, use.protocol, (use,)) for use in uses]
-    return tuple(found)
+        all_arms.append(Arm(compared(protocol, side), _component_pod(protocol, side), side, protocol))
+    all_arms += [
+        Arm(title(use), _component_pod(use.protocol, use.side), use.side, use.protocol, (use,)) for use in uses
+    ]
+    return tuple(all_arms)
 
 
 def title(use: Use) -> str:
@@ -128,44 +132,46 @@ class _Session:
         self.channel.progress("checking each arm")
         for arm in self.arms.values():
             size = self.task.grid.sizes[0]
-            found = self.bed.measure([Load(self.bed.layout.through(arm), 100, size)], 0.05, 0.0, []).loads[0]
-            if found.failed:
+            received = self.bed.measure([Load(self.bed.layout.through(arm), 100, size)], 0.05, 0.0, []).loads[0]
+            if received.failed:
                 self.broken.add(arm.name)
-                self.channel.note(f"{arm.name}: not measured, since its requests fail ({found.error})")
+                self.channel.note(f"{arm.name}: not measured, since its requests fail ({received.error})")
 
-    def groups(self) -> list[Group]:
-        found: list[Group] = []
+    def groups(self) -> list[SliceGroup]:
+        groups: list[SliceGroup] = []
         for protocol in self.task.protocols:
             highest = design.ceiling(lambda rate, protocol=protocol: self._try(protocol, rate))  # type: ignore[misc]
             rates = design.rates(highest.rate, self.task.grid)
-            self.channel.about(f"ceiling_{protocol}", [rates[-1], highest.why])
+            self.channel.fact(f"ceiling_{protocol}", [rates[-1], highest.why])
             name = f"{protocol} hop"
             for rate in rates:
                 cells = tuple(Cell(rate, size) for size in self.task.grid.sizes)
                 sampled = (cells[0], cells[-1]) if self.stacks.allowed else ()
                 arms = (runs.NONE, runs.HOP)
                 alternate = rate <= min(design.ALTERNATE_RATE, highest.rate / 2)
-                found.append(Group(f"{name} at {rate:g}/s", protocol, Side.INGRESS, arms, cells, sampled, alternate))
+                groups.append(
+                    SliceGroup(f"{name} at {rate:g}/s", protocol, Side.INGRESS, arms, cells, sampled, alternate)
+                )
             for side in Side:
                 uses = [use for use in self.task.uses if use.protocol is protocol and use.side is side]
                 names = [name for name in map(title, uses) if name not in self.broken]
                 for cells in design.component_cells(rates, self.task.grid) if names else ():
                     at = f"{protocol} components at {side}, {cells[0].rate:g}/s"
-                    found.append(Group(at, protocol, side, (compared(protocol, side), *names), cells))
+                    groups.append(SliceGroup(at, protocol, side, (compared(protocol, side), *names), cells))
         # Bare hops come first: without them there is no profile, and an interrupt may come at any time.
-        return sorted(found, key=lambda group: group.arms[0] != runs.NONE)
+        return sorted(groups, key=lambda group: group.arms[0] != runs.NONE)
 
     def _try(self, protocol: Protocol, rate: float) -> Tried:
         self.channel.progress(f"looking for the highest rate: {protocol}, {rate:.0f}/s")
         arm = self.arms[bare(protocol, Side.INGRESS)]
         load = Load(self.bed.layout.through(arm), rate, self.task.grid.sizes[-1])
-        found = self.bed.measure([load], _PROBE_SECONDS, 0.1, [arm.pod])
-        one = found.loads[0]
-        return Tried(_cores(found.cpu[arm.pod], one, rate), one.latency, one.failed, one.late, found.stolen)
+        measured = self.bed.measure([load], _PROBE_SECONDS, 0.1, [arm.pod])
+        one = measured.loads[0]
+        return Tried(_cores(measured.cpu[arm.pod], one, rate), one.latency, one.failed, one.late, measured.stolen)
 
     # ---- turns ----
 
-    def turns(self, groups: Sequence[Group]) -> None:
+    def turns(self, groups: Sequence[SliceGroup]) -> None:
         """All groups in turn, until each is narrow or time is up."""
         done = dict.fromkeys((group.name for group in groups), 0)
         narrow = dict.fromkeys(done, False)
@@ -186,11 +192,11 @@ class _Session:
                 narrow[group.name] = done[group.name] >= design.LEAST_TURNS and self._is_narrow(group)
             turn += 1
             complete += in_time
-        self.channel.about("turns", complete)
+        self.channel.fact("turns", complete)
         for line in design.unreached(done, narrow):
             self.channel.note(line)
 
-    def _turn(self, group: Group, turn: int) -> None:
+    def _turn(self, group: SliceGroup, turn: int) -> None:
         left = max(0.0, self.until - time.monotonic())
         self.channel.progress(f"turn {turn + 1}: {group.name}; {left / 60:.0f} min left")
         for at, cell in enumerate(group.cells):
@@ -199,16 +205,17 @@ class _Session:
             for names in group.slices(turn):
                 for name, sample in self._slice(group, names, side, cell, turn):
                     of_turn.setdefault(name, []).append(sample)
-            for name, found in of_turn.items():
+            for name, samples in of_turn.items():
                 mean = Sample(
-                    sum(each.cores for each in found) / len(found), sum(each.latency for each in found) / len(found)
+                    sum(sample.cores for sample in samples) / len(samples),
+                    sum(sample.latency for sample in samples) / len(samples),
                 )
                 self.samples.setdefault((group.name, name, cell), []).append(mean)
         for cell in group.sampled:
             self._sampled(group, _side(group, turn + group.cells.index(cell)), cell, turn)
 
     def _slice(
-        self, group: Group, names: Sequence[str], side: Side, cell: Cell, turn: int
+        self, group: SliceGroup, names: Sequence[str], side: Side, cell: Cell, turn: int
     ) -> Iterator[tuple[str, Sample]]:
         """One slice with the requests of one arm, or of two that alternate; what each of them measured."""
         hop = self.arms[bare(group.protocol, side)]
@@ -216,14 +223,14 @@ class _Session:
         loads = [Load(self._destination(name, hop), cell.rate, cell.size) for name in names]
         seconds = design.slice_seconds(cell.rate, self.task.grid)
         warm = design.warm_seconds(cell.rate, self.task.grid)
-        found = self.bed.measure(loads, seconds, warm, [pod])
+        measured = self.bed.measure(loads, seconds, warm, [pod])
         self.bed.forget_taps()
-        for name, one in zip(names, found.loads, strict=True):
+        for name, one in zip(names, measured.loads, strict=True):
             at = f"{name} at {cell.rate:g}/s, {cell.size} bytes"
             if one.failed:
                 self.channel.note(f"{at}: a slice is left out ({one.error})")
                 continue
-            cores = 0.0 if name == runs.NONE else _cores(found.cpu[pod], one, cell.rate)
+            cores = 0.0 if name == runs.NONE else _cores(measured.cpu[pod], one, cell.rate)
             saturated = cores > design.WORKER_SHARE
             if saturated:
                 self.channel.note(f"{at}: no latency, since it saturates a worker")
@@ -236,7 +243,7 @@ class _Session:
                     cell.size,
                     None if saturated else one.latency,
                     None if name == runs.NONE else cores,
-                    stolen=found.stolen,
+                    stolen=measured.stolen,
                 )
             )
             yield name, Sample(cores, one.latency)
@@ -244,7 +251,7 @@ class _Session:
     def _destination(self, name: str, hop: Arm) -> Destination:
         return self.bed.layout.past(hop) if name == runs.NONE else self.bed.layout.through(self.arms.get(name, hop))
 
-    def _sampled(self, group: Group, side: Side, cell: Cell, turn: int) -> None:
+    def _sampled(self, group: SliceGroup, side: Side, cell: Cell, turn: int) -> None:
         """A slice in which stacks are sampled."""
         measured = self.samples.get((group.name, runs.HOP, cell))
         if measured:
@@ -261,7 +268,7 @@ class _Session:
             return runs.Arm(name)
         return self.use[name].key if name in self.use else runs.Arm(runs.HOP, side)
 
-    def _is_narrow(self, group: Group) -> bool:
+    def _is_narrow(self, group: SliceGroup) -> bool:
         first, *others = group.arms
         for name in others:
             for cell in group.cells:
@@ -272,7 +279,7 @@ class _Session:
         return True
 
 
-def _side(group: Group, number: int) -> Side:
+def _side(group: SliceGroup, number: int) -> Side:
     """Bare hops are measured at both sides in each turn: at the one with every second size, in the next turn with the
     others."""
     return group.side if group.arms[0] != runs.NONE else list(Side)[number % 2]

@@ -45,8 +45,8 @@ def idle(
         sidecar = bed.sidecars[one.pod]
         memory = sidecar.memory()
         for number in range(slices):
-            found = bed.measure([], seconds, 0.0, [one.pod])
-            cores = found.cpu[one.pod] / found.seconds
+            measured = bed.measure([], seconds, 0.0, [one.pod])
+            cores = measured.cpu[one.pod] / measured.seconds
             rows.append(Row(f"idle-{number + 1}", runs.Arm(runs.IDLE), None, None, None, None, cores, memory))
         connection = _connections(bed, one) // _CONNECTIONS
     hops = [Arm(f"hop_{number}", "pod_hops", Side.INGRESS, Protocol.HTTP) for number in range(_MORE + 1)]

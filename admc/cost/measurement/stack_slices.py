@@ -54,7 +54,7 @@ class StackSlices:
             return
         began = time.monotonic()
         try:
-            with self._sampler.sampling(self._bed.sidecars[pod].pid, period_for(cores, seconds)) as found:
+            with self._sampler.sampling(self._bed.sidecars[pod].pid, period_for(cores, seconds)) as samples:
                 measured = self._bed.measure(loads, seconds, warm, [pod])
                 took = time.monotonic() - began
         except LostError as error:
@@ -63,11 +63,11 @@ class StackSlices:
         except CannotSampleError as error:
             self._refused(error)
             return
-        (sampled,) = found
+        (sampled,) = samples
         if any(one.failed for one in measured.loads):
             return  # the slices without stacks say what fails
         self._stacks += sampled.stacks.total()
-        self._channel.about("stacks", self._stacks)
+        self._channel.fact("stacks", self._stacks)
         protocol, rate, size = (loads[0].to.protocol, loads[0].rate, loads[0].size) if loads else (None, None, None)
         for part in runs.PARTS:
             share = sampled.stacks[part] * sampled.period / 1e9 / took

@@ -73,8 +73,8 @@ class Symbols:
 
     def at(self, address: int) -> str | None:
         """The part that begins with the function at an address; None if the function is no such beginning."""
-        found = bisect_right(self._starts, address)
-        return self._labels[found - 1] if found else None
+        position = bisect_right(self._starts, address)
+        return self._labels[position - 1] if position else None
 
 
 def label(function: str) -> str | None:
@@ -128,9 +128,9 @@ def part_of(stack: Stack, symbols: Symbols) -> str:
         return USER
     for depth, address in enumerate(stack.frames):
         # All frames but the innermost are return addresses, which may lie behind the end of the function that called.
-        found = symbols.at(address if depth == 0 else address - 1)
-        if found is not None:
-            return found
+        part = symbols.at(address if depth == 0 else address - 1)
+        if part is not None:
+            return part
     return KERNEL
 
 

@@ -16,7 +16,7 @@ _COUNTED: Final = 8
 
 def columns(stat: str) -> list[int]:
     """The ticks of all cores together, by what they were spent on."""
-    return [int(each) for each in stat.splitlines()[0].split()[1:]][:_COUNTED]
+    return [int(number) for number in stat.splitlines()[0].split()[1:]][:_COUNTED]
 
 
 class Ticks(NamedTuple):

@@ -64,4 +64,4 @@ class Channel(NamedTuple):
     progress: Callable[[str], None]
     row: Callable[[Row], None]
     note: Callable[[str], None]
-    about: Callable[[str, object], None]
+    fact: Callable[[str, object], None]

@@ -70,7 +70,7 @@ class Use:
 
 
 class Uses(NamedTuple):
-    found: tuple[Use, ...]
+    measurable: tuple[Use, ...]
     left_out: tuple[str, ...]
     """What cannot be measured, with the reason."""
 
@@ -130,24 +130,24 @@ def of_prelude() -> tuple[Use, ...]:
             text += f"policy on_{name} = {kind}({written_}) on caller -> {name}\n"
     known = files()
     program = dsl.load_text(text, read=lambda path: known[path])
-    found = []
+    uses = []
     for index, (kind, _, alone) in enumerate(_PRELUDE):
         for protocol in _protocols(kind):
             policy = program.policy_by_name[f"on_{protocol}_{index}"]
             key = _key(policy, alone=alone, choices=kind == "compression")
-            found.append(replace(_use(policy, protocol, key), floor=kind in _SCRIPTS))
-    return tuple(found)
+            uses.append(replace(_use(policy, protocol, key), floor=kind in _SCRIPTS))
+    return tuple(uses)
 
 
 def _protocols(kind: str) -> list[Protocol]:
     from dsl.kinds import prelude
 
-    return [each for each in Protocol if each in prelude.kinds()[kind].kind.protocols]
+    return [protocol for protocol in Protocol if protocol in prelude.kinds()[kind].kind.protocols]
 
 
 def of_program(program: Program) -> Uses:
     """What a program uses, once for each kind, protocol, script and choice."""
-    found: dict[tuple[Protocol, Arm], Use] = {}
+    uses: dict[tuple[Protocol, Arm], Use] = {}
     left_out: dict[str, None] = {}
     for policy in program.policies:
         if (reason := _unmeasured(policy)) is not None:
@@ -157,8 +157,8 @@ def of_program(program: Program) -> Uses:
         for protocol in sorted(
             {program.calls[index].port.protocol for index in policy.calls}, key=list(Protocol).index
         ):
-            found.setdefault((protocol, key), _use(policy, protocol, key))
-    return Uses(tuple(found.values()), tuple(left_out))
+            uses.setdefault((protocol, key), _use(policy, protocol, key))
+    return Uses(tuple(uses.values()), tuple(left_out))
 
 
 def _unmeasured(policy: Policy) -> str | None:
@@ -194,9 +194,9 @@ def _choices(policy: Policy) -> tuple[tuple[str, str], ...]:
         return ()  # it is measured with another key
     return tuple(
         sorted(
-            (each.name, written(policy.arguments[each.name]))
-            for each in policy.kind.parameters
-            if each.type.name in ("file", "one_of") and policy.arguments[each.name] is not None
+            (parameter.name, written(policy.arguments[parameter.name]))
+            for parameter in policy.kind.parameters
+            if parameter.type.name in ("file", "one_of") and policy.arguments[parameter.name] is not None
         )
     )
 
@@ -205,7 +205,7 @@ def _use(policy: Policy, protocol: Protocol, key: Arm) -> Use:
     harmless = dict(_HARMLESS.get(policy.kind.name, {})) if policy.kind.prelude else {}
     if policy.kind.prelude and policy.kind.name == "jwt":
         harmless["jwks"] = FileArgument("keys.json", key_set())
-    arguments = {each.name: _argument(policy, each, protocol) for each in policy.kind.parameters}
+    arguments = {parameter.name: _argument(policy, parameter, protocol) for parameter in policy.kind.parameters}
     side = Side.INGRESS if Side.INGRESS in policy.sides else Side.EGRESS
     return Use(policy.kind, {**arguments, **harmless}, policy.effects, protocol, side, key)
 
@@ -222,8 +222,8 @@ def _argument(policy: Policy, parameter: Parameter, protocol: Protocol) -> Value
 
 def merged(headers: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """The headers of all policies of a hop; encodings are listed together."""
-    found: dict[str, str] = {}
-    for each in headers:
-        for name, value in each.items():
-            found[name] = f"{found[name]}, {value}" if name == "accept-encoding" and name in found else value
-    return found
+    joined: dict[str, str] = {}
+    for policy_headers in headers:
+        for name, value in policy_headers.items():
+            joined[name] = f"{joined[name]}, {value}" if name == "accept-encoding" and name in joined else value
+    return joined

@@ -70,16 +70,18 @@ class Line:
     """
 
     def __init__(self, sizes: Sequence[Decimal], certain: Sequence[int]) -> None:
-        shares = [Fraction(each, sum(certain)) for each in certain]
+        shares = [Fraction(certainty, sum(certain)) for certainty in certain]
         mean = sum((share * Fraction(size) for share, size in zip(shares, sizes, strict=True)), Fraction(0))
         away = [Fraction(size) - mean for size in sizes]
-        spread = sum((share * each**2 for share, each in zip(shares, away, strict=True)), Fraction(0))
-        slopes = [share * each / spread if spread else Fraction(0) for share, each in zip(shares, away, strict=True)]
-        bases = [share - mean * each for share, each in zip(shares, slopes, strict=True)]
-        self.over = lcm(*(each.denominator for each in (*slopes, *bases)))
-        self.slope = tuple(int(each * self.over) for each in slopes)
+        spread = sum((share * distance**2 for share, distance in zip(shares, away, strict=True)), Fraction(0))
+        slopes = [
+            share * distance / spread if spread else Fraction(0) for share, distance in zip(shares, away, strict=True)
+        ]
+        bases = [share - mean * slope for share, slope in zip(shares, slopes, strict=True)]
+        self.over = lcm(*(weight.denominator for weight in (*slopes, *bases)))
+        self.slope = tuple(int(weight * self.over) for weight in slopes)
         """The weights of the slope; zero for a single size."""
-        self.base = tuple(int(each * self.over) for each in bases)
+        self.base = tuple(int(weight * self.over) for weight in bases)
         """The weights of the value at zero."""
 
 
@@ -160,14 +162,14 @@ def _rank(number: int) -> int:
 
 
 def mean(group: Sequence[Estimate]) -> Fraction:
-    return sum((each.value * each.weight for each in group), Fraction(0)) / sum(each.weight for each in group)
+    return sum((member.value * member.weight for member in group), Fraction(0)) / sum(member.weight for member in group)
 
 
 def merged(group: Sequence[Estimate]) -> Estimate:
-    lows = [each.low for each in group if each.low is not None]
-    highs = [each.high for each in group if each.high is not None]
+    lows = [member.low for member in group if member.low is not None]
+    highs = [member.high for member in group if member.high is not None]
     known = len(lows) == len(group) and len(highs) == len(group)
-    weight = sum(each.weight for each in group)
+    weight = sum(member.weight for member in group)
     return Estimate(mean(group), min(lows) if known else None, max(highs) if known else None, weight)
 
 

@@ -7,7 +7,7 @@ line through the medians of the sizes gives the figure at the smallest size and 
 work on the machine spoils one slice of a turn, and not the whole turn. Which turns are calm is known where the runs say
 how much time the host of a virtual machine took away; otherwise all turns count.
 
-    [Run] -> by turn (`turns`) -> differences -> medians of the calmest (`calm`) -> lines over sizes (`estimates`)
+    [Run] -> by turn (`run_medians`) -> differences -> medians of the calmest (`calm`) -> lines over sizes (`estimates`)
           -> components: drawn together over rates (`pooled`)
 """
 
@@ -35,8 +35,8 @@ from admc.cost.profile_import.estimates import (
 )
 from admc.cost.profile_import.parts import CannotSplitError, split
 from admc.cost.profile_import.pooled import pooled
+from admc.cost.profile_import.run_medians import Differences, Runs, Value, range_of, share_of, turns_of
 from admc.cost.profile_import.runs import HOP, IDLE, NONE, OWN, PART, PARTS, Arm, Run
-from admc.cost.profile_import.turns import Differences, Runs, Value, range_of, share_of, turns_of
 from admc.cost.profile_import.waiting import waiting
 from admc.cost.profiles.profile import (
     CPU,
@@ -83,7 +83,7 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
         and not arm.name.startswith(PART)
         and (cost := maker.component(protocol, arm)) is not None
     ]
-    found = Profile(
+    profile = Profile(
         schema_version=SCHEMA_VERSION,
         name=name,
         source="runs of this platform",
@@ -102,7 +102,7 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
         hops=tuple(hops),
         components=tuple(sorted(components, key=component_order)),
     )
-    return Fitted(found, tuple(maker.notes))
+    return Fitted(profile, tuple(maker.notes))
 
 
 def _order(item: tuple[Protocol, Arm]) -> tuple[object, ...]:
@@ -196,13 +196,14 @@ class _Maker:
                 f"{what}: the latency at {rate}/s with {size} bytes is left out, since requests wait for each other: "
                 f"they take {wait.latency:,.0f} us, and {wait.without:,.0f} us at a lower rate"
             )
-        found = self._difference(protocol, arm, base, LATENCY)
+        differences = self._difference(protocol, arm, base, LATENCY)
         return {
-            turn: {cell: value for cell, value in cells.items() if cell not in queues} for turn, cells in found.items()
+            turn: {cell: value for cell, value in cells.items() if cell not in queues}
+            for turn, cells in differences.items()
         }
 
     def _difference(self, protocol: Protocol, arm: Arm, base: Arm, quantity: str) -> Differences:
-        ours, theirs = (self.runs.of(each, protocol, quantity) for each in (arm, base))
+        ours, theirs = (self.runs.of(compared, protocol, quantity) for compared in (arm, base))
         return {
             turn: {cell: _less(value, theirs[turn][cell]) for cell, value in cells.items() if cell in theirs[turn]}
             for turn, cells in ours.items()
@@ -252,7 +253,7 @@ class _Maker:
         Each of `turns` has values by size. A slow turn may lack a size, since that was too much for the machine. All
         sizes are taken of the same turns: else the line would join large messages of fast turns with small ones of
         all."""
-        times = Counter(size for found in turns for size in found)
+        times = Counter(size for turn in turns for size in turn)
         sizes = sorted(times)
         complete = _with_all(sizes, turns)
         while 2 * len(complete) < len(turns) and len(sizes) > 1:
@@ -265,7 +266,7 @@ class _Maker:
             lacking = len(turns) - len(complete)
             self.notes.append(f"{what}: {lacking} of {len(turns)} turns are left out, since they lack a size")
         calm, rows = (
-            [[found[size].amount for size in sizes] for found in some] for some in (_calmest(complete), complete)
+            [[turn[size].amount for size in sizes] for turn in some] for some in (_calmest(complete), complete)
         )
         medians = [middles(column) for column in zip(*calm, strict=True)]
         line = Line([size - smallest for size in sizes], certainties(medians))
@@ -273,35 +274,35 @@ class _Maker:
         slope = weighted(line.slope, calm, rows, over) if len(sizes) > 1 else None
         return weighted(line.base, calm, rows, over), slope, sizes
 
-    def _falling(self, what: str, rates: Sequence[Decimal], found: Sequence[Estimate]) -> list[Estimate]:
+    def _falling(self, what: str, rates: Sequence[Decimal], costs: Sequence[Estimate]) -> list[Estimate]:
         """The nearest figures that do not rise with the rate: neighbours that rise become their mean."""
         groups: list[list[Estimate]] = []
-        for each in found:
-            groups.append([each])
+        for cost in costs:
+            groups.append([cost])
             while len(groups) > 1 and mean(groups[-1]) > mean(groups[-2]):
                 last = groups.pop()
                 groups[-1] += last
         at = 0
-        result: list[Estimate] = []
+        falling: list[Estimate] = []
         for group in groups:
             if len(group) > 1:
                 listed = ", ".join(f"{rate}/s" for rate in rates[at : at + len(group)])
                 self.notes.append(f"{what} rises with the rate at {listed}: these are merged into their mean")
             at += len(group)
-            result += [merged(group)] * len(group)
-        return result
+            falling += [merged(group)] * len(group)
+        return falling
 
 
 def _calmest(turns: Sequence[Mapping[Decimal, Value]]) -> Sequence[Mapping[Decimal, Value]]:
     """By the mean over the sizes: a burst of other machines of the host goes on for more than one slice."""
-    return calmest(turns, lambda found: share_of(list(found.values()), fmean))
+    return calmest(turns, lambda turn: share_of(list(turn.values()), fmean))
 
 
-def _of_requests(quantity: str, found: Law | None) -> Mapping[Decimal, Fraction]:
+def _of_requests(quantity: str, law: Law | None) -> Mapping[Decimal, Fraction]:
     """What one request takes, by rate."""
     return {
         knot.rate: Fraction(knot.figure.value) / (Fraction(knot.rate) if quantity == CPU else 1)
-        for knot in (() if found is None else found.base)
+        for knot in (() if law is None else law.base)
         if knot.rate is not None
     }
 
@@ -312,23 +313,23 @@ def _less(value: Value, other: Value) -> Value:
 
 
 def _with_all(sizes: Sequence[Decimal], turns: Sequence[Mapping[Decimal, Value]]) -> Sequence[Mapping[Decimal, Value]]:
-    return [found for found in turns if all(size in found for size in sizes)]
+    return [turn for turn in turns if all(size in turn for size in sizes)]
 
 
-def _curve(quantity: str, rates: Sequence[Decimal], found: Sequence[Estimate], places: int) -> Curve:
+def _curve(quantity: str, rates: Sequence[Decimal], costs: Sequence[Estimate], places: int) -> Curve:
     return tuple(
-        Knot.of(rate, _scaled(each, rate if quantity == CPU else Decimal(1), places))
-        for rate, each in zip(rates, found, strict=True)
+        Knot.of(rate, _scaled(cost, rate if quantity == CPU else Decimal(1), places))
+        for rate, cost in zip(rates, costs, strict=True)
     )
 
 
-def _scaled(each: Estimate, factor: Decimal, places: int) -> Figure:
+def _scaled(cost: Estimate, factor: Decimal, places: int) -> Figure:
     """The figure of one request, rounded once, times a factor. Rounding before keeps the order of figures by rate."""
-    low = None if each.low is None else rounded(each.low, places) * factor
+    low = None if cost.low is None else rounded(cost.low, places) * factor
     return Figure.of(
-        rounded(each.value, places) * factor, low, None if each.high is None else rounded(each.high, places) * factor
+        rounded(cost.value, places) * factor, low, None if cost.high is None else rounded(cost.high, places) * factor
     )
 
 
-def _figure(each: Estimate | None, places: int) -> Figure | None:
-    return None if each is None else _scaled(each, Decimal(1), places)
+def _figure(cost: Estimate | None, places: int) -> Figure | None:
+    return None if cost is None else _scaled(cost, Decimal(1), places)

@@ -23,9 +23,9 @@ def imported(path: Path, name: str, platform: str | None) -> NewProfile:
     _named(name)
     content = read_bounded(path, pickle_data.MAX_BYTES, "the pickle")
     try:
-        found = meshinsight.platforms(content)
-        chosen = _chosen(list(found), platform)
-        result = meshinsight.profile(name, chosen, found[chosen])
+        profiles = meshinsight.platforms(content)
+        chosen = _chosen(list(profiles), platform)
+        result = meshinsight.profile(name, chosen, profiles[chosen])
     except pickle_data.PickleError as error:
         raise wrong_usage(
             "ADM868",
@@ -44,9 +44,9 @@ def _chosen(names: list[str], platform: str | None) -> str:
     if len(fitting) == 1:
         return fitting[0]
     listed = "; ".join(f"`{name[:200]}`" for name in (fitting or names)[:8])
-    said = "no platform" if not fitting else f"{len(fitting)} platforms"
+    matches = "no platform" if not fitting else f"{len(fitting)} platforms"
     raise wrong_usage(
-        "ADM801", f"the file has {said} that `--platform` may mean", hint=f"give a part of one of {listed}"
+        "ADM801", f"the file has {matches} that `--platform` may mean", hint=f"give a part of one of {listed}"
     )
 
 
@@ -56,13 +56,13 @@ def fitted(path: Path, name: str, machine: str, system: str, proxy: str, saturat
     diagnostics = Diagnostics()
     content = read_bounded(path, runs.MAX_BYTES, "the table of runs")
     text = decode(str(path), content, None, diagnostics)
-    found = None if text is None else runs.read_runs(text, diagnostics)
-    if found is None:
+    measured_runs = None if text is None else runs.read_runs(text, diagnostics)
+    if measured_runs is None:
         raise CommandError(Exit.INPUT, diagnostics.items)
     words = proxy.split(maxsplit=1)
     if len(words) != 2:
         raise wrong_usage("ADM801", "`--proxy` is a name and a version", hint="write `--proxy 'envoy 1.40'`")
-    result = fit.fit(found, name, Platform(machine, system), Proxy(words[0], words[1]), _cores(saturation))
+    result = fit.fit(measured_runs, name, Platform(machine, system), Proxy(words[0], words[1]), _cores(saturation))
     if not result.profile.hops:
         raise wrong_usage(
             "ADM869",
@@ -95,9 +95,9 @@ def checked(path: Path, made: NewProfile) -> NewProfile:
     diagnostics = Diagnostics()
     read = read_profile(SourceText(f"{made.profile.name}.json", to_json(made.profile)), diagnostics)
     if read is None:
-        found = [
+        errors = [
             replace(item, message=f"no profile can be made of `{path}`: {item.message}", span=None, related=())
             for item in diagnostics.items
         ]
-        raise CommandError(Exit.INPUT, found)
+        raise CommandError(Exit.INPUT, errors)
     return NewProfile(read, made.notes)

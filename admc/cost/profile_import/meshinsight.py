@@ -93,8 +93,8 @@ class _Line(NamedTuple):
 
 def platforms(content: bytes) -> Mapping[str, Mapping[object, object]]:
     """The profiles in a file by platform. Raises `PickleError`."""
-    found = read(content, _NAMES)
-    return {_platform(key): _dictionary(value, _platform(key)) for key, value in _dictionary(found, "it").items()}
+    profiles = read(content, _NAMES)
+    return {_platform(key): _dictionary(value, _platform(key)) for key, value in _dictionary(profiles, "it").items()}
 
 
 def _platform(key: object) -> str:
@@ -133,7 +133,7 @@ def profile(name: str, platform: str, content: Mapping[object, object]) -> Impor
     if not kept:
         raise PickleError("it has no latency that can be taken", 0)
     machine, system = _machine(platform)
-    found = Profile(
+    new_profile = Profile(
         schema_version=SCHEMA_VERSION,
         name=name,
         source="imported from a profile of MeshInsight's tool",
@@ -152,7 +152,7 @@ def profile(name: str, platform: str, content: Mapping[object, object]) -> Impor
         hops=tuple(sorted(kept, key=lambda hop: list(Protocol).index(hop.protocol))),
         components=(),
     )
-    return Imported(found, tuple(not_taken))
+    return Imported(new_profile, tuple(not_taken))
 
 
 def _machine(platform: str) -> tuple[str, str]:

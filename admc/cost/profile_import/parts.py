@@ -20,8 +20,8 @@ from fractions import Fraction
 from math import ceil
 from typing import Final, NamedTuple
 
+from admc.cost.profile_import.run_medians import Cell, Differences, Runs
 from admc.cost.profile_import.runs import PART, PARTS, Arm
-from admc.cost.profile_import.turns import Cell, Differences, Runs
 from admc.cost.profiles.amounts import hypotenuse
 from admc.cost.profiles.profile import CPU, Curve, Figure, Knot, Law
 from dsl.program import Protocol
@@ -78,7 +78,7 @@ def split(runs: Runs, protocol: Protocol, whole: Law, reference: Decimal, places
     `places` are the digits after the point that a request, and a byte of it, have in `whole`.
     """
     by_name = {name: runs.of(Arm(PART + name), protocol, CPU) for name in PARTS}
-    seen = {name: found for name, found in by_name.items() if found}
+    seen = {name: differences for name, differences in by_name.items() if differences}
     if not seen:
         return {}
     cells = _cells(list(seen.values()), [_idle(runs, name) for name in seen])
@@ -101,18 +101,18 @@ def split(runs: Runs, protocol: Protocol, whole: Law, reference: Decimal, places
 
 def _idle(runs: Runs, name: str) -> int:
     """What a part has without requests, as a sidecar's own CPU: it belongs to no hop."""
-    found = [value.amount for cells in runs.of(Arm(PART + name), None, CPU).values() for value in cells.values()]
-    return sum(found) // len(found) if found else 0
+    amounts = [value.amount for cells in runs.of(Arm(PART + name), None, CPU).values() for value in cells.values()]
+    return sum(amounts) // len(amounts) if amounts else 0
 
 
 def _cells(seen: Sequence[Differences], idle: _Seen) -> Mapping[Cell, Mapping[str, Sequence[int]]]:
     """What each part has in a cell, by turn, less what it has without requests."""
-    found: dict[Cell, dict[str, list[int]]] = {}
+    cells: dict[Cell, dict[str, list[int]]] = {}
     for at, by_turn in enumerate(seen):
         for turn, values in by_turn.items():
             for cell, value in values.items():
-                found.setdefault(cell, {}).setdefault(turn, [0] * len(seen))[at] = value.amount - idle[at]
-    return found
+                cells.setdefault(cell, {}).setdefault(turn, [0] * len(seen))[at] = value.amount - idle[at]
+    return cells
 
 
 def _slices(
@@ -138,19 +138,19 @@ def _blocks(turns: Sequence[_Seen]) -> Sequence[_Seen]:
 
 
 def _sum(seen: Sequence[_Seen]) -> _Seen:
-    return [sum(each) for each in zip(*seen, strict=True)]
+    return [sum(column) for column in zip(*seen, strict=True)]
 
 
 # ---- in which proportion the parts share ----
 
 
 def _weights(seen: _Seen) -> _Weights:
-    return [max(0, each) for each in seen]
+    return [max(0, count) for count in seen]
 
 
 def _weights_of_small(small: _Seen, _: _Seen) -> _Weights | None:
-    found = _weights(small)
-    return found if any(found) else None
+    weights = _weights(small)
+    return weights if any(weights) else None
 
 
 def _weights_of_growth(base: Decimal, growth: Decimal) -> _Weigh:
@@ -164,8 +164,8 @@ def _weights_of_growth(base: Decimal, growth: Decimal) -> _Weigh:
             return None
         # Each part of `base + growth` at the largest size, less its part of `base` at the smallest, times what divides.
         together = over.numerator + over.denominator
-        found = [max(0, b * together * sum(one) - a * after) for a, b in zip(one, other, strict=True)]
-        return found if any(found) else other
+        weights = [max(0, b * together * sum(one) - a * after) for a, b in zip(one, other, strict=True)]
+        return weights if any(weights) else other
 
     return weigh
 
@@ -175,12 +175,13 @@ def _weights_of_growth(base: Decimal, growth: Decimal) -> _Weigh:
 
 def _curves(totals: Sequence[_Total]) -> Sequence[Curve]:
     """A curve for each part."""
-    values = _shared(totals, [(_sum(each.slices.small), _sum(each.slices.large)) for each in totals])
+    values = _shared(totals, [(_sum(total.slices.small), _sum(total.slices.large)) for total in totals])
     drawn = _drawn(totals)
     rows = []
     for at, total in enumerate(totals):
         ends = [_ends([draw[at][part] for draw in drawn], value) for part, value in enumerate(values[at])]
-        rows.append([Knot.of(total.knot.rate, _figure(total, *each)) for each in zip(values[at], ends, strict=True)])
+        figures = [_figure(total, value, part_ends) for value, part_ends in zip(values[at], ends, strict=True)]
+        rows.append([Knot.of(total.knot.rate, figure) for figure in figures])
     return [tuple(knots) for knots in zip(*rows, strict=True)]
 
 
@@ -189,18 +190,18 @@ def _shared(totals: Sequence[_Total], seen: Sequence[tuple[_Seen, _Seen]]) -> Se
 
     At the highest rate, where most stacks are, the parts share the total. At each lower one they have at least as much,
     and share what the total has more."""
-    found: list[Sequence[int]] = []
+    costs: list[Sequence[int]] = []
     least: Sequence[int] = [0] * len(seen[0][0])
     for total, (small, large) in zip(reversed(totals), reversed(seen), strict=True):
         whole = int(total.units(total.knot.figure.value))
         # Turns that were drawn anew may have no stack at all.
         weights = total.weigh(small, large) or [1] * len(least)
         over = sum(weights)
-        wanted = [max(0, whole * weight - each * over) for weight, each in zip(weights, least, strict=True)]
+        wanted = [max(0, whole * weight - minimum * over) for weight, minimum in zip(weights, least, strict=True)]
         more = _in_proportion(whole - sum(least), wanted if any(wanted) else weights)
         least = [one + other for one, other in zip(least, more, strict=True)]
-        found.append(least)
-    return found[::-1]
+        costs.append(least)
+    return costs[::-1]
 
 
 def _in_proportion(total: int, weights: _Weights) -> Sequence[int]:
@@ -218,15 +219,15 @@ def _drawn(totals: Sequence[_Total]) -> Sequence[Sequence[Sequence[int]]]:
     if any(len(total.slices.small) < LEAST_TURNS for total in totals):
         return []
     draw = random.Random(1)  # noqa: S311 - the same turns give the same interval
-    found = []
+    draws = []
     for _ in range(DRAWS):
         seen = []
         for total in totals:
             small, large, _ = total.slices
             turns = draw.choices(range(len(small)), k=len(small))
             seen.append((_sum([small[at] for at in turns]), _sum([large[at] for at in turns])))
-        found.append(_shared(totals, seen))
-    return found
+        draws.append(_shared(totals, seen))
+    return draws
 
 
 def _ends(drawn: Sequence[int], value: int) -> tuple[int, int] | None:

@@ -113,21 +113,21 @@ class _Machine:
 
     def marked(self) -> list[object]:
         """Takes all values above the last mark, and the mark."""
-        found: list[object] = []
+        values: list[object] = []
         while self.stack:
             value = self.stack.pop()
             if value is _MARK:
-                return found[::-1]
-            found.append(value)
+                return values[::-1]
+            values.append(value)
         raise self.error("an instruction lacks its mark")
 
     def name(self, module: object, name: object) -> Name:
-        found = Name(module, name) if isinstance(module, str) and isinstance(name, str) else None
-        if found is None:
+        global_name = Name(module, name) if isinstance(module, str) and isinstance(name, str) else None
+        if global_name is None:
             raise self.error("it names a class by something that is no text")
-        if found not in self.names:
-            raise self.error(f"it imports `{str(found)[:100]}`")
-        return found
+        if global_name not in self.names:
+            raise self.error(f"it imports `{str(global_name)[:100]}`")
+        return global_name
 
     def key(self, value: object) -> object:
         """A key of a dictionary: a text, or a tuple of texts."""
@@ -214,10 +214,10 @@ def _appends(machine: _Machine, _argument: object) -> None:
 
 
 def _extend(machine: _Machine, values: list[object]) -> None:
-    found = machine.top()
-    if not isinstance(found, list):
+    target = machine.top()
+    if not isinstance(target, list):
         raise machine.error("it adds to something that is no list")
-    found.extend(values)
+    target.extend(values)
 
 
 def _set_item(machine: _Machine, _argument: object) -> None:
@@ -230,11 +230,11 @@ def _set_items(machine: _Machine, _argument: object) -> None:
 
 
 def _fill(machine: _Machine, values: list[object]) -> None:
-    found = machine.top()
-    if not isinstance(found, dict) or len(values) % 2:
+    target = machine.top()
+    if not isinstance(target, dict) or len(values) % 2:
         raise machine.error("it adds to something that is no dictionary")
     for key, value in zip(values[::2], values[1::2], strict=True):
-        found[machine.key(key)] = value
+        target[machine.key(key)] = value
 
 
 def _put(machine: _Machine, argument: int) -> None:
@@ -271,10 +271,10 @@ def _call(machine: _Machine, _argument: object) -> None:
 
 
 def _build(machine: _Machine, _argument: object) -> None:
-    state, found = machine.pop(), machine.top()
-    if not isinstance(found, Object) or found.state is not None:
+    state, target = machine.pop(), machine.top()
+    if not isinstance(target, Object) or target.state is not None:
         raise machine.error("it gives a state to something that is no new object")
-    found.state = state
+    target.state = state
 
 
 _STEPS: Final[Mapping[str, Step]] = {

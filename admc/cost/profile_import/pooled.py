@@ -31,16 +31,16 @@ def pooled(measured: Sequence[Estimate], hop: Sequence[Fraction | None]) -> list
     do not say how far chance goes."""
     at = [index for index, cost in enumerate(hop) if cost]
     parts = [
-        _Part(each.median / cost, each.variance / cost**2)
-        for each, cost in zip(measured, hop, strict=True)
-        if cost and each.variance
+        _Part(estimate.median / cost, estimate.variance / cost**2)
+        for estimate, cost in zip(measured, hop, strict=True)
+        if cost and estimate.variance
     ]
     if len(parts) < max(2, len(at)):
         return list(measured)
-    found = list(measured)
+    estimates = list(measured)
     for index, part in zip(at, _drawn_together(parts), strict=True):
-        found[index] = found[index].moved(part * (hop[index] or 0))
-    return found
+        estimates[index] = estimates[index].moved(part * (hop[index] or 0))
+    return estimates
 
 
 def _drawn_together(parts: Sequence[_Part]) -> list[Fraction]:

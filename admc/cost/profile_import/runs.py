@@ -99,7 +99,7 @@ class _WrongError(Exception):
 def read_runs(source: SourceText, diagnostics: Diagnostics) -> tuple[Run, ...] | None:
     """The runs of a file, or None after errors."""
     before = diagnostics.errors
-    found = []
+    runs = []
     measured: dict[tuple[Arm, Protocol | None], tuple[set[Decimal | None], set[Decimal | None]]] = {}
     for span, cells in _lines(source, diagnostics):
         try:
@@ -119,10 +119,10 @@ def read_runs(source: SourceText, diagnostics: Diagnostics) -> tuple[Run, ...] |
                 hint = f"measure each arm at a few {what}, such as five, in many turns"
                 diagnostics.error(_CODE, message, span, hint=hint)
                 return None
-        found.append(run)
-    if not found and diagnostics.errors == before:
+        runs.append(run)
+    if not runs and diagnostics.errors == before:
         diagnostics.error(_CODE, f"`{source.path}` has no run", Span(source, 0, 0))
-    return tuple(found) if diagnostics.errors == before else None
+    return tuple(runs) if diagnostics.errors == before else None
 
 
 def _lines(source: SourceText, diagnostics: Diagnostics) -> Iterator[tuple[Span, dict[str, str]]]:
@@ -160,9 +160,9 @@ def _wrong_head(head: list[str], span: Span, diagnostics: Diagnostics) -> None:
         hint = did_you_mean(unknown, COLUMNS) or "columns are " + ", ".join(f"`{name}`" for name in COLUMNS)
         diagnostics.error(_CODE, f"there is no column `{unknown[:60]}`", span, hint=hint)
     else:
-        said = "a column is given twice" if missing is None else f"the column `{missing}` is missing"
+        problem = "a column is given twice" if missing is None else f"the column `{missing}` is missing"
         hint = "cells of a column may be empty; the first line names all columns, and may leave out `stolen`"
-        diagnostics.error(_CODE, said, span, hint=hint)
+        diagnostics.error(_CODE, problem, span, hint=hint)
 
 
 def _run(cells: dict[str, str], span: Span) -> Run:
@@ -220,13 +220,13 @@ def _side(cell: str) -> Side | None:
 
 def _arguments(cell: str) -> tuple[tuple[str, str], ...]:
     """`algorithm=gzip; min_size=30`."""
-    found = {}
+    arguments = {}
     for item in cell.split(";") if cell else ():
         name, equals, value = item.partition("=")
-        if not equals or not name.strip() or not value.strip() or name.strip() in found:
+        if not equals or not name.strip() or not value.strip() or name.strip() in arguments:
             raise _WrongError(f"`{item.strip()[:60]}` is no argument", "write `algorithm=gzip; min_size=30`, each once")
-        found[name.strip()] = value.strip()
-    return tuple(sorted(found.items()))
+        arguments[name.strip()] = value.strip()
+    return tuple(sorted(arguments.items()))
 
 
 def _word(what: str, cell: str, known: list[str]) -> str:

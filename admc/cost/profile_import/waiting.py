@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from admc.cost.profile_import.estimates import UNIT, middles
-from admc.cost.profile_import.turns import Cell, Differences, Value
+from admc.cost.profile_import.run_medians import Cell, Differences, Value
 
 _BUSY: Final = Decimal("0.7")
 LONGER: Final = 1 / (1 - _BUSY)
@@ -36,15 +36,15 @@ def waiting(latencies: Differences) -> Mapping[Cell, Wait]:
     for cells in latencies.values():
         for (rate, size), value in cells.items():
             values[size][rate].append(value)
-    found: dict[Cell, Wait] = {}
+    waits: dict[Cell, Wait] = {}
     for size, by_rate in values.items():
         least: Decimal | None = None
         for rate, here in sorted(by_rate.items()):
             latency = _median(here)
             if least is not None and latency > LONGER * least > 0:
-                found[rate, size] = Wait(latency, least)
+                waits[rate, size] = Wait(latency, least)
             least = latency if least is None else min(least, latency)
-    return found
+    return waits
 
 
 def _median(values: Sequence[Value]) -> Decimal:

@@ -62,7 +62,7 @@ def csv_batches(path: Path) -> Iterator[Batch]:
 
 def _opened(arrow: Any, path: Path, names: Mapping[str, str], *, threads: bool = True) -> Any:
     text = arrow.dictionary(arrow.int32(), arrow.string())
-    types = {names[each]: text if each in TEXTS else arrow.float64() for each in COLUMNS}
+    types = {names[column]: text if column in TEXTS else arrow.float64() for column in COLUMNS}
     return arrow.csv.open_csv(
         path,
         read_options=arrow.csv.ReadOptions(block_size=BLOCK, use_threads=threads),
@@ -77,8 +77,8 @@ def _with_its_row(arrow: Any, path: Path, names: Mapping[str, str]) -> Exception
             for _ in reader:
                 pass
     except (OSError, arrow.ArrowException) as error:
-        found: Exception = error
-        return found
+        cause: Exception = error
+        return cause
     return None
 
 
@@ -95,7 +95,7 @@ def parquet_batches(path: Path) -> Iterator[Batch]:
                 kind = file.schema_arrow.field(name).type
                 if arrow.types.is_nested(kind):
                     raise unreadable(path, f"the column `{column}` holds {kind}, and not single values")
-        texts = [names[each] for each in TEXTS]
+        texts = [names[column] for column in TEXTS]
         with arrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
             first = 1
             for batch in file.iter_batches(batch_size=BATCH, columns=list(names.values())):
@@ -133,23 +133,23 @@ def _header(path: Path) -> list[str]:
 
 def _chosen(path: Path, header: list[str]) -> dict[str, str]:
     """The name in the file of each column that is read."""
-    found = {}
+    header_names = {}
     for column, names in COLUMNS.items():
         fitting = [name for name in header if name in names]
         if len(fitting) != 1:
-            said = "is missing" if not fitting else "stands twice"
+            problem = "is missing" if not fitting else "stands twice"
             hint = None if fitting else did_you_mean(column, header)
             raise unreadable(
-                path, f"the column `{column}` {said}", hint or "docs/traces.md has the formats and columns"
+                path, f"the column `{column}` {problem}", hint or "docs/traces.md has the formats and columns"
             )
-        found[column] = fitting[0]
-    return found
+        header_names[column] = fitting[0]
+    return header_names
 
 
 def _batch(path: Path, first: int, batch: Any, names: Mapping[str, str]) -> Batch:
-    columns = {each: batch.column(name) for each, name in names.items()}
-    trace, rpcid, source, destination, kind = (_encoded(path, each, columns[each]) for each in TEXTS)
-    stamp, spent = (_numbers(path, each, columns[each]) for each in ("timestamp", "rt"))
+    columns = {column: batch.column(name) for column, name in names.items()}
+    trace, rpcid, source, destination, kind = (_encoded(path, column, columns[column]) for column in TEXTS)
+    stamp, spent = (_numbers(path, column, columns[column]) for column in ("timestamp", "rt"))
     return Batch(str(path), first, trace, rpcid, source, destination, kind, stamp, spent)
 
 
@@ -177,18 +177,18 @@ def _numbers(path: Path, name: str, column: Any) -> NDArray[np.float64]:
 
     if not (arrow.types.is_integer(column.type) or arrow.types.is_floating(column.type)):
         raise unreadable(path, f"the column `{name}` holds {column.type}, and not numbers")
-    found: NDArray[np.float64] = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return found
+    numbers: NDArray[np.float64] = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _cause(error: Exception, header: Sequence[str] = ()) -> str:
     """What pyarrow says, in one line. It counts the header as the first row."""
-    said = " ".join(str(error).split())
-    row, cells, cell = _ROW.search(said), _CELLS.search(said), _CELL.search(said)
+    message = " ".join(str(error).split())
+    row, cells, cell = _ROW.search(message), _CELLS.search(message), _CELL.search(message)
     place = f"row {int(row[1]) - 1}" if row else "a row"
     if cells:
         return f"{place} has {cells[2]} cells, and the header has {cells[1]}"
     if cell and int(cell[1]) < len(header):
         held = f"`{cell[2][:60]}`, and not a number" if cell[2] is not None else "text that is not UTF-8"
         return f"{place}: the column `{header[int(cell[1])]}` holds {held}"
-    return f"{place}: {said[:300]}" if row else said[:300]
+    return f"{place}: {message[:300]}" if row else message[:300]

@@ -122,8 +122,8 @@ def _mark(wrong: Ints, trees: Ints, reason: Reason) -> None:
 def _first_reason(wrong: Ints) -> Ints:
     """The lowest bit that is set, or -1."""
     lowest = wrong & -wrong
-    found: Ints = np.where(wrong == 0, -1, np.log2(np.maximum(lowest, 1)).astype(np.int64))
-    return found
+    reasons: Ints = np.where(wrong == 0, -1, np.log2(np.maximum(lowest, 1)).astype(np.int64))
+    return reasons
 
 
 def _sorted(rows: Rows, first: int, bits: int) -> tuple[Rows, Ints]:
@@ -193,15 +193,15 @@ def _parents(keys: Ints, tree: Ints, path: Ints, call: NDArray[np.int32], ids: I
     wanted = (tree << bits) | np.maximum(above, 0)
     place = np.searchsorted(keys, wanted)
     place = np.minimum(place, len(keys) - 1)
-    found = (above >= 0) & (keys[place] == wanted)
-    _roots(tree, path, ~found, ids, wrong)
-    known = found & (call >= 0) & (call[place] >= 0)
+    has_parent = (above >= 0) & (keys[place] == wanted)
+    _roots(tree, path, ~has_parent, ids, wrong)
+    known = has_parent & (call >= 0) & (call[place] >= 0)
     fits = np.zeros(len(keys), np.bool_)
     fits[known] = ids.destinations[call[place[known]]] == ids.sources[call[known]]
     shared = np.zeros(len(keys), np.bool_)
     shared[:-1] = keys[1:] == keys[:-1]
     doubtful = np.flatnonzero(known & (~fits | shared[place]))
-    parent = np.where(found, place, -1)
+    parent = np.where(has_parent, place, -1)
     if len(doubtful):
         _settle(doubtful, parent, keys, call, ids, tree, wrong)
     return parent
@@ -246,8 +246,8 @@ def _depths(tree: Ints, path: Ints, parent: Ints, ids: Ids, count: int) -> NDArr
     roots = np.flatnonzero(parent < 0)
     top = np.zeros(count, np.int16)
     top[tree[roots]] = ids.depths[path[roots]]
-    found: NDArray[np.int16] = ids.depths[path] - top[tree]
-    return found
+    depths: NDArray[np.int16] = ids.depths[path] - top[tree]
+    return depths
 
 
 def _times(rows: Rows, heads: Ints, tails: Ints) -> tuple[Ints, Ints, Ints, Ints]:

@@ -84,12 +84,12 @@ class Directory:
     def code(self, source: str, destination: str) -> int:
         """The code of a call. `source` is empty where the caller is not recorded."""
         key = (source, destination)
-        found = self._codes.get(key)
+        code = self._codes.get(key)
         source, destination = self.names_of.service(source), self.names_of.service(destination)
-        if found is None:
-            found = self._new(source, destination) if self._program is None else self._declared(source, destination)
-            self._codes[key] = found
-        return found
+        if code is None:
+            code = self._new(source, destination) if self._program is None else self._declared(source, destination)
+            self._codes[key] = code
+        return code
 
     def _declared(self, source: str, destination: str) -> int:
         if destination not in self._parties:
@@ -125,7 +125,7 @@ class Directory:
     def marks(self) -> NDArray[np.uint64]:
         """A number for each call that depends on its names alone."""
         texts = (f"{call.source} -> {call.destination}:{call.port}" for call in self.calls)
-        return np.array([int.from_bytes(blake2b(each.encode(), digest_size=8).digest()) for each in texts], np.uint64)
+        return np.array([int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) for text in texts], np.uint64)
 
     def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Caller and callee of each call, as numbers that stand for names."""
@@ -133,10 +133,10 @@ class Directory:
         return np.array(sources, np.int32), np.array([self._parties[call.destination] for call in self.calls], np.int32)
 
 
-def _only(found: list[int]) -> int:
-    if len(found) == 1:
-        return found[0]
-    return -1 - (Reason.UNCLEAR_CALL if found else Reason.UNDECLARED_CALL)
+def _only(codes: list[int]) -> int:
+    if len(codes) == 1:
+        return codes[0]
+    return -1 - (Reason.UNCLEAR_CALL if codes else Reason.UNDECLARED_CALL)
 
 
 def _allowed(name: str) -> bool:

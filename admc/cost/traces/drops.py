@@ -98,7 +98,7 @@ NOTES: Final = {
 }
 
 
-class Place(NamedTuple):
+class TraceStart(NamedTuple):
     """Where a trace begins: a file, and the number of the row, span or line there, from 1."""
 
     file: str
@@ -112,7 +112,7 @@ class Dropped(NamedTuple):
     reason: Reason
     trees: int
     calls: int
-    first: Place | None
+    first: TraceStart | None
     """None if no place is known."""
     names: tuple[str, ...] = ()
     """Unknown services, or undeclared calls: the most frequent ones."""
@@ -128,7 +128,7 @@ class Drops:
     def __init__(self) -> None:
         self._trees: Counter[Reason] = Counter()
         self._calls: Counter[Reason] = Counter()
-        self._first: dict[Reason, Place | None] = {}
+        self._first: dict[Reason, TraceStart | None] = {}
         self._names: dict[Reason, Counter[str]] = {}
         self.duplicates = 0
         """Rows or spans that stand twice; one of them is taken."""
@@ -137,7 +137,7 @@ class Drops:
         self.first_malformed = ""
         self._notes: Counter[Note] = Counter()
 
-    def add(self, reason: Reason, trees: int, calls: int, first: Callable[[], Place | None]) -> None:
+    def add(self, reason: Reason, trees: int, calls: int, first: Callable[[], TraceStart | None]) -> None:
         """`first` is asked for the place of the first tree, if the reason is new."""
         if reason not in self._first:
             self._first[reason] = first()

@@ -26,11 +26,11 @@ def longest_paths(forest: Forest, added: Ints) -> Ints:
         longest = np.maximum.reduceat(spent, forest.group_starts[first:last] - low)
         begin, end = int(parents[level]), int(parents[level + 1])
         time[forest.parents[begin:end]] += np.add.reduceat(longest, forest.parent_starts[begin:end] - first)
-    found: Ints = time[forest.roots] + added[codes[forest.roots]]
-    return found
+    durations: Ints = time[forest.roots] + added[codes[forest.roots]]
+    return durations
 
 
-def sums(forest: Forest, each: Ints) -> Ints:
+def sums(forest: Forest, amounts: Ints) -> Ints:
     """The sum over all calls of each tree."""
-    found: Ints = np.add.reduceat(each[forest.linked.call], forest.firsts)
-    return found
+    totals: Ints = np.add.reduceat(amounts[forest.linked.call], forest.firsts)
+    return totals

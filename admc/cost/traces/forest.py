@@ -88,10 +88,10 @@ def too_long(linked: Linked) -> Flags:
     most = MAX_NANOSECONDS // linked.tick
     child = linked.parent >= 0
     parent = np.maximum(linked.parent, 0)
-    found: Flags = child & (np.abs(linked.start - linked.inner_start[parent]) > most)
-    found |= (linked.end - linked.start) > most
-    found |= (linked.inner_end - linked.inner_start) > most
-    return found
+    overlong: Flags = child & (np.abs(linked.start - linked.inner_start[parent]) > most)
+    overlong |= (linked.end - linked.start) > most
+    overlong |= (linked.inner_end - linked.inner_start) > most
+    return overlong
 
 
 def forest(linked: Linked) -> Forest:
@@ -131,7 +131,7 @@ def _by_parent(linked: Linked, nodes: Ints) -> Ints:
     start -= start.min()
     spent = linked.end[nodes] - linked.start[nodes]
     most = int(spent.max())
-    bits = [int(each.max()).bit_length() for each in (parent, start)] + [most.bit_length()]
+    bits = [int(column.max()).bit_length() for column in (parent, start)] + [most.bit_length()]
     if sum(bits) > 63:
         return np.lexsort((-spent, start, parent)).astype(np.int64)
     return np.argsort((((parent << bits[1]) | start) << bits[2]) | (most - spent)).astype(np.int64)

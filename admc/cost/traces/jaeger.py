@@ -24,9 +24,9 @@ def spans(document: Any) -> Iterator[Span]:
 
 def _span(span: dict[str, Any], service: str) -> Span:
     tags = {
-        each["key"]: str(each.get("value"))[: MAX_ID + 1]
-        for each in entries(span, "tags")
-        if isinstance(each.get("key"), str) and each["key"] in ("span.kind", *PEERS, *PORTS)
+        tag["key"]: str(tag.get("value"))[: MAX_ID + 1]
+        for tag in entries(span, "tags")
+        if isinstance(tag.get("key"), str) and tag["key"] in ("span.kind", *PEERS, *PORTS)
     }
     trace = text(span.get("traceID"))
     parent, follows = _parent(span, trace)
@@ -48,9 +48,11 @@ def _span(span: dict[str, Any], service: str) -> Span:
 
 def _parent(span: dict[str, Any], trace: str) -> tuple[str, bool]:
     """The span that caused this one, and whether it does not wait for it."""
-    references = [each for each in entries(span, "references") if text(each.get("traceID")) in ("", trace)]
+    references = [
+        reference for reference in entries(span, "references") if text(reference.get("traceID")) in ("", trace)
+    ]
     for kind in ("CHILD_OF", "FOLLOWS_FROM"):
-        for each in references:
-            if each.get("refType") == kind:
-                return parent_id(each.get("spanID")), kind == "FOLLOWS_FROM"
+        for reference in references:
+            if reference.get("refType") == kind:
+                return parent_id(reference.get("spanID")), kind == "FOLLOWS_FROM"
     return parent_id(span.get("parentSpanID")), False

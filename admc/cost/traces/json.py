@@ -30,41 +30,46 @@ def render(app: str, named: NamedProfile, report: TraceReport) -> str:
     )
 
 
-def taken(found: Taken) -> dict[str, object]:
+def taken(summary: Taken) -> dict[str, object]:
     return {
-        "requests": found.trees,
-        "calls": found.calls,
-        "span": found.span,
-        "rate": None if found.rate is None else Decimal(fixed(found.rate, 6)),
-        "duplicates": found.duplicates,
-        "skipped": found.malformed,
-        "notes": {note.value: count for note, count in found.notes},
+        "requests": summary.trees,
+        "calls": summary.calls,
+        "span": summary.span,
+        "rate": None if summary.rate is None else Decimal(fixed(summary.rate, 6)),
+        "duplicates": summary.duplicates,
+        "skipped": summary.malformed,
+        "notes": {note.value: count for note, count in summary.notes},
     }
 
 
-def dropped(found: Taken) -> list[dict[str, object]]:
+def dropped(summary: Taken) -> list[dict[str, object]]:
     return [
         {
-            "code": TEXTS[each.reason].code,
-            "reason": each.reason.name.lower(),
-            "requests": each.trees,
-            "calls": each.calls,
-            "first": None if each.first is None else each.first._asdict(),
-            "names": list(each.names),
+            "code": TEXTS[drop.reason].code,
+            "reason": drop.reason.name.lower(),
+            "requests": drop.trees,
+            "calls": drop.calls,
+            "first": None if drop.first is None else drop.first._asdict(),
+            "names": list(drop.names),
         }
-        for each in found.dropped
+        for drop in summary.dropped
     ]
 
 
-def _added(found: Added) -> dict[str, object]:
+def _added(added: Added) -> dict[str, object]:
     return {
-        "latency": _distribution(found.latency),
-        "cpu": _distribution(found.cpu),
-        "cores": None if found.cores is None else Decimal(fixed(found.cores, 0)),
-        "cores_at_least": found.cpu.at_least,
+        "latency": _distribution(added.latency),
+        "cpu": _distribution(added.cpu),
+        "cores": None if added.cores is None else Decimal(fixed(added.cores, 0)),
+        "cores_at_least": added.cpu.at_least,
     }
 
 
-def _distribution(found: Distribution) -> dict[str, object]:
-    named = {f"p{each}": value for each, value in zip(PERCENTILES, found.percentiles, strict=True)}
-    return {**named, "max": found.highest, "mean": Decimal(fixed(found.mean, 3)), "at_least": found.at_least}
+def _distribution(distribution: Distribution) -> dict[str, object]:
+    named = {f"p{percent}": value for percent, value in zip(PERCENTILES, distribution.percentiles, strict=True)}
+    return {
+        **named,
+        "max": distribution.highest,
+        "mean": Decimal(fixed(distribution.mean, 3)),
+        "at_least": distribution.at_least,
+    }

@@ -83,7 +83,9 @@ def _is_cut_off(line: bytes) -> bool:
         left = text[error.pos :]
         if error.msg.startswith("Unterminated string") or (error.msg.startswith("Invalid \\u") and '"' not in left):
             return True
-        return any(each.startswith(left) for each in ("true", "false", "null", "-", "NaN", "Infinity", "-Infinity"))
+        return any(
+            literal.startswith(left) for literal in ("true", "false", "null", "-", "NaN", "Infinity", "-Infinity")
+        )
     except (ValueError, RecursionError):
         return False
     return False
@@ -114,14 +116,14 @@ def _no_number(text: str) -> NoReturn:
 
 def entries(value: Any, key: str) -> list[dict[str, Any]]:
     """The objects in the list `key` of an object; empty if there are none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    elements = value.get(key) if isinstance(value, dict) else None
+    return [element for element in elements if isinstance(element, dict)] if isinstance(elements, list) else []
 
 
 def parent_id(value: Any) -> str:
     """The id of a parent; empty if there is none, which some exporters write as zeros."""
-    found = text(value)
-    return "" if found == NO_SPAN else found
+    span_id = text(value)
+    return "" if span_id == NO_SPAN else span_id
 
 
 def text(value: Any) -> str:

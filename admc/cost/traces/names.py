@@ -38,7 +38,7 @@ def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
     """`parties`: what the names may stand for; None without a program. Raises `CommandError` with all findings."""
     content = read_bounded(path, MAX_BYTES, "the names of traces", regular=True)
     findings = Diagnostics()
-    found: dict[str, str] = {}
+    known: dict[str, str] = {}
     entries: _Names = {}
     try:
         entries = read(_Names, content.removeprefix(BOM_UTF8))  # type: ignore[type-abstract]
@@ -51,14 +51,14 @@ def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
             hint = findings.did_you_mean(meant, parties) or "declare the service, or leave the entry out"
             _wrong(findings, path, f"the program has no `{meant[:80]}`, for which `{name[:80]}` stands", hint)
         else:
-            found[name] = meant
-    for name, meant in found.items():
-        if found.get(meant, meant) != meant:
+            known[name] = meant
+    for name, meant in known.items():
+        if known.get(meant, meant) != meant:
             hint = "a name stands for a service, and not for another entry"
             _wrong(findings, path, f"`{name[:80]}` stands for `{meant[:80]}`, which stands for another name", hint)
     if findings.has_errors:
         raise CommandError(Exit.INPUT, findings.items)
-    return TraceNames(found)
+    return TraceNames(known)
 
 
 def _wrong(findings: Diagnostics, path: Path, what: str, hint: str = _SHAPE) -> None:

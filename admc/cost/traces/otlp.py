@@ -51,10 +51,10 @@ def _span(span: dict[str, Any], service: str) -> Span:
 
 
 def _attribute(owner: dict[str, Any], keys: tuple[str, ...]) -> str:
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for attribute in entries(owner, "attributes"):
         key, value = attribute.get("key"), attribute.get("value")
         if isinstance(key, str) and key in keys and isinstance(value, dict):
             number = whole(value.get("intValue"))
-            found.setdefault(key, text(value.get("stringValue")) or (str(number) if number >= 0 else ""))
-    return next((found[key] for key in keys if found.get(key)), "")
+            attributes.setdefault(key, text(value.get("stringValue")) or (str(number) if number >= 0 else ""))
+    return next((attributes[key] for key in keys if attributes.get(key)), "")

@@ -100,7 +100,7 @@ def _read_json(path: Path, formats: dict[str, Spans], directory: Directory, drop
     begun: set[str] = set()
     for line, document in documents(path, drops):
         key = next((key for key in formats if isinstance(document, dict) and key in document), None)
-        if key is None and isinstance(document, dict) and any(each in document for each in otlp.OTHER_SIGNALS):
+        if key is None and isinstance(document, dict) and any(signal in document for signal in otlp.OTHER_SIGNALS):
             drops.note(Note.OTHER_SIGNALS)
             continue
         if key is None:
@@ -140,15 +140,15 @@ def _of_rows(table: Table, directory: Directory, drops: Drops, work: Callable[[L
         result = link(part[1], part[0], ids)
         return part[0], result, work(result.linked) if len(result.traces) else None
 
-    for low, result, found in _in_order(one, table.parts(counts, unusable | large)):
+    for low, result, evaluation in _in_order(one, table.parts(counts, unusable | large)):
         drops.duplicates += result.duplicates
         for reason in Reason:
             trees = np.flatnonzero(result.reasons == reason)
             if len(trees):
                 first = low + int(trees[0])
                 drops.add(reason, len(trees), int(result.calls[trees].sum()), partial(table.place, first))
-        if found is not None:
-            yield found
+        if evaluation is not None:
+            yield evaluation
 
 
 def _in_order(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:

@@ -140,8 +140,8 @@ def trace_report(
 
 
 def _costs(program: Program, layout: Layout, profile: Profile) -> _Costs:
-    found = call_costs(program, layout, estimate(program, layout, profile), Prices(profile), range(len(program.calls)))
-    rows = [found[index] for index in range(len(program.calls))]
+    costs = call_costs(program, layout, estimate(program, layout, profile), Prices(profile), range(len(program.calls)))
+    rows = [costs[index] for index in range(len(program.calls))]
     latency, cpu = [row.latency.value for row in rows], [whole(row.cpu, NANO).value for row in rows]
     for call, *added in zip(program.calls, latency, cpu, strict=True):
         if max(added) > MAX_COST:
@@ -205,7 +205,7 @@ def _distribution(values: Ints, at_least: bool) -> Distribution:
     ranked = np.sort(values)
     number = len(ranked)
     return Distribution(
-        tuple(int(ranked[-(-number * each // 100) - 1]) for each in PERCENTILES),
+        tuple(int(ranked[-(-number * percent // 100) - 1]) for percent in PERCENTILES),
         int(ranked[-1]),
         _sum(ranked) / number,
         at_least,
@@ -220,15 +220,15 @@ def _sum(values: Ints) -> int:
 
 def nothing_left(drops: Drops, directory: Directory) -> CommandError:
     """An error for each reason, after the one that says that no tree is left."""
-    found = [_diagnostic(each, directory.names) for each in drops.all()]
+    errors = [_diagnostic(dropped, directory.names) for dropped in drops.all()]
     unusable = counted(drops.malformed, "row or span", "rows or spans")
     skipped = f"{unusable} cannot be used; the first is {drops.first_malformed}"
     hint = "docs/traces.md says what of a trace is needed"
-    said = [NOTES[note][0].format(counted(count, *NOTES[note][1:])) for note, count in drops.notes()]
-    said += [skipped] if drops.malformed else []
-    cause = "; ".join(said) or (None if found else "the files have no call")
+    causes = [NOTES[note][0].format(counted(count, *NOTES[note][1:])) for note, count in drops.notes()]
+    causes += [skipped] if drops.malformed else []
+    cause = "; ".join(causes) or (None if errors else "the files have no call")
     return CommandError(
-        Exit.INPUT, [Diagnostic("ADM882", Severity.ERROR, "no trace is left", None, cause=cause, hint=hint), *found]
+        Exit.INPUT, [Diagnostic("ADM882", Severity.ERROR, "no trace is left", None, cause=cause, hint=hint), *errors]
     )
 
 

@@ -99,20 +99,22 @@ def imported(
     if not shapes:
         raise nothing_left(drops, directory)
     taken = summed_up(trees, whole.calls, whole.first, whole.last, drops, sampled)
-    each = None if taken.rate is None else taken.rate / trees
-    requests = _named(shapes, directory, each)
+    trace_rate = None if taken.rate is None else taken.rate / trees
+    requests = _named(shapes, directory, trace_rate)
     number = trees - kept.lost_trees
     left = taken._replace(
-        trees=number, calls=whole.calls - kept.lost_calls, rate=None if each is None else each * number
+        trees=number, calls=whole.calls - kept.lost_calls, rate=None if trace_rate is None else trace_rate * number
     )
     return Import(requests, directory.calls, left, directory.names)
 
 
-def _named(shapes: Sequence[tuple[int, Step]], directory: Directory, each: float | None) -> tuple[ImportedRequest, ...]:
+def _named(
+    shapes: Sequence[tuple[int, Step]], directory: Directory, trace_rate: float | None
+) -> tuple[ImportedRequest, ...]:
     """Named after the service that is called first, the most frequent first."""
     names = _names([directory.calls[root.call].destination for _, root in shapes])
     return tuple(
-        ImportedRequest(name, root, count, None if each is None else each * count)
+        ImportedRequest(name, root, count, None if trace_rate is None else trace_rate * count)
         for name, (count, root) in zip(names, shapes, strict=True)
     )
 
@@ -126,7 +128,7 @@ def _names(callees: Sequence[str]) -> list[str]:
     times = Counter(callees)
     used = {callee for callee in callees if times[callee] == 1}
     seen: Counter[str] = Counter()
-    found = []
+    names = []
     for callee in callees:
         name = callee
         while times[callee] > 1 and (name == callee or name in used):
@@ -134,8 +136,8 @@ def _names(callees: Sequence[str]) -> list[str]:
             number = f"_{seen[callee]}"
             name = callee[: MAX_WORD - len(number)] + number
         used.add(name)
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def _name(call: Named) -> tuple[str, str, str]:
@@ -162,13 +164,13 @@ def _finish(step: Step, groups: dict[int, list[Step]]) -> None:
             step.together.append(_sorted(members))
         else:
             alone += members
-    step.together.sort(key=lambda members: [each.key for each in members])
+    step.together.sort(key=lambda members: [member.key for member in members])
     step.sequence = _repeated(_sorted(alone))
     step.key = (
         step.rank,
-        tuple((each.key, each.times) for each in step.sequence),
-        tuple(tuple(each.key for each in members) for members in step.together),
-        tuple(each.key for each in step.asynchronous),
+        tuple((inner.key, inner.times) for inner in step.sequence),
+        tuple(tuple(member.key for member in members) for members in step.together),
+        tuple(inner.key for inner in step.asynchronous),
     )
 
 
@@ -177,15 +179,15 @@ def _sorted(steps: list[Step]) -> list[Step]:
 
 
 def _repeated(steps: list[Step]) -> list[Step]:
-    found: list[Step] = []
+    joined: list[Step] = []
     for step in steps:
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         if last is not None and last.key == step.key and last.times < MAX_TIMES:
             last.times += 1
             _merge(last, step)
         else:
-            found.append(step)
-    return found
+            joined.append(step)
+    return joined
 
 
 def _merge(one: Step, other: Step) -> None:
@@ -202,7 +204,7 @@ def _merge(one: Step, other: Step) -> None:
 
 
 def _inner(step: Step) -> list[Step]:
-    return [*step.sequence, *(each for members in step.together for each in members), *step.asynchronous]
+    return [*step.sequence, *(member for members in step.together for member in members), *step.asynchronous]
 
 
 def _nesting(root: Step) -> int:
@@ -211,15 +213,15 @@ def _nesting(root: Step) -> int:
     while level:
         step, depth = level.pop()
         deepest = max(deepest, depth)
-        together = {id(each) for members in step.together for each in members}
-        level += [(each, depth + 1 + (id(each) in together)) for each in _inner(step)]
+        together = {id(member) for members in step.together for member in members}
+        level += [(inner, depth + 1 + (id(inner) in together)) for inner in _inner(step)]
     return deepest
 
 
 def _steps(root: Step) -> int:
-    found, waiting = 0, [root]
+    count, waiting = 0, [root]
     while waiting:
         step = waiting.pop()
-        found += 1
+        count += 1
         waiting += _inner(step)
-    return found
+    return count

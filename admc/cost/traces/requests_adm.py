@@ -13,10 +13,10 @@ from admc.cost.traces.text import taken
 NANO_OF_MICRO = 1000
 
 
-def render(found: Import) -> str:
-    lines = [f"// Of traces: {taken(found.taken)}.", ""]
-    for request in found.requests:
-        lines += [*_request(request, found.calls), ""]
+def render(imported_requests: Import) -> str:
+    lines = [f"// Of traces: {taken(imported_requests.taken)}.", ""]
+    for request in imported_requests.requests:
+        lines += [*_request(request, imported_requests.calls), ""]
     return "\n".join(lines[:-1]) + "\n"
 
 
@@ -34,15 +34,15 @@ def _body(step: Step, count: int, calls: Sequence[Named], indent: str) -> Iterat
     work = _work(step, count)
     if work:
         yield f"{indent}work {work}"
-    for each in step.sequence:
-        yield from _step(each, "", count, calls, indent)
+    for inner in step.sequence:
+        yield from _step(inner, "", count, calls, indent)
     for members in step.together:
         yield f"{indent}together {{"
-        for each in members:
-            yield from _step(each, "", count, calls, indent + "  ")
+        for member in members:
+            yield from _step(member, "", count, calls, indent + "  ")
         yield f"{indent}}}"
-    for each in step.asynchronous:
-        yield from _step(each, "async ", count, calls, indent)
+    for inner in step.asynchronous:
+        yield from _step(inner, "async ", count, calls, indent)
 
 
 def _step(step: Step, before: str, count: int, calls: Sequence[Named], indent: str) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _step(step: Step, before: str, count: int, calls: Sequence[Named], indent: s
     attributes = [f"times {step.times}"] if step.times > 1 else []
     if step.sequence or step.together or step.asynchronous:
         yield f"{begin} {{"
-        yield from (f"{indent}  {each}" for each in attributes)
+        yield from (f"{indent}  {attribute}" for attribute in attributes)
         yield from _body(step, count, calls, indent + "  ")
         yield f"{indent}}}"
         return

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admc.cost.traces.directory import Directory
-from admc.cost.traces.drops import Drops, Place
+from admc.cost.traces.drops import Drops, TraceStart
 from admc.cost.traces.failures import TooMuchError
 from admc.cost.traces.forest import MAX_CALLS, MAX_DEPTH, Ints
 
@@ -39,9 +39,9 @@ class Paths:
         self._depths = [0]
 
     def code(self, text: str) -> int:
-        found = self._codes.get(text)
-        if found is not None:
-            return found
+        code = self._codes.get(text)
+        if code is not None:
+            return code
         if len(text) > _LONGEST_PATH or text.count(".") > MAX_DEPTH or not _PATH.fullmatch(text):
             return 0
         known, missing = text, []
@@ -51,13 +51,13 @@ class Paths:
             if not dot:
                 break
         parent = self._codes.get(known, -1)
-        for each in reversed(missing):
+        for path in reversed(missing):
             if len(self._parents) > MAX_PATHS:
                 raise TooMuchError(f"more than {MAX_PATHS:,} different ids of calls")
-            self._codes[each] = len(self._parents)
+            self._codes[path] = len(self._parents)
             self._depths.append(0 if parent < 0 else self._depths[parent] + 1)
             self._parents.append(parent)
-            parent = self._codes[each]
+            parent = self._codes[path]
         return parent
 
     def columns(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
@@ -163,13 +163,13 @@ class Table:
         size = len(batch.source.texts) * width
         if size <= 1 << 23:
             counts = np.bincount(pairs, minlength=size)
-            found = np.flatnonzero(counts)
-            places, numbers = pairs, counts[found]
+            used_pairs = np.flatnonzero(counts)
+            places, numbers = pairs, counts[used_pairs]
             table = np.zeros(size, np.int32)
         else:
-            found, places, numbers = np.unique(pairs, return_inverse=True, return_counts=True)
-            table = np.zeros(len(found), np.int32)
-        for at, (pair, number) in enumerate(zip(found.tolist(), numbers.tolist(), strict=True)):
+            used_pairs, places, numbers = np.unique(pairs, return_inverse=True, return_counts=True)
+            table = np.zeros(len(used_pairs), np.int32)
+        for at, (pair, number) in enumerate(zip(used_pairs.tolist(), numbers.tolist(), strict=True)):
             source, destination = batch.source.texts[pair // width], batch.destination.texts[pair % width]
             code = self._directory.code(source, destination)
             if code < 0:
@@ -179,23 +179,23 @@ class Table:
         result: NDArray[np.int32] = table[places] + queued[batch.kind.places]
         return result
 
-    def place(self, trace: int) -> Place:
+    def place(self, trace: int) -> TraceStart:
         """Where a trace begins."""
-        first, file, numbers = next(each for each in reversed(self._firsts) if each[0] <= trace and len(each[2]))
-        return Place(file, "row", int(numbers[trace - first]), next(islice(self.traces, trace, None)))
+        first, file, numbers = next(batch for batch in reversed(self._firsts) if batch[0] <= trace and len(batch[2]))
+        return TraceStart(file, "row", int(numbers[trace - first]), next(islice(self.traces, trace, None)))
 
     def counts(self) -> Ints:
         """Rows of each trace."""
-        found = np.zeros(len(self.traces), np.int64)
+        counts = np.zeros(len(self.traces), np.int64)
         for rows in self._rows:
-            found += np.bincount(rows.trace, minlength=len(found))
-        return found
+            counts += np.bincount(rows.trace, minlength=len(counts))
+        return counts
 
     def unusable(self) -> NDArray[np.bool_]:
         """Traces with a row that cannot be used: a call may be missing, so they are not whole."""
-        found = np.zeros(len(self.traces), np.bool_)
-        found[list(self._unusable)] = True
-        return found
+        flags = np.zeros(len(self.traces), np.bool_)
+        flags[list(self._unusable)] = True
+        return flags
 
     def parts(self, counts: Ints, left_out: NDArray[np.bool_]) -> Iterator[tuple[int, Rows]]:
         """Whole traces, so many at once as `PART_ROWS`, with the number of the first."""
@@ -218,19 +218,19 @@ class Table:
 
 
 def too_large(counts: Ints) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = counts > 2 * MAX_CALLS
-    return found
+    large: NDArray[np.bool_] = counts > 2 * MAX_CALLS
+    return large
 
 
 def _good(batch: Batch) -> NDArray[np.bool_]:
     """Rows whose times are numbers in a range in which sums are exact."""
-    found: NDArray[np.bool_] = (
+    good: NDArray[np.bool_] = (
         np.isfinite(batch.stamp)
         & np.isfinite(batch.spent)
         & (np.abs(batch.stamp) < MAX_STAMP)
         & (np.abs(batch.spent) < 2.0**30)
     )
-    return found
+    return good
 
 
 def _whole(values: NDArray[np.float64]) -> Ints:

@@ -61,8 +61,8 @@ class Kept:
     lost_trees: int = 0
     lost_calls: int = 0
 
-    def add(self, found: Shapes) -> None:
-        for key, shape in found.items():
+    def add(self, shapes: Shapes) -> None:
+        for key, shape in shapes.items():
             known = self.shapes.get(key)
             if known is not None:
                 known.count += shape.count
@@ -75,7 +75,7 @@ class Kept:
 
     def most_frequent(self, number: int) -> list[Shape]:
         """The others are lost."""
-        ranked = sorted(self.shapes.items(), key=lambda each: (-each[1].count, each[0]))
+        ranked = sorted(self.shapes.items(), key=lambda entry: (-entry[1].count, entry[0]))
         for _, shape in ranked[number:]:
             self.lost_trees += shape.count
             self.lost_calls += shape.count * len(shape.calls)
@@ -97,7 +97,7 @@ def shapes_of(forest: Forest, marks: Mixed) -> Sampled:
     order, starts, sizes = _canonical(forest, arranged)
     linked = forest.linked
     keys = np.stack([lane[forest.roots] for lane in arranged.shapes], axis=1)
-    found, first, shape = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    distinct_keys, first, shape = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     shape = shape.reshape(-1)
     widths = sizes[first]
     offsets = np.cumsum(widths) - widths
@@ -112,7 +112,7 @@ def shapes_of(forest: Forest, marks: Mixed) -> Sampled:
     for at, tree in enumerate(first.tolist()):
         members = order[starts[tree] : starts[tree] + sizes[tree]]
         parents = linked.parent[members]
-        shapes[int(found[at, 0]), int(found[at, 1])] = Shape(
+        shapes[int(distinct_keys[at, 0]), int(distinct_keys[at, 1])] = Shape(
             linked.call[members].tolist(),
             np.where(parents < 0, -1, places[np.maximum(parents, 0)]).tolist(),
             np.where(forest.asynchronous[members], -1, arranged.group[members]).tolist(),
@@ -124,9 +124,9 @@ def shapes_of(forest: Forest, marks: Mixed) -> Sampled:
 
 def _totals(slots: Ints, values: Ints, size: int) -> Ints:
     """Exact sums by slot."""
-    found = np.zeros(size, np.int64)
-    np.add.at(found, slots, values)
-    return found
+    totals = np.zeros(size, np.int64)
+    np.add.at(totals, slots, values)
+    return totals
 
 
 def _mix(values: Mixed) -> Mixed:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from admc.cost.traces.calls import only
 from admc.cost.traces.directory import Directory
-from admc.cost.traces.drops import Drops, Note, Place, Reason
+from admc.cost.traces.drops import Drops, Note, Reason, TraceStart
 from admc.cost.traces.failures import TooMuchError
 from admc.cost.traces.forest import MAX_CALLS, MAX_DEPTH, MAX_PART, Flags, Ints, Linked, runs_back, too_long
 from admc.cost.traces.json_input import whole
@@ -118,10 +118,10 @@ class Spans:
             column.append(value)
         return True
 
-    def place(self, trace: int) -> Place:
+    def place(self, trace: int) -> TraceStart:
         file, record = self.first_of_trace[trace]
         _, name, what = self._files[file]
-        return Place(name, what, record, next(text for text, number in self.traces.items() if number == trace))
+        return TraceStart(name, what, record, next(text for text, number in self.traces.items() if number == trace))
 
     @property
     def empty(self) -> bool:
@@ -166,11 +166,11 @@ def parts(
     if spans.empty:
         _add(drops, spans, Reason.UNUSABLE, np.array(sorted(spans.unusable)), 0)
         return
-    found, wrong = _unique(spans.columns(), len(spans.traces), drops)
+    columns, wrong = _unique(spans.columns(), len(spans.traces), drops)
     wrong[list(spans.unusable)] |= 1 << Reason.UNUSABLE
-    above, begun = _parents(found, wrong, partial_traces=partial_traces)
-    calls = _calls(found, above)
-    linked, moved = _linked(spans, found, above, calls, directory, wrong)
+    above, begun = _parents(columns, wrong, partial_traces=partial_traces)
+    calls = _calls(columns, above)
+    linked, moved = _linked(spans, columns, above, calls, directory, wrong)
     numbers = np.bincount(linked.tree, minlength=len(wrong))
     reasons = _reasons(wrong, numbers, linked)
     for reason in Reason:
@@ -195,41 +195,41 @@ def _add(drops: Drops, spans: Spans, reason: Reason, traces: Ints, calls: int) -
     drops.add(reason, len(traces), calls, partial(spans.place, int(traces[0])))
 
 
-def _unique(found: Columns, count: int, drops: Drops) -> tuple[Columns, Ints]:
+def _unique(columns: Columns, count: int, drops: Drops) -> tuple[Columns, Ints]:
     """Spans by trace and id, each once; and the reasons of each trace, so far for two spans of one id."""
-    found = found.take(np.lexsort((found.end, found.start, found.kind, found.id, found.trace)))
-    same = np.zeros(len(found.id), np.bool_)
-    same[1:] = (found.trace[1:] == found.trace[:-1]) & (found.id[1:] == found.id[:-1])
+    columns = columns.take(np.lexsort((columns.end, columns.start, columns.kind, columns.id, columns.trace)))
+    same = np.zeros(len(columns.id), np.bool_)
+    same[1:] = (columns.trace[1:] == columns.trace[:-1]) & (columns.id[1:] == columns.id[:-1])
     copies = same.copy()
-    for column in found:
+    for column in columns:
         copies[1:] &= column[1:] == column[:-1]
     drops.duplicates += int(copies.sum())
     wrong = np.zeros(count, np.int64)
-    wrong[found.trace[same & ~copies]] |= 1 << Reason.IDS
-    return found.take(~same), wrong
+    wrong[columns.trace[same & ~copies]] |= 1 << Reason.IDS
+    return columns.take(~same), wrong
 
 
-def _parents(found: Columns, wrong: Ints, *, partial_traces: bool) -> tuple[Ints, Flags]:
+def _parents(columns: Columns, wrong: Ints, *, partial_traces: bool) -> tuple[Ints, Flags]:
     """Index of each span's parent, or -1; and the traces that begin with a span whose parent is missing. Marks traces
     without exactly one first span, and with a missing parent."""
-    width = max(int(found.id.max()), int(found.parent.max())) + 2
-    keys = found.trace * width + found.id
-    wanted = found.trace * width + found.parent
+    width = max(int(columns.id.max()), int(columns.parent.max())) + 2
+    keys = columns.trace * width + columns.id
+    wanted = columns.trace * width + columns.parent
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    stated = found.parent >= 0
+    stated = columns.parent >= 0
     known = stated & (keys[place] == wanted)
-    rooted = np.bincount(found.trace[~stated], minlength=len(wrong))
+    rooted = np.bincount(columns.trace[~stated], minlength=len(wrong))
     lost = stated & ~known
-    orphans = np.bincount(found.trace[lost], minlength=len(wrong))
+    orphans = np.bincount(columns.trace[lost], minlength=len(wrong))
     begun = (rooted == 0) & (orphans == 1) if partial_traces else np.zeros(len(wrong), np.bool_)
-    lost &= ~begun[found.trace]
+    lost &= ~begun[columns.trace]
     rooted = np.where(begun, 1, rooted)
     above = np.where(known, place, -1)
-    circular = np.bincount(found.trace[_circular(above)], minlength=len(wrong)) > 0
+    circular = np.bincount(columns.trace[_circular(above)], minlength=len(wrong)) > 0
     wrong[circular] |= 1 << Reason.CYCLE
     wrong[(rooted == 0) & ~circular] |= 1 << Reason.NO_ROOT
     wrong[rooted > 1] |= 1 << Reason.TWO_ROOTS
-    wrong[found.trace[lost]] |= 1 << Reason.CUT_OFF
+    wrong[columns.trace[lost]] |= 1 << Reason.CUT_OFF
     return above, begun
 
 
@@ -241,14 +241,14 @@ def _circular(above: Ints) -> Flags:
     return ancestor >= 0
 
 
-def _calls(found: Columns, above: Ints) -> _Calls:
+def _calls(columns: Columns, above: Ints) -> _Calls:
     child = above >= 0
     parent = np.maximum(above, 0)
-    foreign = child & (found.service[parent] != found.service)
-    asked = child & np.isin(found.kind[parent], (Kind.CLIENT, Kind.PRODUCER))
-    served = np.isin(found.kind, (Kind.SERVER, Kind.CONSUMER))
-    calling = np.isin(found.kind, (Kind.CLIENT, Kind.PRODUCER))
-    entered = (served & (~child | foreign | asked)) | (foreign & ~calling) | (~child & (found.kind == Kind.UNSTATED))
+    foreign = child & (columns.service[parent] != columns.service)
+    asked = child & np.isin(columns.kind[parent], (Kind.CLIENT, Kind.PRODUCER))
+    served = np.isin(columns.kind, (Kind.SERVER, Kind.CONSUMER))
+    calling = np.isin(columns.kind, (Kind.CLIENT, Kind.PRODUCER))
+    entered = (served & (~child | foreign | asked)) | (foreign & ~calling) | (~child & (columns.kind == Kind.UNSTATED))
     callees = np.bincount(above[entered & child], minlength=len(above))
     wrapped = np.bincount(above[child & calling & ~foreign], minlength=len(above))
     leaves = calling & (callees == 0) & (wrapped == 0)
@@ -265,28 +265,28 @@ def _calls(found: Columns, above: Ints) -> _Calls:
 
 
 def _linked(
-    spans: Spans, found: Columns, above: Ints, calls: _Calls, directory: Directory, wrong: Ints
+    spans: Spans, columns: Columns, above: Ints, calls: _Calls, directory: Directory, wrong: Ints
 ) -> tuple[Linked, Flags]:
     """The calls, and which of them were moved into the call of their caller."""
     nodes = calls.spans
-    tree = found.trace[nodes]
-    leaf = np.isin(found.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))
+    tree = columns.trace[nodes]
+    leaf = np.isin(columns.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))
     empty = spans.names.setdefault("", len(spans.names))
-    caller = np.where(above[nodes] >= 0, found.service[np.maximum(above[nodes], 0)], empty)
-    source = np.where(leaf, found.service[nodes], caller)
-    destination = np.where(leaf, found.peer[nodes], found.service[nodes])
+    caller = np.where(above[nodes] >= 0, columns.service[np.maximum(above[nodes], 0)], empty)
+    source = np.where(leaf, columns.service[nodes], caller)
+    destination = np.where(leaf, columns.peer[nodes], columns.service[nodes])
     code = _codes(list(spans.names), source, destination, directory)
     for reason in (Reason.UNKNOWN_SERVICE, Reason.UNDECLARED_CALL, Reason.UNCLEAR_CALL):
         wrong[tree[code == -1 - reason]] |= 1 << reason
-    places = np.full(len(found.id), -1, np.int64)
+    places = np.full(len(columns.id), -1, np.int64)
     places[nodes] = np.arange(len(nodes))
     parent = np.where(calls.host >= 0, places[np.maximum(calls.host, 0)], -1)
     host = np.maximum(parent, 0)
     wrong[tree[(parent >= 0) & (destination[host] != source)]] |= 1 << Reason.IDS
     depth = _depths(parent)
     wrong[tree[depth > MAX_DEPTH]] |= 1 << Reason.TOO_LARGE
-    queued = np.isin(found.kind[nodes], (Kind.PRODUCER, Kind.CONSUMER)) | (found.follows[nodes] > 0)
-    start, end, moved = _by_the_clock_of_the_caller(found, calls, parent, queued)
+    queued = np.isin(columns.kind[nodes], (Kind.PRODUCER, Kind.CONSUMER)) | (columns.follows[nodes] > 0)
+    start, end, moved = _by_the_clock_of_the_caller(columns, calls, parent, queued)
     linked = Linked(
         tree,
         parent,
@@ -294,8 +294,8 @@ def _linked(
         code,
         start,
         end,
-        found.start[nodes],
-        found.end[nodes],
+        columns.start[nodes],
+        columns.end[nodes],
         queued,
         1,
         spans.resolution,
@@ -303,19 +303,21 @@ def _linked(
     return linked, moved
 
 
-def _by_the_clock_of_the_caller(found: Columns, calls: _Calls, parent: Ints, queued: Flags) -> tuple[Ints, Ints, Flags]:
+def _by_the_clock_of_the_caller(
+    columns: Columns, calls: _Calls, parent: Ints, queued: Flags
+) -> tuple[Ints, Ints, Flags]:
     """Start and end of each call as the caller saw them, and which of them had to be moved.
 
     A call without a client's span has its times by the clock of the callee. Where these do not fit into the span of the
     caller, the call is put into its middle, as Jaeger does it: the way there takes as long as the way back. One that is
     longer than that span outlives it in any case, and begins no earlier.
     """
-    start, end = found.start[calls.client], found.end[calls.client]
+    start, end = columns.start[calls.client], columns.end[calls.client]
     nodes = calls.spans
-    calling = np.isin(found.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))
+    calling = np.isin(columns.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))
     foreign = (parent >= 0) & (calls.client == nodes) & ~calling & ~queued
     host = nodes[np.maximum(parent, 0)]
-    first, last = found.start[host], found.end[host]
+    first, last = columns.start[host], columns.end[host]
     spare = (last - first) - (end - start)
     wrong = foreign & (end >= start) & ((start < first) | ((end > last) & (spare >= 0)))
     shift = np.where(wrong, first + np.maximum(spare, 0) // 2 - start, 0)
@@ -329,8 +331,8 @@ def _codes(names: list[str], source: Ints, destination: Ints, directory: Directo
         ends = names[pair // len(names)], names[pair % len(names)]
         codes[at] = directory.code(*ends)
         directory.explain(*ends, int(codes[at]), count)
-    found: NDArray[np.int32] = codes[inverse]
-    return found
+    call_codes: NDArray[np.int32] = codes[inverse]
+    return call_codes
 
 
 def _depths(parent: Ints) -> NDArray[np.int16]:
@@ -354,5 +356,5 @@ def _reasons(wrong: Ints, numbers: Ints, linked: Linked) -> Ints:
     wrong[linked.tree[too_long(linked)]] |= 1 << Reason.TOO_LARGE
     wrong[linked.tree[runs_back(linked)]] |= 1 << Reason.CLOCK
     lowest = wrong & -wrong
-    found: Ints = np.where(wrong == 0, -1, np.log2(np.maximum(lowest, 1)).astype(np.int64))
-    return found
+    reasons: Ints = np.where(wrong == 0, -1, np.log2(np.maximum(lowest, 1)).astype(np.int64))
+    return reasons

@@ -28,7 +28,7 @@ MICRO: Final = 1000
 
 def render(app: str, profile: str, report: TraceReport, *, width: int | None = None) -> str:
     layouts = (("plan", report.plan), ("full mesh, where a sidecar can be", report.full_mesh))
-    head = (*(f"p{each}" for each in PERCENTILES), "max", "mean")
+    head = (*(f"p{percent}" for percent in PERCENTILES), "max", "mean")
     latency = [("added latency, us", *head)]
     latency += [(name, *_figures(added.latency)) for name, added in layouts]
     cpu = [("CPU of a request, us", *head, "cores")]
@@ -45,35 +45,35 @@ def render(app: str, profile: str, report: TraceReport, *, width: int | None = N
     return "".join(f"{line}\n" for line in fitted((*lines, *([""] if left_out else []), *left_out), width))
 
 
-def taken(found: Taken) -> str:
-    rate = "" if found.rate is None else f", {significant(found.rate)} requests/s"
-    return f"{_counted(found.trees, 'request')} with {_counted(found.calls, 'call')}{rate}"
+def taken(summary: Taken) -> str:
+    rate = "" if summary.rate is None else f", {significant(summary.rate)} requests/s"
+    return f"{_counted(summary.trees, 'request')} with {_counted(summary.calls, 'call')}{rate}"
 
 
-def imported(found: Import, output: Path) -> str:
-    number = counted(len(found.requests), "request")
-    return f"{taken(found.taken)}\nwrote {number} to `{visible(str(output))}`\n"
+def imported(imported_requests: Import, output: Path) -> str:
+    number = counted(len(imported_requests.requests), "request")
+    return f"{taken(imported_requests.taken)}\nwrote {number} to `{visible(str(output))}`\n"
 
 
-def dropped(found: Taken, known: Sequence[str]) -> Iterator[str]:
+def dropped(summary: Taken, known: Sequence[str]) -> Iterator[str]:
     """A line for each reason, and one for what it does not know by name."""
-    for each in found.dropped:
-        text = TEXTS[each.reason]
-        first = "" if each.first is None else f"; the first: {visible(where(each))}"
-        number = f"{_counted(each.trees, 'request')} with {_counted(each.calls, 'call')}"
+    for drop in summary.dropped:
+        text = TEXTS[drop.reason]
+        first = "" if drop.first is None else f"; the first: {visible(where(drop))}"
+        number = f"{_counted(drop.trees, 'request')} with {_counted(drop.calls, 'call')}"
         yield f"dropped {number} ({text.code}): {text.message}{first}"
-        names = names_of(each)
-        yield f"  {visible(names)}: {suggestion(each, known)}" if names else f"  {suggestion(each, known)}"
-    if found.duplicates:
-        stand = "stands" if found.duplicates == 1 else "stand"
-        yield f"taken once: {_counted(found.duplicates, 'row or span', 'rows or spans')} that {stand} twice (ADM894)"
-    if found.malformed:
+        names = names_of(drop)
+        yield f"  {visible(names)}: {suggestion(drop, known)}" if names else f"  {suggestion(drop, known)}"
+    if summary.duplicates:
+        stand = "stands" if summary.duplicates == 1 else "stand"
+        yield f"taken once: {_counted(summary.duplicates, 'row or span', 'rows or spans')} that {stand} twice (ADM894)"
+    if summary.malformed:
         yield (
-            f"skipped: {_counted(found.malformed, 'row or span', 'rows or spans')} without a usable trace, id, time or "
-            f"kind (ADM893); the first: {visible(found.first_malformed)}"
+            f"skipped: {_counted(summary.malformed, 'row or span', 'rows or spans')} without a usable trace, id, "
+            f"time or kind (ADM893); the first: {visible(summary.first_malformed)}"
         )
 
-    for note, count in found.notes:
+    for note, count in summary.notes:
         text_of_note, one, many = NOTES[note]
         yield text_of_note.format(_counted(count, one, many))
 
@@ -83,9 +83,9 @@ def _counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def _figures(found: Distribution) -> tuple[str, ...]:
-    figures: tuple[float, ...] = (*found.percentiles, found.highest, found.mean)
-    return tuple(_shown(each, found.at_least) for each in figures)
+def _figures(distribution: Distribution) -> tuple[str, ...]:
+    figures: tuple[float, ...] = (*distribution.percentiles, distribution.highest, distribution.mean)
+    return tuple(_shown(figure, distribution.at_least) for figure in figures)
 
 
 def _shown(nanoseconds: float, at_least: bool) -> str:

@@ -95,7 +95,7 @@ def measured(
         started(partial(_run, configurations, beside, tools, settings, Path(folder))) as messages,
     ):
         for subject, content in messages:
-            if subject == "about":
+            if subject == "fact":
                 name, (sidecar, *others) = content
                 found.setdefault(name, []).append(Half(Cost(*sidecar), tuple(Cost(*each) for each in others)))
             elif subject == "note":
@@ -151,7 +151,7 @@ def _turns(
         if name in failed:
             channel.note(f"NOT MEASURED, since requests fail: {configuration}: {failed[name]}")
         else:
-            channel.about(name, [_middle(costs[name]), *others])
+            channel.fact(name, [_middle(costs[name]), *others])
 
 
 def share(beside: Sequence[Configuration], at: int, of: int) -> Sequence[Configuration]:

@@ -15,9 +15,9 @@ from admc.cost.measurement.design import (
     QUICK,
     SIZES,
     Cell,
-    Group,
     Highest,
     Sample,
+    SliceGroup,
     Tried,
     ceiling,
     component_cells,
@@ -134,7 +134,7 @@ def test_an_arm_comes_first_in_turn_and_each_comes_once() -> None:
 
 def test_components_have_a_bare_hop_near_them() -> None:
     names = tuple(f"component {number}" for number in range(12))
-    group = Group("x", Protocol.HTTP, Side.INGRESS, ("hop", *names), (Cell(5, 100),))
+    group = SliceGroup("x", Protocol.HTTP, Side.INGRESS, ("hop", *names), (Cell(5, 100),))
     for turn in range(6):
         order = group.order(turn)
         counted = Counter(order)
@@ -146,7 +146,7 @@ def test_components_have_a_bare_hop_near_them() -> None:
 
 
 def test_alternating_arms_share_one_slice_and_each_begins_it_in_turn() -> None:
-    arms = Group("x", Protocol.HTTP, Side.INGRESS, ("none", "hop"), (Cell(5, 100),), alternate=True)
+    arms = SliceGroup("x", Protocol.HTTP, Side.INGRESS, ("none", "hop"), (Cell(5, 100),), alternate=True)
     assert {arms.slices(turn) for turn in range(2)} == {(("none", "hop"),), (("hop", "none"),)}
     assert arms.seconds(FULL) == pytest.approx(2 + 0.2 + 0.02)
     assert arms._replace(alternate=False).slices(0) == (("none",), ("hop",))

@@ -21,7 +21,7 @@ from admc.base.exits import CommandError
 from admc.cost.measurement import design, measured, programs, session
 from admc.cost.measurement.bed import Bed, Load, Tools
 from admc.cost.measurement.child import FailedError, row_content, row_of, started
-from admc.cost.measurement.design import Cell, Grid, Group, Highest
+from admc.cost.measurement.design import Cell, Grid, Highest, SliceGroup
 from admc.cost.measurement.layout import Arm, Layout
 from admc.cost.measurement.network import Network, NetworkError, isolate
 from admc.cost.measurement.session import Task, run
@@ -96,8 +96,8 @@ def test_a_short_measurement_makes_a_profile(
     found = measured._run(task, lambda _: None)
     assert not _left(tmp_path)
     modes = {True: ("redirect", "explicit"), False: ("explicit",)}  # a machine may allow no networks of their own
-    assert found.about["mode"] in modes[redirected]
-    assert not redirected or found.about["mode"] == "redirect" or any("redirected" in note for note in found.notes)
+    assert found.facts["mode"] in modes[redirected]
+    assert not redirected or found.facts["mode"] == "redirect" or any("redirected" in note for note in found.notes)
     made = measured._made(found, "tiny", "1.40", task.uses, None)
     profile = made.made.profile
     (hop,) = profile.hops
@@ -119,7 +119,7 @@ def test_a_short_measurement_makes_a_profile(
     assert sidecar.memory_hop is not None
     assert sidecar.memory_hop.value > 1_000
     assert 0 < sidecar.idle_cpu.value < 1
-    assert ("redirected by the emitted rules" in profile.method.text) == (found.about["mode"] == "redirect")
+    assert ("redirected by the emitted rules" in profile.method.text) == (found.facts["mode"] == "redirect")
     assert any("no intervals, since the budget ended" in note for note in made.made.notes)
     assert all(0 <= row.stolen <= 1 for row in found.rows if row.stolen is not None)
     assert {row.arm.name for row in found.rows if row.stolen is None} <= {"idle", *(f"part:{part}" for part in PARTS)}
@@ -155,10 +155,10 @@ def test_a_sidecar_writes_its_access_log_whole(task: Task) -> None:
             sent = bed.measure([Load(bed.layout.through(arm), 1000, 100)], 0.6, 0.0, ["pod"]).loads[0].sent
             output = bed.sidecars["pod"].output
             _await(lambda: output.read_bytes().count(b"\n") >= sent)
-            channel.about("bytes", output.stat().st_size)
+            channel.fact("bytes", output.stat().st_size)
 
     with started(logged) as messages:
-        found = dict(message.content for message in messages if message.subject == "about")
+        found = dict(message.content for message in messages if message.subject == "fact")
     assert found["bytes"] > 1 << 16
 
 
@@ -175,10 +175,10 @@ def test_a_layout_can_follow_another_at_once(task: Task) -> None:
             network = Network(layout)
             network.build({})
             network.close()
-            channel.about("times", times)
+            channel.fact("times", times)
 
     with started(rebuilt) as messages:
-        found = dict(message.content for message in messages if message.subject == "about")
+        found = dict(message.content for message in messages if message.subject == "fact")
     assert found["times"] == 20
 
 
@@ -320,7 +320,7 @@ def test_the_build_ends_with_the_command(tmp_path: Path, number: signal.Signals)
 
 
 def test_a_hop_without_its_comparison_makes_no_profile() -> None:
-    found = measured.Found(rows=[Row("1", Key("hop"), Protocol.HTTP, 5.0, 100, 300.0, None)], interrupted=True)
+    found = measured.MeasurementLog(rows=[Row("1", Key("hop"), Protocol.HTTP, 5.0, 100, 300.0, None)], interrupted=True)
     with pytest.raises(CommandError, match="ADM898") as raised:
         measured._made(found, "x", "1.40", (), None)
     assert raised.value.exit_code == 130
@@ -328,7 +328,9 @@ def test_a_hop_without_its_comparison_makes_no_profile() -> None:
 
 @pytest.mark.parametrize(("interrupted", "quick"), [(False, True), (True, True), (False, False)])
 def test_what_was_quick_already_is_not_advised_to_be(interrupted: bool, quick: bool) -> None:
-    found = measured.Found(interrupted=interrupted, notes={"http hop at 20/s: a slice is left out (refused)": None})
+    found = measured.MeasurementLog(
+        interrupted=interrupted, notes={"http hop at 20/s: a slice is left out (refused)": None}
+    )
     with pytest.raises(CommandError) as raised:
         measured._made(found, "x", "1.40", (), None, quick=quick)
     (only,) = raised.value.diagnostics
@@ -345,11 +347,11 @@ class Timed:
         self.notes = list[str]()
         monkeypatch.setattr(session.time, "monotonic", lambda: self.now)
         task = SimpleNamespace(grid=grid, uses=())
-        channel = SimpleNamespace(note=self.notes.append, about=lambda *_: None)
+        channel = SimpleNamespace(note=self.notes.append, fact=lambda *_: None)
         bed = SimpleNamespace(layout=SimpleNamespace(arms=()))
         self.session: Any = session._Session(task, channel, bed, seconds, SimpleNamespace(idle=lambda _: None))  # type: ignore[arg-type]
 
-        def turn(group: Group, _: int) -> None:
+        def turn(group: SliceGroup, _: int) -> None:
             self.now += each
             self.done.append(group.name)
 
@@ -363,8 +365,8 @@ def test_a_quick_measurement_ends_in_its_first_turn_once_the_hops_are_measured(
     grid: Grid, done: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = (Cell(100.0, 100),)
-    hops = [Group(name, Protocol.HTTP, Side.INGRESS, (runs.NONE, runs.HOP), cells) for name in ("hop", "hop too")]
-    components = [Group(name, Protocol.HTTP, Side.INGRESS, ("bare", name), cells) for name in ("one", "other")]
+    hops = [SliceGroup(name, Protocol.HTTP, Side.INGRESS, (runs.NONE, runs.HOP), cells) for name in ("hop", "hop too")]
+    components = [SliceGroup(name, Protocol.HTTP, Side.INGRESS, ("bare", name), cells) for name in ("one", "other")]
     timed = Timed(grid, 90.0, 40.0 if grid is design.FULL else 31.0, monkeypatch)
     timed.session.turns([*hops, *components])
     assert timed.done == done

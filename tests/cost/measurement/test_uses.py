@@ -56,7 +56,7 @@ def test_a_limit_is_raised_and_callers_are_those_of_the_measurement() -> None:
             "policy who = allow(callers: [web]) on web -> api\n"
             "policy late = fault_delay(delay: 3s) on web -> api\n"
         )
-    ).found
+    ).measurable
     by_kind = {use.kind.name: use.arguments for use in found}
     assert by_kind["rate_limit"]["requests"] == by_kind["rate_limit"]["burst"] == 1_000_000_000
     assert by_kind["allow"]["callers"] == ("caller",)
@@ -72,7 +72,7 @@ def test_scripts_and_choices_tell_figures_apart_and_numbers_do_not() -> None:
             "policy smaller = compression(algorithm: gzip) on web -> other\n"
             'policy own = lua(script: "own.lua") on web -> api\n'
         )
-    ).found
+    ).measurable
     keys = [use.key for use in found]
     assert keys[0] == Arm("local_ratelimit", None, "rate_limit", ())
     assert [key.arguments for key in keys[1:3]] == [(("algorithm", "zstd"),), (("algorithm", "gzip"),)]
@@ -83,12 +83,12 @@ def test_scripts_and_choices_tell_figures_apart_and_numbers_do_not() -> None:
 
 def test_what_cannot_be_measured_has_a_reason() -> None:
     found = of_program(_program("policy closed = deny() on web -> api\n"))
-    assert found.found == ()
+    assert found.measurable == ()
     assert found.left_out == ("`closed` is not measured: it refuses every request",)
 
 
 def test_a_kind_of_the_sender_is_measured_at_egress_alone() -> None:
-    found = of_program(_program("policy again = retry(attempts: 2) on web -> api\n")).found
+    found = of_program(_program("policy again = retry(attempts: 2) on web -> api\n")).measurable
     assert (found[0].side, found[0].key.side) == (Side.EGRESS, Side.EGRESS)
 
 
@@ -98,7 +98,7 @@ def test_figures_of_a_programs_own_measurement_price_its_policies() -> None:
         'policy own = lua(script: "own.lua") on web -> api\n'
         "policy again = retry(attempts: 2) on web -> api\n"
     )
-    uses = of_program(program).found
+    uses = of_program(program).measurable
     lines = ["turn,arm,protocol,side,kind,arguments,rate,size,latency_us,cpu_cores,memory_bytes"]
     for side in ("ingress", "egress"):
         lines += [f"1,none,http,,,,5,100,10,,\n1,hop,http,{side},,,5,100,20,0.1,"]

@@ -80,8 +80,8 @@ func transport() *http.Transport {
 func newRoute(config Route, to *callees) (*route, error) {
 	body := text(config.Reply)
 	made := &route{reply: body, framed: frame(body)}
-	for _, each := range config.Steps {
-		one, err := newStep(each, to)
+	for _, stepConfig := range config.Steps {
+		one, err := newStep(stepConfig, to)
 		if err != nil {
 			return nil, err
 		}
@@ -90,24 +90,24 @@ func newRoute(config Route, to *callees) (*route, error) {
 	return made, nil
 }
 
-func newStep(each Step, to *callees) (*step, error) {
-	body := text(each.Size)
-	one := &step{Step: each}
-	switch each.Protocol {
+func newStep(config Step, to *callees) (*step, error) {
+	body := text(config.Size)
+	one := &step{Step: config}
+	switch config.Protocol {
 	case "http":
-		one.call = func(membership string) error { return to.http(each, body, membership) }
+		one.call = func(membership string) error { return to.http(config, body, membership) }
 	case "grpc":
 		framed := frame(body)
-		one.call = func(membership string) error { return to.unary(each, framed, membership) }
+		one.call = func(membership string) error { return to.unary(config, framed, membership) }
 	case "tcp":
-		if to.pools[each.Address] == nil {
-			to.pools[each.Address] = &pool{address: each.Address, dialer: to.dialer}
+		if to.pools[config.Address] == nil {
+			to.pools[config.Address] = &pool{address: config.Address, dialer: to.dialer}
 		}
-		kept := to.pools[each.Address]
-		asks := question(body, each.Size)
-		one.call = func(string) error { return kept.ask(asks, each.Size) }
+		kept := to.pools[config.Address]
+		asks := question(body, config.Size)
+		one.call = func(string) error { return kept.ask(asks, config.Size) }
 	default:
-		return nil, fmt.Errorf("`%s` is no protocol", each.Protocol)
+		return nil, fmt.Errorf("`%s` is no protocol", config.Protocol)
 	}
 	return one, nil
 }

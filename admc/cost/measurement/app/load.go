@@ -39,7 +39,7 @@ type outcome struct {
 
 const (
 	setTimerSlack = 29  // PR_SET_TIMERSLACK, which the syscall package does not name
-	mostSaid      = 300 // bytes of an answer that is no success, to tell why
+	mostOfBody    = 300 // bytes of an answer that is no success, to tell why
 )
 
 // load is open: when a request is sent does not depend on any answer.
@@ -48,7 +48,7 @@ func load(config Load, schedule string, start int64, out string) error {
 	if err != nil {
 		return err
 	}
-	found := make([]outcome, len(plan))
+	outcomes := make([]outcome, len(plan))
 	client := &http.Client{Transport: transport(), Timeout: callSeconds}
 	now := time.Now()
 	zero := now.Add(time.Duration(start - now.UnixNano()))
@@ -59,17 +59,17 @@ func load(config Load, schedule string, start int64, out string) error {
 	runtime.LockOSThread()
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setTimerSlack, 1, 0)
 	var all sync.WaitGroup
-	for index, each := range plan {
-		intended := zero.Add(each.after)
+	for index, call := range plan {
+		intended := zero.Add(call.after)
 		sleepUntil(intended)
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			found[index] = one(client, config, each, intended)
+			outcomes[index] = one(client, config, call, intended)
 		}()
 	}
 	all.Wait()
-	return write(out, found)
+	return write(out, outcomes)
 }
 
 func sleepUntil(when time.Time) {
@@ -79,22 +79,22 @@ func sleepUntil(when time.Time) {
 	}
 }
 
-func one(client *http.Client, config Load, each planned, intended time.Time) outcome {
+func one(client *http.Client, config Load, call planned, intended time.Time) outcome {
 	// A GET would be sent again by net/http itself where a kept connection turns out to be closed.
-	request, err := http.NewRequest(http.MethodPost, "http://"+config.Address+each.path, nil)
+	request, err := http.NewRequest(http.MethodPost, "http://"+config.Address+call.path, nil)
 	if err != nil {
 		return outcome{status: inOneLine(err.Error())}
 	}
 	request.Host = config.Authority
-	if each.membership != "-" {
-		request.Header.Set(forwarded, each.membership)
+	if call.membership != "-" {
+		request.Header.Set(forwarded, call.membership)
 	}
 	late := time.Since(intended)
 	response, err := client.Do(request)
-	var said []byte
+	var body []byte
 	if err == nil {
 		defer response.Body.Close()
-		said, err = io.ReadAll(response.Body)
+		body, err = io.ReadAll(response.Body)
 	}
 	took := time.Since(intended)
 	if err != nil {
@@ -102,7 +102,7 @@ func one(client *http.Client, config Load, each planned, intended time.Time) out
 	}
 	status := strconv.Itoa(response.StatusCode)
 	if response.StatusCode != http.StatusOK {
-		status += ": " + inOneLine(string(said[:min(len(said), mostSaid)]))
+		status += ": " + inOneLine(string(body[:min(len(body), mostOfBody)]))
 	}
 	marked := config.Marker != "" && response.Header.Get(config.Marker) != ""
 	return outcome{late, took, status, marked}
@@ -135,10 +135,10 @@ func readSchedule(path string) ([]planned, error) {
 	return plan, lines.Err()
 }
 
-func write(path string, found []outcome) error {
+func write(path string, outcomes []outcome) error {
 	var text strings.Builder
-	for _, each := range found {
-		fmt.Fprintf(&text, "%d\t%d\t%t\t%s\n", each.late.Nanoseconds(), each.took.Nanoseconds(), each.marked, each.status)
+	for _, call := range outcomes {
+		fmt.Fprintf(&text, "%d\t%d\t%t\t%s\n", call.late.Nanoseconds(), call.took.Nanoseconds(), call.marked, call.status)
 	}
 	// A reader that waits for the file finds it whole.
 	if err := os.WriteFile(path+".part", []byte(text.String()), 0o600); err != nil {

@@ -71,11 +71,11 @@ func measure(source string) error {
 		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
 			return err
 		}
-		found, err := oneSlice(asked, callees)
+		measured, err := oneSlice(asked, callees)
 		if err != nil {
 			return err
 		}
-		if err := out.Encode(found); err != nil {
+		if err := out.Encode(measured); err != nil {
 			return err
 		}
 	}
@@ -93,8 +93,8 @@ type sent struct {
 
 func oneSlice(asked Slice, callees *callees) (Measured, error) {
 	steps := make([]*step, len(asked.Streams))
-	for index, each := range asked.Streams {
-		made, err := newStep(each.Step, callees)
+	for index, stream := range asked.Streams {
+		made, err := newStep(stream.Step, callees)
 		if err != nil {
 			return Measured{}, err
 		}
@@ -123,10 +123,10 @@ func oneSlice(asked Slice, callees *callees) (Measured, error) {
 // planWindow has the requests of all streams in the order of time; streams begin at different moments.
 func planWindow(streams []Stream, seconds float64) []sent {
 	var plan []sent
-	for index, each := range streams {
-		number := max(1, int(each.Rate*seconds+0.5))
+	for index, stream := range streams {
+		number := max(1, int(stream.Rate*seconds+0.5))
 		for turn := range number {
-			at := (float64(turn) + float64(index)/float64(len(streams))) / each.Rate
+			at := (float64(turn) + float64(index)/float64(len(streams))) / stream.Rate
 			plan = append(plan, sent{stream: index, after: time.Duration(at * 1e9)})
 		}
 	}
@@ -139,39 +139,39 @@ func window(plan []sent, steps []*step) {
 	zero := time.Now().Add(settle)
 	var all sync.WaitGroup
 	for index := range plan {
-		each := &plan[index]
-		intended := zero.Add(each.after)
+		request := &plan[index]
+		intended := zero.Add(request.after)
 		sleepUntil(intended)
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			each.late = time.Since(intended)
-			each.err = steps[each.stream].call("")
-			each.took = time.Since(intended)
+			request.late = time.Since(intended)
+			request.err = steps[request.stream].call("")
+			request.took = time.Since(intended)
 		}()
 	}
 	all.Wait()
 }
 
 func summary(plan []sent, streams int) []Streamed {
-	found := make([]Streamed, streams)
-	for index := range found {
+	streamed := make([]Streamed, streams)
+	for index := range streamed {
 		var took, late []time.Duration
-		for _, each := range plan {
-			if each.stream != index {
+		for _, request := range plan {
+			if request.stream != index {
 				continue
 			}
-			found[index].Sent++
-			if each.err != nil {
-				found[index].Failed++
-				found[index].Error = inOneLine(each.err.Error())
+			streamed[index].Sent++
+			if request.err != nil {
+				streamed[index].Failed++
+				streamed[index].Error = inOneLine(request.err.Error())
 				continue
 			}
-			took, late = append(took, each.took), append(late, each.late)
+			took, late = append(took, request.took), append(late, request.late)
 		}
-		found[index].Latency, found[index].Late = median(took), median(late)
+		streamed[index].Latency, streamed[index].Late = median(took), median(late)
 	}
-	return found
+	return streamed
 }
 
 // median is in microseconds; 0 for nothing.
@@ -189,7 +189,7 @@ func median(values []time.Duration) float64 {
 
 // cpuOf is nanoseconds by process and thread: `/proc/PID/schedstat` has those of the first thread alone.
 func cpuOf(processes []int) map[string]int64 {
-	found := map[string]int64{}
+	times := map[string]int64{}
 	for _, process := range processes {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", process))
 		for _, file := range files {
@@ -203,11 +203,11 @@ func cpuOf(processes []int) map[string]int64 {
 			}
 			value, err := strconv.ParseInt(fields[0], 10, 64)
 			if err == nil {
-				found[file] = value
+				times[file] = value
 			}
 		}
 	}
-	return found
+	return times
 }
 
 // spentBetween is seconds by process. A thread that began meanwhile began at zero.

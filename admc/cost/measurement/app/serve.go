@@ -43,8 +43,8 @@ func serve(config Service) error {
 	if err != nil {
 		return err
 	}
-	for path, found := range config.Routes {
-		made, err := newRoute(found, callees)
+	for path, routeConfig := range config.Routes {
+		made, err := newRoute(routeConfig, callees)
 		if err != nil {
 			return err
 		}
@@ -81,16 +81,16 @@ func server(handler http.Handler) *http.Server {
 func httpHandler(routes map[string]*route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // a caller who breaks off gets no answer anyway
-		found, ok := routes[r.URL.Path]
+		route, ok := routes[r.URL.Path]
 		if !ok {
 			http.NotFound(w, r)
 			return
 		}
-		if err := found.walk(r.Header); err != nil {
+		if err := route.walk(r.Header); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		_, _ = w.Write(found.reply)
+		_, _ = w.Write(route.reply)
 	})
 }
 
@@ -98,17 +98,17 @@ func grpcHandler(routes map[string]*route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/grpc")
-		found, ok := routes[r.URL.Path]
+		route, ok := routes[r.URL.Path]
 		if !ok {
 			w.Header().Set("Grpc-Status", unimplemented)
 			return
 		}
-		if err := found.walk(r.Header); err != nil {
+		if err := route.walk(r.Header); err != nil {
 			w.Header().Set("Grpc-Status", unavailable)
 			w.Header().Set("Grpc-Message", err.Error())
 			return
 		}
-		_, _ = w.Write(found.framed)
+		_, _ = w.Write(route.framed)
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
 	})
 }

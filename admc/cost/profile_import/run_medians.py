@@ -47,13 +47,13 @@ class Runs:
 
     def of(self, arm: Arm, protocol: Protocol | None, quantity: str) -> Differences:
         key = arm, protocol, quantity
-        found = self._medians.get(key)
-        if found is None:
+        medians = self._medians.get(key)
+        if medians is None:
             turns = self._values.get(key, {})
-            found = self._medians[key] = {
+            medians = self._medians[key] = {
                 turn: {cell: _middle(values) for cell, values in cells.items()} for turn, cells in turns.items()
             }
-        return found
+        return medians
 
 
 def _middle(values: Sequence[Value]) -> Value:
@@ -68,8 +68,8 @@ def share_of(values: Sequence[Value], one: Callable[[Sequence[float]], float]) -
     return one(shares) if len(shares) == len(values) else None
 
 
-def turns_of(*found: Differences) -> set[str]:
-    return {turn for each in found for turn in each}
+def turns_of(*differences: Differences) -> set[str]:
+    return {turn for by_turn in differences for turn in by_turn}
 
 
 def range_of(sizes: Collection[Decimal]) -> Sizes | None:
