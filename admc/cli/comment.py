@@ -18,7 +18,7 @@ from admc.cli.parser import Command, Group
 if TYPE_CHECKING:
     from admc.cli.output import Progress
     from admc.review.comment.body import Run
-    from admc.review.comment.post import Posted, Wanted
+    from admc.review.comment.post import Posted, WantedComment
     from admc.review.diff.model import Diff
 
 API: Final = "https://api.github.com"
@@ -98,7 +98,7 @@ def github(
     import asyncio
 
     from admc.cli.output import Progress, write_out
-    from admc.review.comment.post import Wanted
+    from admc.review.comment.post import WantedComment
     from admc.review.diff.build import changes_anything
     from admc.review.diff.read import read_diff
 
@@ -106,7 +106,7 @@ def github(
         raise wrong_usage("ADM801", "`--pull` or `--commit` has to name the pull request", hint="give one of them")
     _check(tag, commit, repository)
     found = [read_diff(path) for path in diffs]
-    wanted = Wanted(
+    wanted = WantedComment(
         pull or 0,
         author,
         tag,
@@ -126,7 +126,7 @@ def github(
 
 
 async def _posted(
-    api: str, repository: str, wanted: Wanted, commit: str | None, wait: float, progress: Progress
+    api: str, repository: str, wanted: WantedComment, commit: str | None, wait: float, progress: Progress
 ) -> Posted | None:
     """None if no open pull request has the commit as its newest one."""
     from admc.review.comment.github import Waiting, connected

@@ -24,16 +24,16 @@ class Checked(NamedTuple):
     facts: dict[str, object] | None
 
 
-class Outcome(NamedTuple):
+class CheckOutcome(NamedTuple):
     exit_code: Exit
     diagnostics: tuple[Diagnostic, ...]
     programs: tuple[Checked, ...]
 
 
-def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_as_errors: bool) -> Outcome:
+def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_as_errors: bool) -> CheckOutcome:
     """Paths in the findings are seen from the working directory."""
     programs: list[Checked] = []
-    found = list(named.problems)
+    diagnostics = list(named.problems)
     codes = [Exit.INPUT] if named.problems else []
     for path in named.files:
         folder = folder_of(Path(path))
@@ -54,19 +54,21 @@ def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_a
                 program = load_program(Path(path), include=include)
         except CommandError as error:
             programs.append(Checked(shown_path(Path(path).name, folder), error.exit_code, None))
-            found += from_here(error.diagnostics, error.folder)
+            diagnostics += from_here(error.diagnostics, error.folder)
             continue
         shown = shown_path(Path(path).name if own else program.source.path, folder)
         counts = warnings_as_errors and bool(program.warnings)
         programs.append(Checked(shown, Exit.INPUT if counts else Exit.DONE, {**facts(program), **own}))
-        found += from_here((*program.warnings, *program.notes), folder)
+        diagnostics += from_here((*program.warnings, *program.notes), folder)
     # Programs that use the same file share its findings.
-    found = _each_once(found)
+    diagnostics = _each_once(diagnostics)
     if warnings_as_errors:
-        refused = refused_warnings(found)
-        found += refused
+        refused = refused_warnings(diagnostics)
+        diagnostics += refused
         codes += [Exit.INPUT] * bool(refused)
-    return Outcome(worst([*codes, *(program.exit_code for program in programs)]), tuple(found), tuple(programs))
+    return CheckOutcome(
+        worst([*codes, *(program.exit_code for program in programs)]), tuple(diagnostics), tuple(programs)
+    )
 
 
 def facts(program: Program) -> dict[str, object]:
@@ -80,8 +82,12 @@ def facts(program: Program) -> dict[str, object]:
 
 
 def _each_once(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
-    found: dict[tuple[object, ...], Diagnostic] = {}
-    for item in diagnostics:
-        place = None if item.span is None else (item.span.source.path, item.span.start, item.span.end)
-        found.setdefault((item.code, item.severity, item.message, place), item)
-    return list(found.values())
+    distinct: dict[tuple[object, ...], Diagnostic] = {}
+    for diagnostic in diagnostics:
+        place = (
+            None
+            if diagnostic.span is None
+            else (diagnostic.span.source.path, diagnostic.span.start, diagnostic.span.end)
+        )
+        distinct.setdefault((diagnostic.code, diagnostic.severity, diagnostic.message, place), diagnostic)
+    return list(distinct.values())

@@ -52,8 +52,8 @@ def has_tag(text: str, tag: str) -> bool:
 def written(text: str) -> Written | None:
     """The run that wrote a comment; None where the line is missing or was edited."""
     lines = _lines(text)
-    found = _MARK.fullmatch(lines[1]) if len(lines) > 1 else None
-    return None if found is None else Written(Run(int(found[1]), int(found[2])), found[3])
+    mark = _MARK.fullmatch(lines[1]) if len(lines) > 1 else None
+    return None if mark is None else Written(Run(int(mark[1]), int(mark[2])), mark[3])
 
 
 def joined(parts: list[str], head: str) -> str:

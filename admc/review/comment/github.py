@@ -97,13 +97,13 @@ class GitHub:
 
     async def comments(self, pull: int) -> list[Comment]:
         """All comments of a pull request, the oldest first."""
-        found: list[Comment] = []
+        comments: list[Comment] = []
         for page in range(1, MAX_PAGES + 1):
             path = f"/issues/{pull}/comments?per_page={PAGE}&page={page}"
             rows = _list(await self._again("GET", path))
-            found += [_comment(row) for row in rows]
+            comments += [_comment(row) for row in rows]
             if len(rows) < PAGE:
-                return found
+                return comments
         raise _failed(f"the pull request has more than {MAX_PAGES * PAGE} comments", "delete some of them")
 
     async def pull_of(self, commit: str) -> int | None:
@@ -247,16 +247,16 @@ def _json(text: bytes) -> object:
         raise LostAnswerError("the answer is not JSON") from error
 
 
-def _list(found: object) -> list[Mapping[str, object]]:
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+def _list(document: object) -> list[Mapping[str, object]]:
+    if not isinstance(document, list) or not all(isinstance(row, dict) for row in document):
         raise _unexpected()
-    return found
+    return document
 
 
-def _object(found: object) -> Mapping[str, object]:
-    if not isinstance(found, dict):
+def _object(document: object) -> Mapping[str, object]:
+    if not isinstance(document, dict):
         raise _unexpected()
-    return found
+    return document
 
 
 def _comment(row: Mapping[str, object]) -> Comment:
@@ -280,10 +280,10 @@ def _unexpected() -> CommandError:
 
 def _message(text: bytes) -> str | None:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    message = found.get("message") if isinstance(found, dict) else None
+    message = document.get("message") if isinstance(document, dict) else None
     return f"it says: {visible(str(message)[:200])}" if message else None
 
 

@@ -12,7 +12,7 @@ from admc.review.comment.github import Comment, GitHub, LostAnswerError, WaitedE
 TRIES: Final = 4
 
 
-class Wanted(NamedTuple):
+class WantedComment(NamedTuple):
     """The comment that there should be."""
 
     pull: int
@@ -43,7 +43,7 @@ class Posted(NamedTuple):
     """Further comments with our author and tag: an earlier run may have written two."""
 
 
-async def post(github: GitHub, wanted: Wanted) -> Posted:
+async def post(github: GitHub, wanted: WantedComment) -> Posted:
     """Raises `CommandError`. Nothing is half posted: a comment is written in one request."""
     text = body(wanted.tag, wanted.run, wanted.content)
     lost = 0
@@ -68,12 +68,12 @@ async def post(github: GitHub, wanted: Wanted) -> Posted:
             await github.wait(2.0 ** (lost - 1), str(error))
 
 
-async def _own(github: GitHub, wanted: Wanted) -> list[Comment]:
-    found = await github.comments(wanted.pull)
-    return [each for each in found if each.author == wanted.author and has_tag(each.body, wanted.tag)]
+async def _own(github: GitHub, wanted: WantedComment) -> list[Comment]:
+    comments = await github.comments(wanted.pull)
+    return [comment for comment in comments if comment.author == wanted.author and has_tag(comment.body, wanted.tag)]
 
 
-async def _replaced(github: GitHub, wanted: Wanted, own: list[Comment], text: str) -> Posted:
+async def _replaced(github: GitHub, wanted: WantedComment, own: list[Comment], text: str) -> Posted:
     """The oldest of our comments is the one that people have links to."""
     first, others = own[0], len(own) - 1
     before = written(first.body)

@@ -34,7 +34,7 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
         return _without_base(head, base_taken, head_taken)
     renamed = renames(base, head)
     names = Names(renamed)
-    found = findings(base, head, renamed)
+    protection = findings(base, head, renamed)
     services = {row.name for row in head.services}
     return Diff(
         schema_version=SCHEMA_VERSION,
@@ -43,9 +43,9 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
         head=head_taken,
         base_counts=placement.counts(base),
         head_counts=placement.counts(head),
-        weaker=found.weaker,
-        stricter=found.stricter,
-        gone=found.gone,
+        weaker=protection.weaker,
+        stricter=protection.stricter,
+        gone=protection.gone,
         renames=renamed,
         adms=placement.adm_changes(base, head, names),
         moves=placement.moves(base, head, names),

@@ -49,10 +49,10 @@ def compared(
         notes.append(why)
     elif How.PLAN not in (base.taken.how, head.taken.how):  # a plan may lie elsewhere than its gates
         notes.extend(gate_changes(gates, later))
-    for each in base.further:
-        more, why = _gates_of_base(each)
+    for side in base.further:
+        more, why = _gates_of_base(side)
         notes.extend(() if why is None else (why,))
-        results += _beside(judge(more, difference(each.plan, head.known, each.taken, head.taken), accepted), each, base)
+        results += _beside(judge(more, difference(side.plan, head.known, side.taken, head.taken), accepted), side, base)
     check_accepted(accepted, [gate.name for gate in results])
     return replace(diff, gates=results, notes=tuple(notes))
 
@@ -77,8 +77,8 @@ def _with_steps(diff: Diff, base: Side, head: Side) -> Diff:
     from admc.review.diff.steps import steps_of
     from admc.serve.rollout.model import Placed
 
-    found = steps_of(Placed(base.program, base.placement), Placed(head.program, head.placement))
-    return replace(diff, rollout=replace(diff.rollout, steps=found))
+    steps = steps_of(Placed(base.program, base.placement), Placed(head.program, head.placement))
+    return replace(diff, rollout=replace(diff.rollout, steps=steps))
 
 
 def _with_causes(diff: Diff, base: Side, head: Side, effort: float | None, facts: bytes | None) -> Diff:

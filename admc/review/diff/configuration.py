@@ -48,16 +48,16 @@ def configurations(plan: Plan, of: Collection[str]) -> dict[str, Configuration]:
 
 
 def _names_of_hops(plan: Plan, of: Collection[str]) -> dict[str, dict[Hop, set[str]]]:
-    found: dict[str, dict[Hop, set[str]]] = {}
+    names: dict[str, dict[Hop, set[str]]] = {}
     for decision in plan.decisions:
         if Side.INGRESS in decision.sides and decision.destination in of:
             for hop in _ingress(decision):
-                found.setdefault(decision.destination, {}).setdefault(hop, set()).add(decision.policy)
+                names.setdefault(decision.destination, {}).setdefault(hop, set()).add(decision.policy)
     for row in plan.enforcements:
         if row.side is Side.EGRESS and row.service in of:
             hop = Hop(row.side, row.destination, row.port)
-            found.setdefault(row.service, {}).setdefault(hop, set()).add(row.policy)
-    return found
+            names.setdefault(row.service, {}).setdefault(hop, set()).add(row.policy)
+    return names
 
 
 def _ingress(decision: DecisionPlan) -> list[Hop]:
@@ -90,13 +90,15 @@ class _Parts:
 
     def _judged(self, row: PolicyRow, content: PolicyContent, service: str) -> object:
         """At egress the caller is the sender, so of the callers only the sender counts."""
-        named = [service in each.value for each in content.arguments if isinstance(each.value, tuple)]
+        named = [service in argument.value for argument in content.arguments if isinstance(argument.value, tuple)]
         return row.name, row.kind, named, content.when, content.template_sha256
 
     def _content(self, row: PolicyRow, side: Side) -> object:
         content = row.content
         scope = self._scope(content) if side is Side.INGRESS else ()
-        arguments = tuple((each.name, each.value, each.sha256, self._called(each)) for each in content.arguments)
+        arguments = tuple(
+            (argument.name, argument.value, argument.sha256, self._called(argument)) for argument in content.arguments
+        )
         return row.name, row.kind, arguments, content.when, content.template_sha256, scope
 
     def _scope(self, content: PolicyContent) -> object:

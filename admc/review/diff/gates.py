@@ -31,7 +31,7 @@ _MILLI: Final = 10**6
 _MIB: Final = 1 << 20
 
 
-class _Found(NamedTuple):
+class _Measurement(NamedTuple):
     """What was measured. `base` is 0 for a measure of the change itself."""
 
     base: Fraction
@@ -71,32 +71,32 @@ def _check_accepted(name: str, reason: str, names: list[str]) -> None:
 
 
 def _result(gate: Gate, diff: Diff, reason: str | None) -> GateResult:
-    found = _measured(gate.measure, diff)
-    if isinstance(found, str):
-        verdict, text = Verdict.NOT_JUDGED, found
-    elif _breached(found, gate.limit) and found.overstated is not None:
-        verdict, text = Verdict.NOT_JUDGED, f"{found.text}; {found.overstated}"
-    elif _breached(found, gate.limit):
-        verdict, text = Verdict.BREACHED if reason is None else Verdict.ACCEPTED, found.text
-    elif found.doubt is not None:
-        verdict, text = Verdict.NOT_JUDGED, f"{found.text}; {found.doubt}"
+    measurement = _measured(gate.measure, diff)
+    if isinstance(measurement, str):
+        verdict, text = Verdict.NOT_JUDGED, measurement
+    elif _breached(measurement, gate.limit) and measurement.overstated is not None:
+        verdict, text = Verdict.NOT_JUDGED, f"{measurement.text}; {measurement.overstated}"
+    elif _breached(measurement, gate.limit):
+        verdict, text = Verdict.BREACHED if reason is None else Verdict.ACCEPTED, measurement.text
+    elif measurement.doubt is not None:
+        verdict, text = Verdict.NOT_JUDGED, f"{measurement.text}; {measurement.doubt}"
     else:
-        verdict, text = Verdict.PASSED, found.text
+        verdict, text = Verdict.PASSED, measurement.text
     line = SourceLine(gate.span.source.path, gate.span.line)
     shown = reason if verdict is Verdict.ACCEPTED else None
     return GateResult(gate.name, gate.fails, gate.condition, verdict, text, shown, line)
 
 
-def _breached(found: _Found, limit: Limit | None) -> bool:
-    change = found.head - found.base
+def _breached(measurement: _Measurement, limit: Limit | None) -> bool:
+    change = measurement.head - measurement.base
     if limit is None:
         return change > 0
     if not limit.added:
-        return change > 0 and found.head > limit.value
-    return change > (limit.value * found.base if limit.percent else limit.value)
+        return change > 0 and measurement.head > limit.value
+    return change > (limit.value * measurement.base if limit.percent else limit.value)
 
 
-def _measured(measure: str, diff: Diff) -> _Found | str:
+def _measured(measure: str, diff: Diff) -> _Measurement | str:
     """What was found, or why it cannot be judged."""
     if diff.base.how is How.BROKEN:
         return "BASE cannot be compared: " + (diff.base.why or "it has errors")
@@ -108,19 +108,19 @@ def _measured(measure: str, diff: Diff) -> _Found | str:
         return _gaps(diff)
     if measure == Measure.RESTARTS:
         pods = sum(restart.pods for restart in diff.rollout.restarts)
-        return _Found(Fraction(0), Fraction(pods), f"{pods} pods restart")
+        return _Measurement(Fraction(0), Fraction(pods), f"{pods} pods restart")
     base, head = diff.base_counts, diff.head_counts
     before, after = (base.adms, head.adms) if measure == Measure.ADMS else (base.sidecars, head.sidecars)
-    return _Found(Fraction(before), Fraction(after), f"{measure} {before} -> {after}")
+    return _Measurement(Fraction(before), Fraction(after), f"{measure} {before} -> {after}")
 
 
-def _findings(measure: str, diff: Diff) -> _Found:
+def _findings(measure: str, diff: Diff) -> _Measurement:
     words = _WORDS[measure]
     number = sum(1 for finding in (*diff.weaker, *diff.stricter, *diff.gone) if finding.word in words)
-    return _Found(Fraction(0), Fraction(number), f"{number} found")
+    return _Measurement(Fraction(0), Fraction(number), f"{number} found")
 
 
-def _cost(measure: Measure, diff: Diff) -> _Found | str:
+def _cost(measure: Measure, diff: Diff) -> _Measurement | str:
     if diff.cost.reason is not None:
         return f"there is no figure: {diff.cost.reason}"
     line = next((line for line in diff.cost.lines if line.metric == _METRICS[measure]), None)
@@ -131,7 +131,7 @@ def _cost(measure: Measure, diff: Diff) -> _Found | str:
     known = "the figure of BASE alone is `at least`, so the change may be smaller"
     overstated = known if line.base.at_least and not line.head.at_least else None
     base, head = Fraction(line.base.value), Fraction(line.head.value)
-    return _Found(base, head, f"{measure} {before} -> {after}{_share(line)}", doubt, overstated)
+    return _Measurement(base, head, f"{measure} {before} -> {after}{_share(line)}", doubt, overstated)
 
 
 def _share(line: CostLine) -> str:
@@ -150,9 +150,9 @@ def _amount(measure: Measure, value: int) -> str:
     return f"{fixed(Fraction(value, _MILLI), 3)} ms"
 
 
-def _gaps(diff: Diff) -> _Found:
+def _gaps(diff: Diff) -> _Measurement:
     base, head = _gap(diff.gap.base), _gap(diff.gap.head)
-    return _Found(base, head, f"gap {fixed(100 * base, 1)}% -> {fixed(100 * head, 1)}%")
+    return _Measurement(base, head, f"gap {fixed(100 * base, 1)}% -> {fixed(100 * head, 1)}%")
 
 
 def _gap(levels: tuple[Level, ...]) -> Fraction:
@@ -168,8 +168,8 @@ def gate_changes(base: tuple[Gate, ...], head: tuple[Gate, ...]) -> tuple[str, .
     """A sentence for each gate that goes, changes or comes, in the order of the names. A limit that is written in
     another way is no change."""
     before, after = ({gate.name: gate for gate in gates} for gates in (base, head))
-    found = [_sentence(name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())]
-    return tuple(sentence for sentence in found if sentence is not None)
+    sentences = [_sentence(name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())]
+    return tuple(sentence for sentence in sentences if sentence is not None)
 
 
 def _sentence(name: str, old: Gate | None, new: Gate | None) -> str | None:

@@ -22,12 +22,12 @@ def renames(base: Plan, head: Plan) -> tuple[Rename, ...]:
     new = {row.name for row in head.policies}
     before = _by_meaning(base, (row for row in base.policies if row.name not in new))
     after = _by_meaning(head, (row for row in head.policies if row.name not in old))
-    found = (
+    pairs = (
         Rename(names[0], after[meaning][0])
         for meaning, names in before.items()
         if len(names) == 1 and len(after.get(meaning, ())) == 1
     )
-    return tuple(sorted(found))
+    return tuple(sorted(pairs))
 
 
 def partners(base: Plan, head: Plan, renamed: Iterable[Rename]) -> Mapping[str, str]:
@@ -47,10 +47,10 @@ def _by_meaning(plan: Plan, rows: Iterable[PolicyRow]) -> dict[Hashable, list[st
         if row.policy in calls:
             calls[row.policy].add((row.source, row.destination, row.port))
     kinds = {row.name: row.kind for row in plan.policies}
-    found: dict[Hashable, list[str]] = {}
+    names_by_meaning: dict[Hashable, list[str]] = {}
     for name, content in chosen.items():
-        found.setdefault((kinds[name], meaning(content), frozenset(calls[name])), []).append(name)
-    return found
+        names_by_meaning.setdefault((kinds[name], meaning(content), frozenset(calls[name])), []).append(name)
+    return names_by_meaning
 
 
 def meaning(content: PolicyContent) -> PolicyContent:

@@ -26,14 +26,14 @@ def selection(service: ServiceRow) -> Selection:
 
 def networks(external: ExternalRow, *, called: bool = False) -> list[Network]:
     """The address ranges of an external, as few as possible. `called`: with the addresses that stand for host names."""
-    found: list[Network] = []
+    ranges: list[Network] = []
     for cidr in (*external.cidrs, *(external.hosts if called else ())):
         try:
-            found.append(ip_network(cidr, strict=False))
+            ranges.append(ip_network(cidr, strict=False))
         except ValueError:
             continue  # a name
-    four = [each for each in found if isinstance(each, IPv4Network)]
-    six = [each for each in found if isinstance(each, IPv6Network)]
+    four = [network for network in ranges if isinstance(network, IPv4Network)]
+    six = [network for network in ranges if isinstance(network, IPv6Network)]
     return [*collapse_addresses(four), *collapse_addresses(six)]
 
 
@@ -89,13 +89,13 @@ def _matched(
     new: dict[Hashable, list[str]] = {}
     for name, key in after:
         new.setdefault(key, []).append(name)
-    found: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for key, names in old.items():
         gone = [name for name in names if name in went]
         others = [name for name in new.get(key, ()) if name in came]
         if len(gone) == 1 and others:
-            found[gone[0]] = min(others)
-    return found
+            renamed[gone[0]] = min(others)
+    return renamed
 
 
 def _addresses(row: ExternalRow) -> Hashable:
@@ -108,8 +108,8 @@ def _renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
     def new(name: str) -> str:
         return names.get(name, name)
 
-    def all_new(found: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(new, found))
+    def all_new(parties: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(new, parties))
 
     # What a service without labels is known by does not change with its name.
     services = tuple(
@@ -136,12 +136,12 @@ def _renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
 def _policy(row: PolicyRow, names: Mapping[str, str]) -> PolicyRow:
     content = row.content
 
-    def all_new(found: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(names.get(name, name) for name in found)
+    def all_new(parties: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(names.get(name, name) for name in parties)
 
     changed: PolicyContent = replace(
         content,
-        arguments=tuple(_argument(each, names) for each in content.arguments),
+        arguments=tuple(_argument(argument, names) for argument in content.arguments),
         sources=all_new(content.sources),
         excluded=all_new(content.excluded),
         destinations=all_new(content.destinations),
@@ -155,7 +155,7 @@ def _argument(row: ArgumentRow, names: Mapping[str, str]) -> ArgumentRow:
         return row
     value: object = row.value
     if isinstance(value, tuple):
-        return replace(row, value=tuple(_reference(str(each), names) for each in value))
+        return replace(row, value=tuple(_reference(str(reference), names) for reference in value))
     return row if value is None else replace(row, value=_reference(str(value), names))
 
 

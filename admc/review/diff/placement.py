@@ -28,12 +28,12 @@ def adm_changes(base: Plan, head: Plan, names: Names) -> tuple[AdmChange, ...]:
     """ADMs that come, go, or get other replicas or policies; by service."""
     before = {adm.service: adm for adm in base.adms}
     after = {adm.service: adm for adm in head.adms}
-    found = []
+    changes = []
     for service in sorted(before.keys() | after.keys()):
         old, new = before.get(service), after.get(service)
         if old is not None and new is not None and _is_same(old, new, names):
             continue
-        found.append(
+        changes.append(
             AdmChange(
                 service,
                 0 if old is None else old.replicas,
@@ -42,7 +42,7 @@ def adm_changes(base: Plan, head: Plan, names: Names) -> tuple[AdmChange, ...]:
                 () if new is None else _policies(new),
             )
         )
-    return tuple(found)
+    return tuple(changes)
 
 
 def _is_same(old: AdmPlan, new: AdmPlan, names: Names) -> bool:
@@ -56,14 +56,14 @@ def _policies(adm: AdmPlan) -> tuple[str, ...]:
 
 def moves(base: Plan, head: Plan, names: Names) -> tuple[Move, ...]:
     """Decisions of both plans that take another side; by policy and destination."""
-    before = {(names.in_head(each.policy), each.destination): each for each in base.decisions}
+    before = {(names.in_head(decision.policy), decision.destination): decision for decision in base.decisions}
     base_hosts, head_hosts = _hosts(base), _hosts(head)
-    found = []
+    moved = []
     for new in head.decisions:
         old = before.get((new.policy, new.destination))
         if old is None or old.sides == new.sides:
             continue
-        found.append(
+        moved.append(
             Move(
                 new.policy,
                 new.destination,
@@ -74,14 +74,14 @@ def moves(base: Plan, head: Plan, names: Names) -> tuple[Move, ...]:
                 None,
             )
         )
-    return tuple(sorted(found, key=lambda move: (move.policy, move.destination)))
+    return tuple(sorted(moved, key=lambda move: (move.policy, move.destination)))
 
 
 def _hosts(plan: Plan) -> dict[tuple[str, str], set[str]]:
-    found: dict[tuple[str, str], set[str]] = {}
+    hosts: dict[tuple[str, str], set[str]] = {}
     for row in plan.enforcements:
-        found.setdefault((row.policy, row.destination), set()).add(row.service)
-    return found
+        hosts.setdefault((row.policy, row.destination), set()).add(row.service)
+    return hosts
 
 
 def levels(base: Plan | None, head: Plan) -> tuple[Level, ...]:
@@ -92,7 +92,7 @@ def levels(base: Plan | None, head: Plan) -> tuple[Level, ...]:
 
 
 def _values(plan: Plan) -> dict[str, int | None]:
-    return {each.metric: each.value for each in plan.solver.objectives}
+    return {objective.metric: objective.value for objective in plan.solver.objectives}
 
 
 def gap(base: Plan | None, head: Plan) -> Gap:
@@ -101,5 +101,7 @@ def gap(base: Plan | None, head: Plan) -> Gap:
 
 def _unproven(plan: Plan) -> tuple[Level, ...]:
     return tuple(
-        Level(each.metric, each.value, each.bound) for each in plan.solver.objectives if each.value != each.bound
+        Level(objective.metric, objective.value, objective.bound)
+        for objective in plan.solver.objectives
+        if objective.value != objective.bound
     )

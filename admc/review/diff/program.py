@@ -61,15 +61,15 @@ def _rows(
     line: Callable[[_Row], SourceLine],
 ) -> Iterator[Named]:
     old, new = {name(row): row for row in before}, {name(row): row for row in after}
-    for each in sorted(old.keys() | new.keys()):
-        if each not in old:
-            yield Named(kind, each, CAME, None, line(new[each]))
-        elif each not in new:
-            yield Named(kind, each, WENT, None, line(old[each]))
+    for row_name in sorted(old.keys() | new.keys()):
+        if row_name not in old:
+            yield Named(kind, row_name, CAME, None, line(new[row_name]))
+        elif row_name not in new:
+            yield Named(kind, row_name, WENT, None, line(old[row_name]))
         else:
-            text = _changed(facts(old[each]), facts(new[each]))
+            text = _changed(facts(old[row_name]), facts(new[row_name]))
             if text is not None:
-                yield Named(kind, each, CHANGED, text, line(new[each]))
+                yield Named(kind, row_name, CHANGED, text, line(new[row_name]))
 
 
 def _changed(before: _Facts, after: _Facts) -> str | None:

@@ -69,9 +69,9 @@ def _ports(adm: AdmPlan, targets: _Targets) -> set[_Port]:
 
 
 def _targets(plan: Plan) -> _Targets:
-    found = {(row.name, port.number): port.target for row in plan.services for port in row.ports}
-    found.update(((row.name, port.number), port.target) for row in plan.externals for port in row.ports)
-    return found
+    targets = {(row.name, port.number): port.target for row in plan.services for port in row.ports}
+    targets.update(((row.name, port.number), port.target) for row in plan.externals for port in row.ports)
+    return targets
 
 
 def _network_policies(base: Plan, head: Plan) -> Iterator[NetworkPolicyChange]:

@@ -37,10 +37,10 @@ def load_gates(name: str, read: Read, folder: str) -> tuple[Gate, ...]:
     """
     diagnostics = Diagnostics()
     source = Reader(read, diagnostics, folder).text(name, None)
-    found = () if source is None else resolve_gates(parse(source, diagnostics), diagnostics)
+    gates = () if source is None else resolve_gates(parse(source, diagnostics), diagnostics)
     if diagnostics.has_errors:
         raise CommandError(Exit.INPUT, in_order(diagnostics), folder)
-    return found
+    return gates
 
 
 def gates_beside(program: str, read: Read, folder: str) -> tuple[Gate, ...]:
@@ -74,7 +74,7 @@ def _gate(given: tree.Gate, diagnostics: Diagnostics) -> Gate | None:
             "ADM873",
             f"there is no measure named `{measure}`",
             given.measure.span,
-            cause="a gate measures one of " + ", ".join(f"`{each}`" for each in MEASURES),
+            cause="a gate measures one of " + ", ".join(f"`{name}`" for name in MEASURES),
             hint=diagnostics.did_you_mean(measure, MEASURES),
         )
         return None

@@ -24,7 +24,7 @@ def policies_on(mesh: Mesh, source: str, target: Target) -> tuple[Applying, ...]
     To undeclared calls only guards apply, and policies whose sources include `*`; none apply where the destination is
     an external, since nothing closes it.
     """
-    found = []
+    applying = []
     # Policies that share a doubt share its fact: it holds for all of them, or for none.
     facts: dict[str, Fact] = {}
     others = tuple(_alike(mesh, source, target))
@@ -34,8 +34,8 @@ def policies_on(mesh: Mesh, source: str, target: Target) -> tuple[Applying, ...]
         surely = source in policy.sources and _covers(mesh, policy, source, target)
         doubts = tuple(facts.setdefault(fact.what, fact) for fact in _doubts(mesh, policy, source, target, others))
         if surely or doubts:
-            found.append(Applying(policy, surely, doubts))
-    return tuple(found)
+            applying.append(Applying(policy, surely, doubts))
+    return tuple(applying)
 
 
 def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
@@ -44,7 +44,7 @@ def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
     name = target.destination
     closing = mesh.closing[name]
     policy = mesh.program.policy_by_name[closing[0]] if closing else mesh.program.policies[0]
-    hint = f"ask for another caller, or pin {', '.join(f'`{each}`' for each in closing)} at ingress"
+    hint = f"ask for another caller, or pin {', '.join(f'`{policy_name}`' for policy_name in closing)} at ingress"
     service = mesh.program.services.get(source)
     if source == name:
         return Fact(policy, f"whether `{name}` calls its own pod, which no NetworkPolicy refuses", hint)
@@ -71,7 +71,7 @@ def alike(mesh: Mesh, source: str) -> tuple[str, ...]:
     names."""
     external = mesh.program.externals.get(source)
     own = () if external is None else networks(external)
-    return tuple(dict.fromkeys(name for each in own for name in mesh.at_network[each] if name != source))
+    return tuple(dict.fromkeys(name for network in own for name in mesh.at_network[network] if name != source))
 
 
 def _concerns(policy: Policy, target: Target) -> bool:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from admc.review.program_tests.callers import alike, at_unknown_address, past_closing, policies_on
 from admc.review.program_tests.facts import Way
-from admc.review.program_tests.kinds import End, Place, Redirect, decided, step
+from admc.review.program_tests.kinds import End, EvaluationContext, Redirect, decided, step
 from admc.review.program_tests.mesh import Applying, Mesh, Target
 from admc.review.program_tests.model import CallInTest
 from admc.review.program_tests.request import Lines, RequestState, compare
@@ -38,7 +38,7 @@ def follow(
     target = Target(call.destination, call.port, call.declared)
     if call.declared or call.destination not in mesh.closing:
         return _past(mesh, applying, call, way, ignored)
-    behind = tuple(each for each in applying if mesh.at_ingress(each.policy, target))
+    behind = tuple(candidate for candidate in applying if mesh.at_ingress(candidate.policy, target))
     passing = past_closing(mesh, call.source, target)
     if passing is not None and way.holds(passing):
         return _past(mesh, behind, call, way, ignored)
@@ -51,30 +51,30 @@ def follow(
 def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way, ignored: frozenset[str]) -> Passage:
     target = Target(call.destination, call.port, call.declared)
     unknown = at_unknown_address(mesh, call.source, target)
-    place = Place(mesh.program, call.source, call.passes, way, unknown, alike(mesh, call.source))
+    context = EvaluationContext(mesh.program, call.source, call.passes, way, unknown, alike(mesh, call.source))
     state = _sent(call)
     met: list[str] = []
     # The first ADM on its way answers a CONNECT, behind its own policies.
     answers = mesh.first_adm(call.source, target) if call.method == _CONNECT else None
     if answers is Side.EGRESS:
-        applying = tuple(each for each in applying if not mesh.at_ingress(each.policy, target))
+        applying = tuple(candidate for candidate in applying if not mesh.at_ingress(candidate.policy, target))
     waiting = list(applying[::-1])
     while waiting:
         candidate = waiting.pop()
         policy = candidate.policy
         if policy.name in ignored or not _applies(candidate, way):
             continue
-        if policy.match is not None and not _holds(policy.match, policy, place, state):
+        if policy.match is not None and not _holds(policy.match, policy, context, state):
             continue
         met.append(policy.name)
-        result = step(policy, place, state)
+        result = step(policy, context, state)
         if isinstance(result, End):
             return Passage(tuple(met), result)
         if isinstance(result, Redirect) and answers is not None:
             state = result.state
         elif isinstance(result, Redirect):
             target = _target(mesh, call.source, result.to)
-            place = place._replace(unknown=at_unknown_address(mesh, call.source, target))
+            context = context._replace(unknown=at_unknown_address(mesh, call.source, target))
             waiting = list(policies_on(mesh, call.source, target)[::-1])
             state = result.state
         else:
@@ -107,18 +107,18 @@ def _seen(name: str, values: tuple[str, ...]) -> tuple[str, ...]:
     return values if name not in HELD or any(values) else ()
 
 
-def _holds(match: Match, policy: Policy, place: Place, state: RequestState) -> bool:
+def _holds(match: Match, policy: Policy, context: EvaluationContext, state: RequestState) -> bool:
     """Whether a match holds; what is open is decided only where the match depends on it."""
     known = _known(match, state)
     if known is not None:
         return known
     if isinstance(match, And):
-        return all(_holds(each, policy, place, state) for each in match.operands)
+        return all(_holds(operand, policy, context, state) for operand in match.operands)
     if isinstance(match, Or):
-        return any(_holds(each, policy, place, state) for each in match.operands)
+        return any(_holds(operand, policy, context, state) for operand in match.operands)
     if isinstance(match, Not):
-        return not _holds(match.operand, policy, place, state)
-    return decided(match, policy, place.way, state)
+        return not _holds(match.operand, policy, context, state)
+    return decided(match, policy, context.way, state)
 
 
 def _known(match: Match, state: RequestState) -> bool | None:
@@ -128,7 +128,7 @@ def _known(match: Match, state: RequestState) -> bool | None:
     if isinstance(match, Not):
         operand = _known(match.operand, state)
         return None if operand is None else not operand
-    values = [_known(each, state) for each in match.operands]
+    values = [_known(operand, state) for operand in match.operands]
     decisive = isinstance(match, Or)
     if decisive in values:
         return decisive

@@ -86,19 +86,19 @@ def every_way(follow: Callable[[Way], T]) -> Iterator[tuple[tuple[Flip, ...], T]
         yield tuple(way.flips), result
 
 
-def deciding(found: list[tuple[tuple[Flip, ...], bool]]) -> Fact:
+def deciding(outcomes: list[tuple[tuple[Flip, ...], bool]]) -> Fact:
     """A fact that alone decides between two results, given those of all ways; they are not all the same.
 
     It is the last fact before which both results are still possible: after it, the result is certain.
     """
     results: dict[tuple[bool, ...], set[bool]] = {}
     facts: dict[tuple[bool, ...], Fact] = {}
-    for flips, result in found:
+    for flips, result in outcomes:
         for at, flip in enumerate(flips):
-            before = tuple(each.holds for each in flips[:at])
+            before = tuple(earlier.holds for earlier in flips[:at])
             results.setdefault(before, set()).add(result)
             facts[before] = flip.fact
-    last = max((before for before, each in results.items() if len(each) > 1), key=len)
+    last = max((before for before, possible in results.items() if len(possible) > 1), key=len)
     return facts[last]
 
 

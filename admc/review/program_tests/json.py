@@ -10,10 +10,12 @@ from admc.review.program_tests.verdict import Failed, Passed, Result
 
 
 def render(run: RunResults) -> str:
-    found = [*run.problems]
+    diagnostics = [*run.problems]
     for program in run.programs:
-        found += from_here(program.diagnostics, program.folder)
-    return json.render(Report(tuple(found), run.exit_code, "", {"programs": [_program(each) for each in run.programs]}))
+        diagnostics += from_here(program.diagnostics, program.folder)
+    return json.render(
+        Report(tuple(diagnostics), run.exit_code, "", {"programs": [_program(program) for program in run.programs]})
+    )
 
 
 def _program(program: FileResults) -> dict[str, object]:
@@ -27,5 +29,5 @@ def _program(program: FileResults) -> dict[str, object]:
 
 def _test(test: ProgramTest, result: Result) -> dict[str, object]:
     word = "passed" if isinstance(result, Passed) else "failed" if isinstance(result, Failed) else "undecided"
-    found = result.found if isinstance(result, Failed) else None
-    return {"name": test.name, "line": test.span.line, "result": word, "found": found}
+    observation = result.observation if isinstance(result, Failed) else None
+    return {"name": test.name, "line": test.span.line, "result": word, "found": observation}

@@ -24,11 +24,11 @@ def _suite(program: FileResults) -> Suite:
 
 
 def _result(program: FileResults, test: ProgramTest, result: Result) -> Case:
-    found = Case(test.name, program.app, program.path, test.span.line)
+    case = Case(test.name, program.app, program.path, test.span.line)
     if isinstance(result, Failed):
         source = test.span.source
-        lines = f"{result.found}\n{program.path}:{test.span.line}: {source.line(test.span.line).strip()}"
-        return found._replace(failure=(result.found, lines))
+        lines = f"{result.observation}\n{program.path}:{test.span.line}: {source.line(test.span.line).strip()}"
+        return case._replace(failure=(result.observation, lines))
     if isinstance(result, Undecided):
-        return found._replace(error=finding(result.error, program.folder))
-    return found
+        return case._replace(error=finding(result.error, program.folder))
+    return case

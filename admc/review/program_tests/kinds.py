@@ -38,7 +38,7 @@ class Redirect(NamedTuple):
     state: RequestState
 
 
-class Place(NamedTuple):
+class EvaluationContext(NamedTuple):
     """Where a policy is met, and what the test assumes."""
 
     program: Program
@@ -52,12 +52,12 @@ class Place(NamedTuple):
 
 
 Step = RequestState | Redirect | End
-Handler = Callable[[Policy, Place, RequestState], Step]
+Handler = Callable[[Policy, EvaluationContext, RequestState], Step]
 
 
-def step(policy: Policy, place: Place, state: RequestState) -> Step:
+def step(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     """What becomes of a request that meets a policy."""
-    return HANDLERS.get(policy.kind.name, _by_effects)(policy, place, state)
+    return HANDLERS.get(policy.kind.name, _by_effects)(policy, context, state)
 
 
 def changes_nothing(policy: Policy) -> bool:
@@ -76,60 +76,60 @@ def assumable(policy: Policy) -> bool:
 # ---- guards ----
 
 
-def _allow(policy: Policy, place: Place, state: RequestState) -> Step:
+def _allow(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     callers = _words(policy, "callers")
-    if place.source in callers:
-        what = f"whether `{place.source}` calls from an unknown address, such as its node's"
-        if place.unknown and place.way.holds(Fact(policy, what, "ask for another caller")):
-            return End((policy.name,), f"the address of `{place.source}` is unknown")
+    if context.source in callers:
+        what = f"whether `{context.source}` calls from an unknown address, such as its node's"
+        if context.unknown and context.way.holds(Fact(policy, what, "ask for another caller")):
+            return End((policy.name,), f"the address of `{context.source}` is unknown")
         return state
-    same = [name for name in callers if _may_be(place, name)]
+    same = [name for name in callers if _may_be(context, name)]
     if same:
-        what = f"whether an address of `{place.source}` is also one of `{same[0]}`"
-        hint = f"give both a `cidr` that does not overlap the other, or add `{place.source}` to the callers"
-        if place.way.holds(Fact(policy, what, hint)):
+        what = f"whether an address of `{context.source}` is also one of `{same[0]}`"
+        hint = f"give both a `cidr` that does not overlap the other, or add `{context.source}` to the callers"
+        if context.way.holds(Fact(policy, what, hint)):
             return state
-    return End((policy.name,), f"`{place.source}` is not one of its callers")
+    return End((policy.name,), f"`{context.source}` is not one of its callers")
 
 
-def _may_be(place: Place, admitted: str) -> bool:
+def _may_be(context: EvaluationContext, admitted: str) -> bool:
     """Whether a caller's address may be one of an admitted external, which is known by its addresses alone."""
-    external = place.program.externals.get(admitted)
+    external = context.program.externals.get(admitted)
     if external is None:
         return False
-    return admitted in place.alike or (place.unknown and not external.cidrs)
+    return admitted in context.alike or (context.unknown and not external.cidrs)
 
 
-def _deny(policy: Policy, _place: Place, _state: RequestState) -> Step:
+def _deny(policy: Policy, _context: EvaluationContext, _state: RequestState) -> Step:
     return End((policy.name,), "it refuses every request that it meets")
 
 
-def _normal_paths(policy: Policy, place: Place, state: RequestState) -> Step:
+def _normal_paths(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     end = End((policy.name,), "it refuses other spellings of a path")
     if state.path.open:
         of = f"whether the path, which `{policy.name}` reads, is in its normal form"
-        return state if place.way.holds(Fact(policy, of, 'add `{ path "..." }` after the destination')) else end
+        return state if context.way.holds(Fact(policy, of, 'add `{ path "..." }` after the destination')) else end
     paths = [path.partition("?")[0] for path in state.path.values]
     return state if all(path in ("*", normal_path(path)) for path in paths) else end
 
 
-def _jwt(policy: Policy, place: Place, state: RequestState) -> Step:
+def _jwt(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     lines = state.header("authorization")
     # Envoy looks for the word anywhere in the lines, joined by commas.
     if not lines.open and _BEARER not in ",".join(lines.values):
         return End((policy.name,), "the request has no token")
     hint = f"say that it is good, with `passes {policy.name}`, or that there is none"
     hint += ', with `no header("authorization")`'
-    return _guarded(policy, place, state, f"the token that `{policy.name}` reads", hint)
+    return _guarded(policy, context, state, f"the token that `{policy.name}` reads", hint)
 
 
-def _external_authorization(policy: Policy, place: Place, state: RequestState) -> Step:
+def _external_authorization(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     what = f"the answer of `{policy.arguments['service']}`, which `{policy.name}` asks"
-    return _guarded(policy, place, state, what, _passes(policy))
+    return _guarded(policy, context, state, what, _passes(policy))
 
 
-def _guarded(policy: Policy, place: Place, state: RequestState, what: str, hint: str) -> Step:
-    if policy.name in place.passes or place.way.holds(Fact(policy, what, hint)):
+def _guarded(policy: Policy, context: EvaluationContext, state: RequestState, what: str, hint: str) -> Step:
+    if policy.name in context.passes or context.way.holds(Fact(policy, what, hint)):
         return state
     return End((policy.name,))
 
@@ -141,17 +141,17 @@ def _passes(policy: Policy) -> str:
 # ---- faults, time ----
 
 
-def _fault_abort(policy: Policy, place: Place, state: RequestState) -> Step:
+def _fault_abort(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     percent = _percent(policy)
     if percent == 0:
         return state
     if percent == _ALWAYS:
         return End((policy.name,), "it aborts every request that it meets")
     what = f"whether `{policy.name}` aborts this request, by its chance"
-    return _guarded(policy, place, state, what, _passes(policy))
+    return _guarded(policy, context, state, what, _passes(policy))
 
 
-def _fault_delay(policy: Policy, place: Place, state: RequestState) -> Step:
+def _fault_delay(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     percent = _percent(policy)
     later = replace(state, now=state.now + _number(policy, "delay"))
     over = min((deadline for deadline in state.deadlines if deadline[0] < later.now), default=None)
@@ -160,12 +160,12 @@ def _fault_delay(policy: Policy, place: Place, state: RequestState) -> Step:
     if over is None:
         return state if percent < _ALWAYS else later
     what = f"whether `{policy.name}` delays this request, by its chance"
-    if percent == _ALWAYS or place.way.holds(Fact(policy, what, "ask for what does not depend on it")):
+    if percent == _ALWAYS or context.way.holds(Fact(policy, what, "ask for what does not depend on it")):
         return End((over[1],), f"`{policy.name}` delays the request for longer than that")
     return state
 
 
-def _timeout(policy: Policy, _place: Place, state: RequestState) -> Step:
+def _timeout(policy: Policy, _context: EvaluationContext, state: RequestState) -> Step:
     deadline = (state.now + _number(policy, "after"), policy.name)
     return replace(state, deadlines=(*state.deadlines, deadline))
 
@@ -173,33 +173,33 @@ def _timeout(policy: Policy, _place: Place, state: RequestState) -> Step:
 # ---- where a request goes, and what it carries ----
 
 
-def _split(policy: Policy, place: Place, state: RequestState) -> Step:
+def _split(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     percent = _percent(policy)
     to = str(policy.arguments["to"])
     if percent == 0:
         return state
     what = f"whether `{policy.name}` sends this request to `{to}`, by its chance"
-    if percent == _ALWAYS or place.way.holds(Fact(policy, what, "ask for what holds of both destinations")):
+    if percent == _ALWAYS or context.way.holds(Fact(policy, what, "ask for what holds of both destinations")):
         return Redirect(to, state)
     return state
 
 
-def _set_header(policy: Policy, _place: Place, state: RequestState) -> Step:
+def _set_header(policy: Policy, _context: EvaluationContext, state: RequestState) -> Step:
     return state.with_header(_word(policy, "name"), Lines((_word(policy, "value"),)))
 
 
-def _add_header(policy: Policy, _place: Place, state: RequestState) -> Step:
+def _add_header(policy: Policy, _context: EvaluationContext, state: RequestState) -> Step:
     name = _word(policy, "name")
     lines = state.header(name)
     added = lines._replace(values=(*lines.values, _word(policy, "value")), version=lines.version + lines.open)
     return state.with_header(name, added)
 
 
-def _remove_header(policy: Policy, _place: Place, state: RequestState) -> Step:
+def _remove_header(policy: Policy, _context: EvaluationContext, state: RequestState) -> Step:
     return state.with_header(_word(policy, "name"), Lines())
 
 
-def _rewrite_path(policy: Policy, _place: Place, state: RequestState) -> Step:
+def _rewrite_path(policy: Policy, _context: EvaluationContext, state: RequestState) -> Step:
     if state.path.open:
         return replace(state, path=_changed(state.path, policy))
     prefix, to = _word(policy, "prefix"), _word(policy, "to")
@@ -209,7 +209,7 @@ def _rewrite_path(policy: Policy, _place: Place, state: RequestState) -> Step:
     return replace(state, path=Lines((path,)))
 
 
-def _cors(policy: Policy, place: Place, state: RequestState) -> Step:
+def _cors(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     """A preflight is answered without the service: OPTIONS, from an origin that is listed, that asks for a method."""
     method = Comparison(Field("method"), Operator.EQUALS, "OPTIONS")
     origins = _words(policy, "origins")
@@ -219,25 +219,25 @@ def _cors(policy: Policy, place: Place, state: RequestState) -> Step:
         return state
     if not asked.open and not any(asked.values):
         return state
-    if not decided(method, policy, place.way, state):
+    if not decided(method, policy, context.way, state):
         return state
     what = f"whether `{policy.name}` answers this request as a preflight"
     hint = 'give `header("origin")` and `header("access-control-request-method")`, or say that one is absent'
-    if not (origin.open or (asked.open and not asked.values)) or place.way.holds(Fact(policy, what, hint)):
+    if not (origin.open or (asked.open and not asked.values)) or context.way.holds(Fact(policy, what, hint)):
         return End((policy.name,), "it answers the preflight", answered=True)
     return state
 
 
-def _passing(_policy: Policy, _place: Place, state: RequestState) -> Step:
+def _passing(_policy: Policy, _context: EvaluationContext, state: RequestState) -> Step:
     return state
 
 
 # ---- kinds of a user's own ----
 
 
-def _by_effects(policy: Policy, place: Place, state: RequestState) -> Step:
+def _by_effects(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     if _may_refuse(policy):
-        step = _guarded(policy, place, state, f"whether `{policy.name}` accepts this request", _passes(policy))
+        step = _guarded(policy, context, state, f"whether `{policy.name}` accepts this request", _passes(policy))
         if isinstance(step, End):
             return step
     if policy.effects is None:
@@ -321,7 +321,7 @@ def _word(policy: Policy, name: str) -> str:
 def _words(policy: Policy, name: str) -> tuple[str, ...]:
     value = policy.arguments[name]
     assert isinstance(value, tuple)  # noqa: S101 - by the type of the parameter
-    return tuple(str(each) for each in value)
+    return tuple(str(word) for word in value)
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {

@@ -86,11 +86,11 @@ def mesh(program: Program, placement: Placement) -> Mesh:
 
 
 def _at_network(program: Program) -> dict[Network, tuple[str, ...]]:
-    found: dict[Network, tuple[str, ...]] = {}
+    names: dict[Network, tuple[str, ...]] = {}
     for name, external in program.externals.items():
-        for each in networks(external):
-            found[each] = (*found.get(each, ()), name)
-    return found
+        for network in networks(external):
+            names[network] = (*names.get(network, ()), name)
+    return names
 
 
 def networks(external: External) -> tuple[Network, ...]:

@@ -37,15 +37,15 @@ def load_tests(
     diagnostics = Diagnostics()
     reader = Reader(folder_reader(path.parent, tuple(include or ())), diagnostics, path.parent.as_posix())
     source = reader.text(path.name, None)
-    found: tuple[ProgramTest, ...] = ()
+    tests: tuple[ProgramTest, ...] = ()
     if source is not None:
-        found = resolve_tests(parse(source, diagnostics), program, diagnostics)
+        tests = resolve_tests(parse(source, diagnostics), program, diagnostics)
     if diagnostics.has_errors:
-        raise CommandError(Exit.INPUT, [_as_typed(item, path) for item in in_order(diagnostics)], folder)
-    if not found:
+        raise CommandError(Exit.INPUT, [_as_typed(diagnostic, path) for diagnostic in in_order(diagnostics)], folder)
+    if not tests:
         raise wrong_usage(
             "ADM845",
             f"there is no test in `{path}`",
             hint="add one, such as `test few = adms <= 4`, or remove the file",
         )
-    return found
+    return tests

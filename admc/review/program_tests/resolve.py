@@ -47,12 +47,12 @@ _UPGRADES: Final = ("websocket", "spdy/3.1", "tcp")
 def resolve_tests(module: tree.Module, program: Program, diagnostics: Diagnostics) -> tuple[ProgramTest, ...]:
     """All tests without an error, in the order of the file."""
     resolver = _Resolver(program, diagnostics)
-    found: list[ProgramTest] = []
+    tests: list[ProgramTest] = []
     for statement in statements(module, tree.Test, _FORM, diagnostics):
         expectation = resolver.expectation(statement.expectation)
         if expectation is not None:
-            found.append(ProgramTest(statement.name.text, statement.name.span, expectation))
-    return tuple(found)
+            tests.append(ProgramTest(statement.name.text, statement.name.span, expectation))
+    return tuple(tests)
 
 
 class _Resolver:
@@ -64,14 +64,14 @@ class _Resolver:
 
     def expectation(self, given: tree.ExpectedCall | tree.ExpectedAdm | tree.ExpectedNumber) -> Expectation | None:
         before = self.diagnostics.errors
-        found: Expectation | None
+        expectation: Expectation | None
         if isinstance(given, tree.ExpectedCall):
-            found = self._call(given)
+            expectation = self._call(given)
         elif isinstance(given, tree.ExpectedAdm):
-            found = self._adm(given)
+            expectation = self._adm(given)
         else:
-            found = self._number(given)
-        return None if self.diagnostics.errors > before else found
+            expectation = self._number(given)
+        return None if self.diagnostics.errors > before else expectation
 
     # ---- placements ----
 
@@ -178,10 +178,10 @@ class _Resolver:
                 single[item.word] = item.value.value
         method = "POST" if port.protocol is Protocol.GRPC else single.get("method")
         if method == "CONNECT" and "path" in single:
-            item = next(each for each in given.items if each.word == "path")
+            item = next(candidate for candidate in given.items if candidate.word == "path")
             self._wrong(item, "a `CONNECT` has no path", "remove the path, or give another method")
         if "host" in single and "host" in headers:
-            item = next(each for each in given.items if each.word == "host")
+            item = next(candidate for candidate in given.items if candidate.word == "host")
             self._wrong(item, '`host` and `header("host")` are the same', "keep one of them")
         elif "host" in single:
             headers["host"] = (single["host"],)
@@ -203,7 +203,7 @@ class _Resolver:
         elif item.value is not None and item.value.value != item.value.value.strip():
             self._wrong(item, "no value of a header has blanks around it", "remove them, as every receiver does")
         elif item.value is not None and name == "upgrade" and item.value.value.lower() not in _UPGRADES:
-            hint = f"an upgrade to {', '.join(f'`{each}`' for each in _UPGRADES)} arrives; leave out any other"
+            hint = f"an upgrade to {', '.join(f'`{protocol}`' for protocol in _UPGRADES)} arrives; leave out any other"
             self._wrong(item, "an ADM removes such an upgrade before any policy sees it", hint)
         elif item.absent and name == "host":
             self._wrong(item, "every request has a `host`", "remove it, or give its value")

@@ -29,4 +29,4 @@ class RunResults(NamedTuple):
 
     @property
     def exit_code(self) -> Exit:
-        return worst([*(each.exit_code for each in self.programs), *([Exit.INPUT] if self.problems else ())])
+        return worst([*(program.exit_code for program in self.programs), *([Exit.INPUT] if self.problems else ())])

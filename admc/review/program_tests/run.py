@@ -16,7 +16,7 @@ from admc.compile.programs import ProgramFiles
 from admc.compile.reviewed_plan import served
 from admc.review.program_tests.read import load_tests, program_of
 from admc.review.program_tests.results import FileResults, RunResults
-from admc.review.program_tests.verdict import Failed, Passed, Result, Undecided, judge, subject
+from admc.review.program_tests.verdict import Failed, Passed, Result, Undecided, judge, subject_of
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.program import Program
 from solver.placement import Placement
@@ -49,8 +49,8 @@ def _run(
             placement, _seconds = place_program(program, folder, effort=effort, progress=progress)
     except CommandError as error:
         return FileResults(shown, error.folder, app, (), error.diagnostics, error.exit_code)
-    about = subject(program, placement)
-    results = tuple((test, judge(test, about)) for test in tests)
+    subject = subject_of(program, placement)
+    results = tuple((test, judge(test, subject)) for test in tests)
     errors = tuple(result.error for _, result in results if isinstance(result, Undecided))
     return FileResults(shown, folder, app, results, (*unfit, *errors), worst(_codes(result for _, result in results)))
 

@@ -22,7 +22,7 @@ def _program(program: FileResults) -> str:
     for test, result in program.results:
         line = f"  {_word(result):<9}  {visible(test.name):<{width}}"
         if isinstance(result, Failed):
-            line += f"  line {test.span.line}: {visible(result.found)}"
+            line += f"  line {test.span.line}: {visible(result.observation)}"
         lines.append(line.rstrip())
     return "\n".join(lines) + "\n"
 

@@ -37,7 +37,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    found: str
+    observation: str
     """What holds instead."""
 
 
@@ -58,17 +58,17 @@ class Subject:
     mesh: Mesh
 
 
-def subject(program: Program, placement: Placement) -> Subject:
+def subject_of(program: Program, placement: Placement) -> Subject:
     return Subject(program, placement, mesh(program, placement))
 
 
-def judge(test: ProgramTest, about: Subject) -> Result:
+def judge(test: ProgramTest, subject: Subject) -> Result:
     expectation = test.expectation
     if isinstance(expectation, CallExpectation):
-        return _call(test, expectation, about)
+        return _call(test, expectation, subject)
     if isinstance(expectation, AdmExpectation):
-        return _adm(expectation, about)
-    return _number(expectation, about)
+        return _adm(expectation, subject)
+    return _number(expectation, subject)
 
 
 # ---- calls ----
@@ -84,20 +84,20 @@ def holds(outcome: Outcome, passage: Passage) -> bool:
     return end is None
 
 
-def _call(test: ProgramTest, expectation: CallExpectation, about: Subject) -> Result:
+def _call(test: ProgramTest, expectation: CallExpectation, subject: Subject) -> Result:
     call, outcome = expectation.call, expectation.outcome
-    applying = policies_on(about.mesh, call.source, Target(call.destination, call.port, call.declared))
-    ignored = _ignored(outcome, about.program)
+    applying = policies_on(subject.mesh, call.source, Target(call.destination, call.port, call.declared))
+    ignored = _ignored(outcome, subject.program)
     try:
-        found = list(every_way(lambda way: follow(about.mesh, applying, call, way, ignored)))
+        passages = list(every_way(lambda way: follow(subject.mesh, applying, call, way, ignored)))
     except TooManyWaysError:
         return Undecided(_too_open(test))
-    results = [(flips, holds(outcome, passage)) for flips, passage in found]
+    results = [(flips, holds(outcome, passage)) for flips, passage in passages]
     if all(result for _, result in results):
         return Passed()
     if not any(result for _, result in results):
         # In the first way nothing that is open holds.
-        return Failed(_described(follow(about.mesh, applying, call, Way())))
+        return Failed(_described(follow(subject.mesh, applying, call, Way())))
     fact = deciding(results)
     return Undecided(
         Diagnostic(
@@ -117,7 +117,7 @@ def _ignored(outcome: Outcome, program: Program) -> frozenset[str]:
     if isinstance(outcome, Meets) and outcome.only:
         return frozenset()
     asked = outcome.policies if isinstance(outcome, Meets) else ()
-    return frozenset(each.name for each in program.policies if changes_nothing(each) and each.name not in asked)
+    return frozenset(policy.name for policy in program.policies if changes_nothing(policy) and policy.name not in asked)
 
 
 def _too_open(test: ProgramTest) -> Diagnostic:
@@ -151,8 +151,8 @@ def _listed(names: Iterable[str]) -> str:
 # ---- placements ----
 
 
-def _adm(expectation: AdmExpectation, about: Subject) -> Result:
-    adms = {adm.service: adm for adm in about.placement.adms}
+def _adm(expectation: AdmExpectation, subject: Subject) -> Result:
+    adms = {adm.service: adm for adm in subject.placement.adms}
     wrong = [name for name in expectation.services if (name in adms) is not expectation.present]
     if not wrong:
         return Passed()
@@ -163,11 +163,11 @@ def _adm(expectation: AdmExpectation, about: Subject) -> Result:
     return Failed(f"{_listed(wrong)} {has} an ADM, for {_listed(policies)}")
 
 
-def _number(expectation: NumberExpectation, about: Subject) -> Result:
-    adms = about.placement.adms
+def _number(expectation: NumberExpectation, subject: Subject) -> Result:
+    adms = subject.placement.adms
     number = len(adms)
     if expectation.measure == "sidecars":
-        number = sum(about.program.services[adm.service].replicas for adm in adms)
+        number = sum(subject.program.services[adm.service].replicas for adm in adms)
     if _OPERATORS[expectation.operator](number, expectation.number):
         return Passed()
     where = f": at {_listed(adm.service for adm in adms)}" if adms else ""

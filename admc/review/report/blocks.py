@@ -33,13 +33,13 @@ def in_blocks(boxes: Sequence[Box], arrows: Sequence[tuple[int, int]]) -> tuple[
     blocks = _blocks(len(boxes), arrows)
     _order(blocks, len(boxes), arrows)
     most = max((len(block) for block in blocks), default=0)
-    found, nearest = [Point(0, 0)] * len(boxes), float("inf")
+    middles, nearest = [Point(0, 0)] * len(boxes), float("inf")
     for rows in range(1, most + 1):
         points, size = _placed(blocks, boxes, rows)
         far = max(size.x / (ASPECT * size.y), ASPECT * size.y / size.x)
         if far < nearest:
-            found, nearest = points, far
-    return tuple(found)
+            middles, nearest = points, far
+    return tuple(middles)
 
 
 def _blocks(count: int, arrows: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -62,7 +62,7 @@ def _blocks(count: int, arrows: Sequence[tuple[int, int]]) -> list[list[int]]:
                 if depth[callee] is None:
                     depth[callee] = (depth[node] or 0) + 1
                     waiting.append(callee)
-    deepest = max((each or 0 for each in depth), default=0)
+    deepest = max((level or 0 for level in depth), default=0)
     blocks: list[list[int]] = [[] for _ in range(deepest + 1)]
     for node, level in enumerate(depth):
         blocks[level or 0].append(node)
@@ -75,14 +75,14 @@ def _order(blocks: list[list[int]], count: int, arrows: Sequence[tuple[int, int]
     for source, target in arrows:
         near[source].append(target)
         near[target].append(source)
-    for each in near:
-        each.sort()  # sums of floats depend on their order
+    for neighbours in near:
+        neighbours.sort()  # sums of floats depend on their order
     height = [0.0] * count
     for block in blocks:
         _spread(block, height)
     for _ in range(SWEEPS):
         for block in blocks:
-            means = {node: _mean([height[each] for each in near[node]], height[node]) for node in block}
+            means = {node: _mean([height[neighbour] for neighbour in near[node]], height[node]) for node in block}
             block.sort(key=lambda node: (means[node], node))
             _spread(block, height)
 
@@ -98,7 +98,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 def _placed(blocks: Sequence[Sequence[int]], boxes: Sequence[Box], rows: int) -> tuple[list[Point], Point]:
     """Middles, and the size of the whole, if no block has more rows than `rows`."""
-    found = [Point(0, 0)] * len(boxes)
+    middles = [Point(0, 0)] * len(boxes)
     cut = [_rows(block, boxes, -(-len(block) // rows)) for block in blocks]
     heights = [sum(row.height + _BETWEEN_ROWS for row in block) for block in cut]
     highest = max(heights)
@@ -112,11 +112,11 @@ def _placed(blocks: Sequence[Sequence[int]], boxes: Sequence[Box], rows: int) ->
         for row in block:
             x = left
             for width, node in zip(widths, row.members, strict=False):
-                found[node] = Point(x + (width - _BETWEEN_COLUMNS) / 2, top + row.height / 2)
+                middles[node] = Point(x + (width - _BETWEEN_COLUMNS) / 2, top + row.height / 2)
                 x += width
             top += row.height + _BETWEEN_ROWS
         left += sum(widths) + _BETWEEN_BLOCKS
-    return found, Point(left, highest)
+    return middles, Point(left, highest)
 
 
 def _rows(block: Sequence[int], boxes: Sequence[Box], columns: int) -> list[_Row]:

@@ -54,21 +54,21 @@ class Changes:
     @cached_property
     def effects(self) -> Mapping[tuple[str, str], list[Effect]]:
         """By source and destination, each pair's worst first."""
-        found: dict[tuple[str, str], list[Effect]] = {}
+        effects: dict[tuple[str, str], list[Effect]] = {}
         for look, findings in (("weaker", self.diff.weaker), ("", self.diff.stricter), ("gone", self.diff.gone)):
             for finding in findings:
                 effect = self._effect(look or ("refused" if finding.word is Word.REFUSED else "stricter"), finding)
                 for call in finding.calls:
-                    listed = found.setdefault((call.source, call.destination), [])
+                    listed = effects.setdefault((call.source, call.destination), [])
                     if effect not in listed:
                         listed.append(effect)
         for source, destination, change, at in self._calls():
             word = "came" if change == "came" else "gone"
             text = "a new call" if word == "came" else "a call that is gone"
-            found.setdefault((source, destination), []).append(Effect(word, word, "", text, at))
-        for listed in found.values():
+            effects.setdefault((source, destination), []).append(Effect(word, word, "", text, at))
+        for listed in effects.values():
             listed.sort(key=lambda effect: LOOKS.index(effect.look))
-        return dict(sorted(found.items()))
+        return dict(sorted(effects.items()))
 
     @cached_property
     def adms(self) -> Mapping[str, AdmChange]:
@@ -76,19 +76,19 @@ class Changes:
 
     @cached_property
     def parties(self) -> tuple[str, ...]:
-        found = {name for pair in self.effects for name in pair} | self.adms.keys()
+        names = {name for pair in self.effects for name in pair} | self.adms.keys()
         for move in self.diff.moves:
-            found |= {move.destination, *move.base_hosts, *move.head_hosts}
-        return tuple(sorted(found))
+            names |= {move.destination, *move.base_hosts, *move.head_hosts}
+        return tuple(sorted(names))
 
     @cached_property
     def policies(self) -> tuple[str, ...]:
         """Policies that something is said of."""
         findings = (*self.diff.weaker, *self.diff.stricter, *self.diff.gone)
-        found = {finding.policy for finding in findings} | {move.policy for move in self.diff.moves}
+        names = {finding.policy for finding in findings} | {move.policy for move in self.diff.moves}
         for adm in self.diff.adms:
-            found |= {*adm.base_policies, *adm.head_policies}
-        return tuple(sorted(found - {""}))
+            names |= {*adm.base_policies, *adm.head_policies}
+        return tuple(sorted(names - {""}))
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -96,11 +96,11 @@ class Changes:
 
     def weights(self) -> dict[str, int]:
         """How much is said of each party: what is drawn first of a large change."""
-        found = dict.fromkeys(self.adms, 1000)
+        weights = dict.fromkeys(self.adms, 1000)
         for pair, effects in self.effects.items():
             for name in pair:
-                found[name] = found.get(name, 0) + len(effects)
-        return found
+                weights[name] = weights.get(name, 0) + len(effects)
+        return weights
 
     def _effect(self, look: str, finding: Finding) -> Effect:
         where = place(self.diff, finding)
@@ -123,7 +123,7 @@ def drawn(changes: Changes, nodes: Mapping[str, int]) -> list[Drawn]:
 
 
 def lines(changes: Changes, nodes: Mapping[str, int]) -> list[Line]:
-    found = []
+    drawn_lines = []
     for (source, destination), effects in changes.effects.items():
         if source not in nodes or destination not in nodes:
             continue
@@ -133,8 +133,8 @@ def lines(changes: Changes, nodes: Mapping[str, int]) -> list[Line]:
         title = f"{_shown(source)} → {_shown(destination)}"
         looks = {effect.look for effect in effects}
         only = "head" if "came" in looks else "base" if "gone" in looks else ""
-        found.append(Line(source, destination, effects[0].look, title, tuple(sorted(policies)), panel, only))
-    return found
+        drawn_lines.append(Line(source, destination, effects[0].look, title, tuple(sorted(policies)), panel, only))
+    return drawn_lines
 
 
 def tone(look: str) -> str:
@@ -160,7 +160,7 @@ def _node(changes: Changes, name: str, nodes: Mapping[str, int]) -> Drawn:
         state = "came" if is_new(adm) else "gone" if is_gone(adm) else "changed"
     elif name in changes.diff.rollout.configuration_only:
         state = "changed"
-    policies = set() if adm is None else {changes.index[each] for each in (*adm.base_policies, *adm.head_policies)}
+    policies = set() if adm is None else {changes.index[policy] for policy in (*adm.base_policies, *adm.head_policies)}
     return Drawn(
         name,
         "callers" if name == ANY else "service",
@@ -190,9 +190,9 @@ def _panel(changes: Changes, name: str, nodes: Mapping[str, int]) -> tuple[Secti
 
 def _adm(adm: AdmChange | None, configured: bool) -> Section:
     if adm is None:
-        said = "Its ADM gets another configuration." if configured else "No change of an ADM here."
-        return Section("ADM", said)
-    said = "An ADM comes." if is_new(adm) else "Its ADM goes." if is_gone(adm) else "Its ADM changes."
+        sentence = "Its ADM gets another configuration." if configured else "No change of an ADM here."
+        return Section("ADM", sentence)
+    sentence = "An ADM comes." if is_new(adm) else "Its ADM goes." if is_gone(adm) else "Its ADM changes."
     rows = [row("sidecars", f"{adm.base_replicas} → {adm.head_replicas}")] if not is_new(adm) else []
     came = [policy for policy in adm.head_policies if policy not in adm.base_policies]
     went = [policy for policy in adm.base_policies if policy not in adm.head_policies]
@@ -202,7 +202,7 @@ def _adm(adm: AdmChange | None, configured: bool) -> Section:
             rows.append(row(title, names(listed)))
     if is_new(adm):
         rows.insert(0, row("sidecars", f"0 → {adm.head_replicas}"))
-    return Section("ADM", said, rows=tuple(rows))
+    return Section("ADM", sentence, rows=tuple(rows))
 
 
 def _moves(changes: Changes, name: str) -> Section:
@@ -219,23 +219,23 @@ def _moves(changes: Changes, name: str) -> Section:
 def _rollout(diff: Diff, name: str) -> Section:
     rollout = diff.rollout
     rows = [
-        row("restart", f"{counted(each.pods, 'pod')}, {'before' if each.comes else 'after'} the steps")
-        for each in rollout.restarts
-        if each.service == name
+        row("restart", f"{counted(restart.pods, 'pod')}, {'before' if restart.comes else 'after'} the steps")
+        for restart in rollout.restarts
+        if restart.service == name
     ]
     rows += [
         row(
             "NetworkPolicy",
             " ".join(
                 (
-                    each.action.value,
-                    *(f"+{visible(came)}" for came in each.came),
-                    *(f"-{visible(went)}" for went in each.went),
+                    change.action.value,
+                    *(f"+{visible(came)}" for came in change.came),
+                    *(f"-{visible(went)}" for went in change.went),
                 )
             ),
         )
-        for each in rollout.network_policies
-        if each.destination == name
+        for change in rollout.network_policies
+        if change.destination == name
     ]
     if name in rollout.configuration_only:
         rows.append(row("configuration", "changes without a restart"))

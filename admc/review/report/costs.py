@@ -11,7 +11,7 @@ from admc.cost.overhead_notes import phrases
 from admc.cost.rows import AdmRow, AllTotals, AmountRow, MissingRow, OverheadRow
 from admc.review.report.figures import CORES, LATENCY, MEMORY, Measured, Unit, bars, counts
 from admc.review.report.mesh import Mesh
-from admc.review.report.model import Bar, Group, Section
+from admc.review.report.model import Bar, BarGroup, Section
 from admc.review.report.panels import component_name
 from admc.review.report.words import names, row
 
@@ -36,9 +36,9 @@ def breakdown(mesh: Mesh, nodes: Mapping[str, int]) -> list[Section]:
     if overhead is None:
         return []
     groups = (
-        Group("by ADM", _by_adm(mesh, nodes)),
-        Group("by component, of policies", _by_component(mesh)),
-        Group("by part, of sidecars and hops", _by_part(mesh)),
+        BarGroup("by ADM", _by_adm(mesh, nodes)),
+        BarGroup("by component, of policies", _by_component(mesh)),
+        BarGroup("by part, of sidecars and hops", _by_part(mesh)),
     )
     note = "Components, parts and sidecars without requests add up to the CPU of the plan."
     return [
@@ -50,14 +50,16 @@ def breakdown(mesh: Mesh, nodes: Mapping[str, int]) -> list[Section]:
 def _priced(totals: AllTotals) -> Section:
     all_of = [(label, getattr(totals, field), look) for label, field, look in _KINDS]
 
-    def group(title: str, what: str, unit: Unit) -> Group:
-        return Group(title, bars([Measured(label, getattr(each, what), look) for label, each, look in all_of], unit))
+    def group(title: str, what: str, unit: Unit) -> BarGroup:
+        return BarGroup(
+            title, bars([Measured(label, getattr(total, what), look) for label, total, look in all_of], unit)
+        )
 
     return Section(
         _COMPARISON,
         "Estimated by the profile. A full mesh enforces each policy where the plan does.",
         groups=(
-            Group("sidecars", counts([(label, each.sidecars, look) for label, each, look in all_of])),
+            BarGroup("sidecars", counts([(label, total.sidecars, look) for label, total, look in all_of])),
             group("CPU, cores", "cpu", CORES),
             group("memory, MB", "memory", MEMORY),
             group("added latency, ms in a second", "latency_per_second", LATENCY),
@@ -80,11 +82,11 @@ def _counted(mesh: Mesh) -> Section:
         _COMPARISON,
         "The program names no profile, so there is no figure of cost.",
         groups=(
-            Group(
+            BarGroup(
                 "services with an ADM",
                 counts([(label, adms, look) for (label, adms, _pods), look in zip(rows, looks, strict=True)]),
             ),
-            Group(
+            BarGroup(
                 "sidecars, one for each replica",
                 counts([(label, pods, look) for (label, _adms, pods), look in zip(rows, looks, strict=True)]),
             ),
@@ -97,34 +99,34 @@ def _costs(mesh: Mesh) -> list[tuple[str, AdmRow]]:
 
 
 def _by_adm(mesh: Mesh, nodes: Mapping[str, int]) -> tuple[Bar, ...]:
-    costs = sorted(_costs(mesh), key=lambda each: (-each[1].cpu.value, each[0]))
+    costs = sorted(_costs(mesh), key=lambda named_cost: (-named_cost[1].cpu.value, named_cost[0]))
     measured = [Measured(visible(name), cost.cpu, "", nodes.get(name)) for name, cost in costs]
     return bars(_shortened(measured, [cost.cpu for _name, cost in costs]), CORES)
 
 
 def _by_component(mesh: Mesh) -> tuple[Bar, ...]:
-    found: dict[str, list[AmountRow | None]] = {}
+    amounts_by_name: dict[str, list[AmountRow | None]] = {}
     for _service, cost in _costs(mesh):
         for hop in cost.hops:
             for component in hop.components:
-                found.setdefault(component_name(component), []).append(component.cpu)
-    return _summed(found)
+                amounts_by_name.setdefault(component_name(component), []).append(component.cpu)
+    return _summed(amounts_by_name)
 
 
 def _by_part(mesh: Mesh) -> tuple[Bar, ...]:
-    found: dict[str, list[AmountRow | None]] = {}
+    amounts_by_name: dict[str, list[AmountRow | None]] = {}
     for _service, cost in _costs(mesh):
-        found.setdefault("sidecars without requests", []).append(cost.idle_cpu)
+        amounts_by_name.setdefault("sidecars without requests", []).append(cost.idle_cpu)
         for part in cost.parts:
             amount = None if part.cpu is None else AmountRow(part.cpu, None, False)
             name = "hops" if part.name == "whole" else f"hops: {visible(part.name)}"
-            found.setdefault(name, []).append(amount)
-    return _summed(found)
+            amounts_by_name.setdefault(name, []).append(amount)
+    return _summed(amounts_by_name)
 
 
-def _summed(found: Mapping[str, list[AmountRow | None]]) -> tuple[Bar, ...]:
-    sums = [(name, _sum(amounts)) for name, amounts in found.items()]
-    sums.sort(key=lambda each: (-each[1].value, each[0]))
+def _summed(amounts_by_name: Mapping[str, list[AmountRow | None]]) -> tuple[Bar, ...]:
+    sums = [(name, _sum(amounts)) for name, amounts in amounts_by_name.items()]
+    sums.sort(key=lambda named_sum: (-named_sum[1].value, named_sum[0]))
     return bars(_shortened([Measured(name, amount) for name, amount in sums], [amount for _, amount in sums]), CORES)
 
 
@@ -144,10 +146,10 @@ def _shortened(measured: list[Measured], amounts: list[AmountRow]) -> list[Measu
 
 
 def _lacks(overhead: OverheadRow) -> list[Section]:
-    missing = [row("no figure", text, names(each.services)) for each in overhead.missing for text in _missing(each)]
+    missing = [row("no figure", text, names(lack.services)) for lack in overhead.missing for text in _missing(lack)]
     outside = [
-        row("extrapolated", f"in the {visible(each.what)}: {visible(each.subject)}", names(each.services))
-        for each in overhead.extrapolated
+        row("extrapolated", f"in the {visible(figure.what)}: {visible(figure.subject)}", names(figure.services))
+        for figure in overhead.extrapolated
     ]
     if not missing and not outside:
         return []
@@ -162,7 +164,7 @@ def _lacks(overhead: OverheadRow) -> list[Section]:
     ]
 
 
-def _missing(each: MissingRow) -> list[str]:
-    if each.reason not in set(Lack):
-        return [f"{visible(each.reason)}: {visible(each.subject)}"]
-    return phrases([Missing(Lack(each.reason), each.subject, each.services)])
+def _missing(lack: MissingRow) -> list[str]:
+    if lack.reason not in set(Lack):
+        return [f"{visible(lack.reason)}: {visible(lack.subject)}"]
+    return phrases([Missing(Lack(lack.reason), lack.subject, lack.services)])

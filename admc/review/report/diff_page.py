@@ -15,7 +15,7 @@ from admc.review.diff.render.words import TEXT
 from admc.review.report.changes import LEGEND, Changes, drawn, finding_row, lines
 from admc.review.report.figures import CORES, LATENCY, MEMORY, Measured, Unit, bars, counts
 from admc.review.report.graph import graph, most_important
-from admc.review.report.model import Cell, Group, Page, Section
+from admc.review.report.model import BarGroup, Cell, Page, Section
 from admc.review.report.words import row
 
 MOST_ROWS: Final = 2000
@@ -31,11 +31,11 @@ def diff_page(diff: Diff) -> Page:
     laid = graph(drawn(changes, nodes), lines(changes, nodes))
     first = headline(diff, TEXT)
     hidden = len(changes.parties) - len(nodes)
-    said = [f"The graph leaves out {counted(hidden, 'service')}: changed ADMs go first."] if hidden else []
+    left_out = [f"The graph leaves out {counted(hidden, 'service')}: changed ADMs go first."] if hidden else []
     return Page(
         f"{visible(diff.app)}: what changes",
         (first.verdict, *first.figures),
-        (*doubts(diff, TEXT), *said, *(f"note: {visible(note)}" for note in diff.notes)),
+        (*doubts(diff, TEXT), *left_out, *(f"note: {visible(note)}" for note in diff.notes)),
         laid.nodes,
         laid.edges,
         tuple(visible(policy) for policy in changes.policies),
@@ -51,25 +51,25 @@ def diff_page(diff: Diff) -> Page:
 
 def _lead(diff: Diff, nodes: Mapping[str, int]) -> list[Section]:
     """What a reviewer reads first."""
-    found = [_gates(diff)] if diff.gates else []
-    found.append(_findings(diff, "Weaker", diff.weaker, nodes))
+    sections = [_gates(diff)] if diff.gates else []
+    sections.append(_findings(diff, "Weaker", diff.weaker, nodes))
     refused = tuple(finding for finding in diff.stricter if finding.word is Word.REFUSED)
     if refused:
-        found.append(_findings(diff, "Declared calls that will be refused", refused, nodes))
-    return found
+        sections.append(_findings(diff, "Declared calls that will be refused", refused, nodes))
+    return sections
 
 
 def _sections(diff: Diff, nodes: Mapping[str, int]) -> list[Section]:
     others = tuple(finding for finding in diff.stricter if finding.word is not Word.REFUSED)
-    found = [_figures(diff), _moves(diff, nodes), _rollout(diff), _findings(diff, "Stricter", others, nodes)]
+    sections = [_figures(diff), _moves(diff, nodes), _rollout(diff), _findings(diff, "Stricter", others, nodes)]
     if diff.gone:
-        found.append(_findings(diff, "Gone with its call", diff.gone, nodes))
+        sections.append(_findings(diff, "Gone with its call", diff.gone, nodes))
     if diff.renames:
-        renamed = tuple(row(visible(each.base), visible(each.head)) for each in diff.renames[:MOST_ROWS])
-        found.append(Section("Renamed policies", head=("before", "after"), rows=renamed))
+        renamed = tuple(row(visible(rename.base), visible(rename.head)) for rename in diff.renames[:MOST_ROWS])
+        sections.append(Section("Renamed policies", head=("before", "after"), rows=renamed))
     if diff.program:
-        found.append(_program(diff))
-    return [*found, _levels(diff), _compared(diff)]
+        sections.append(_program(diff))
+    return [*sections, _levels(diff), _compared(diff)]
 
 
 def _gates(diff: Diff) -> Section:
@@ -118,7 +118,7 @@ def _moves(diff: Diff, nodes: Mapping[str, int]) -> Section:
     return Section("Moved", note, head=("policy", "destination", "before", "after", "why"), rows=tuple(rows))
 
 
-def _place(place: words.Place) -> str:
+def _place(place: words.LinePlace) -> str:
     return visible(place.text)
 
 
@@ -135,7 +135,7 @@ def _rollout(diff: Diff) -> Section:
 def _figures(diff: Diff) -> Section:
     base, head = diff.base_counts, diff.head_counts
     groups = [
-        Group(title, counts([("before", before, "none"), ("after", after, "plan")]))
+        BarGroup(title, counts([("before", before, "none"), ("after", after, "plan")]))
         for title, before, after in (
             ("ADMs", base.adms, head.adms),
             ("sidecars", base.sidecars, head.sidecars),
@@ -152,22 +152,22 @@ def _figures(diff: Diff) -> Section:
     return Section("Before and after", note, groups=tuple(groups))
 
 
-def _cost(line: CostLine) -> Group:
+def _cost(line: CostLine) -> BarGroup:
     title, unit = _METRICS.get(line.metric, (visible(line.metric), Unit("", 1)))
     sides: tuple[tuple[str, AmountRow, str], ...] = (("before", line.base, "none"), ("after", line.head, "plan"))
-    return Group(f"{title}, {unit.name}: {words.change_text(line)}", bars([Measured(*each) for each in sides], unit))
+    return BarGroup(f"{title}, {unit.name}: {words.change_text(line)}", bars([Measured(*side) for side in sides], unit))
 
 
 def _program(diff: Diff) -> Section:
     rows = []
-    for each in diff.program[:MOST_ROWS]:
-        at = words.named_place(diff, each)
+    for named in diff.program[:MOST_ROWS]:
+        at = words.named_place(diff, named)
         rows.append(
             row(
-                visible(each.change),
-                visible(each.kind),
-                visible(each.name),
-                visible(each.text or ""),
+                visible(named.change),
+                visible(named.kind),
+                visible(named.name),
+                visible(named.text or ""),
                 visible(at.text) if at else "",
             )
         )

@@ -49,8 +49,8 @@ def amount_text(amount: AmountRow | None, unit: Unit) -> str:
 
 def bars(measured: Sequence[Measured], unit: Unit) -> tuple[Bar, ...]:
     """One bar each, to one scale. Their title has the unit."""
-    longest = max((_end(each.amount) for each in measured), default=0)
-    return tuple(_bar(each, Unit("", unit.size), longest) for each in measured)
+    longest = max((_end(figure.amount) for figure in measured), default=0)
+    return tuple(_bar(figure, Unit("", unit.size), longest) for figure in measured)
 
 
 def counts(measured: Sequence[tuple[str, int, str]]) -> tuple[Bar, ...]:

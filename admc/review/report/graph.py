@@ -70,29 +70,29 @@ def sign_size(cost: int, highest: int) -> float:
 
 def graph(drawn: Sequence[Drawn], lines: Sequence[Line]) -> Graph:
     """`lines` name their ends; both ends of each are in `drawn`."""
-    labels = [_label(each) for each in drawn]
-    boxes = [_box(each, label) for each, label in zip(drawn, labels, strict=True)]
-    index = {each.name: at for at, each in enumerate(drawn)}
+    labels = [_label(node) for node in drawn]
+    boxes = [_box(node, label) for node, label in zip(drawn, labels, strict=True)]
+    index = {node.name: at for at, node in enumerate(drawn)}
     arrows = [(index[line.source], index[line.target]) for line in lines]
     middles, routes = _places(boxes, arrows)
     nodes = tuple(
         Node(
-            visible(each.name),
+            visible(node.name),
             label,
-            each.shape,
-            each.adm,
-            each.state,
-            each.closed,
-            each.hosts,
+            node.shape,
+            node.adm,
+            node.state,
+            node.closed,
+            node.hosts,
             round(middle.x, 1),
             round(middle.y, 1),
             box.width,
             box.height,
-            each.sign,
-            each.policies,
-            each.panel,
+            node.sign,
+            node.policies,
+            node.panel,
         )
-        for each, label, box, middle in zip(drawn, labels, boxes, middles, strict=True)
+        for node, label, box, middle in zip(drawn, labels, boxes, middles, strict=True)
     )
     edges = tuple(
         Edge(
@@ -133,23 +133,23 @@ def most_important(names: Sequence[str], adms: Mapping[str, int], pairs: Sequenc
         neighbours.setdefault(target, set()).add(source)
     kept: dict[str, None] = {}
     for name in sorted(names, key=lambda name: (-adms.get(name, 0), name)):
-        for each in (name, *sorted(neighbours.get(name, ()))):
+        for member in (name, *sorted(neighbours.get(name, ()))):
             if len(kept) >= MOST_NODES:
                 return frozenset(kept)
-            kept[each] = None
+            kept[member] = None
     return frozenset(kept)
 
 
-def _label(each: Drawn) -> str:
-    name = "callers that are not declared" if each.shape == "callers" else visible(each.name)
-    replicas = f" ×{each.replicas}" if each.replicas > 1 else ""
+def _label(node: Drawn) -> str:
+    name = "callers that are not declared" if node.shape == "callers" else visible(node.name)
+    replicas = f" ×{node.replicas}" if node.replicas > 1 else ""
     first = shortened(name, SIZE, WIDEST) + replicas
-    return f"{first}\nclosed" if each.closed else first
+    return f"{first}\nclosed" if node.closed else first
 
 
-def _box(each: Drawn, label: str) -> Box:
+def _box(node: Drawn, label: str) -> Box:
     lines = label.split("\n")
-    text = max(text_width(line, SIZE) for line in lines) * (_BOLD if each.adm else 1.0)
-    sign = each.sign + _SIGN_GAP if each.sign else 0.0
+    text = max(text_width(line, SIZE) for line in lines) * (_BOLD if node.adm else 1.0)
+    sign = node.sign + _SIGN_GAP if node.sign else 0.0
     width = round(max(48.0, text + _PADDING + sign), 1)
-    return Box(width, round(max(_LINE * len(lines) + 11, each.sign + 8), 1))
+    return Box(width, round(max(_LINE * len(lines) + 11, node.sign + 8), 1))

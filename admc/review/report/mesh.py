@@ -60,20 +60,22 @@ class Mesh:
     @cached_property
     def enforced(self) -> Mapping[tuple[str, str], list[Enforcement]]:
         """By source and destination, in declared order."""
-        found: dict[tuple[str, str], list[Enforcement]] = {}
-        for each in self.plan.enforcements:
-            found.setdefault((each.source, each.destination), []).append(each)
-        for listed in found.values():
-            listed.sort(key=lambda each: (each.port, self.index.get(each.policy, 0), each.side))
-        return found
+        enforcements: dict[tuple[str, str], list[Enforcement]] = {}
+        for enforcement in self.plan.enforcements:
+            enforcements.setdefault((enforcement.source, enforcement.destination), []).append(enforcement)
+        for listed in enforcements.values():
+            listed.sort(
+                key=lambda enforcement: (enforcement.port, self.index.get(enforcement.policy, 0), enforcement.side)
+            )
+        return enforcements
 
     @cached_property
     def calls(self) -> Mapping[tuple[str, str], list[CallRow]]:
         """By source and destination, each by port."""
-        found: dict[tuple[str, str], list[CallRow]] = {}
+        calls: dict[tuple[str, str], list[CallRow]] = {}
         for call in self.plan.calls:
-            found.setdefault((call.source, call.destination), []).append(call)
-        return dict(sorted(found.items()))
+            calls.setdefault((call.source, call.destination), []).append(call)
+        return dict(sorted(calls.items()))
 
     @cached_property
     def parties(self) -> tuple[str, ...]:
@@ -82,17 +84,17 @@ class Mesh:
 
     @cached_property
     def callers(self) -> Mapping[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        callers: dict[str, list[str]] = {}
         for source, destination in self.calls:
-            found.setdefault(destination, []).append(source)
-        return found
+            callers.setdefault(destination, []).append(source)
+        return callers
 
     @cached_property
     def callees(self) -> Mapping[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        callees: dict[str, list[str]] = {}
         for source, destination in self.calls:
-            found.setdefault(source, []).append(destination)
-        return found
+            callees.setdefault(source, []).append(destination)
+        return callees
 
     def shape(self, name: str) -> str:
         if name in self.externals:
@@ -109,7 +111,7 @@ class Mesh:
         return self.services[name].replicas if name in self.services else 1
 
     def look(self, pair: tuple[str, str]) -> str:
-        sides = {each.side for each in self.enforced.get(pair, ())}
+        sides = {enforcement.side for enforcement in self.enforced.get(pair, ())}
         if not sides:
             return "plain"
         return "both" if len(sides) > 1 else "ingress" if Side.INGRESS in sides else "egress"

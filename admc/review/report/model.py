@@ -43,13 +43,13 @@ class Section:
     head: tuple[str, ...] = ()
     rows: tuple[tuple[Cell, ...], ...] = ()
     bars: tuple[Bar, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[BarGroup, ...] = ()
     """Bars of different units, side by side."""
     folded: bool = False
 
 
 @document
-class Group:
+class BarGroup:
     """Bars of one unit."""
 
     title: str

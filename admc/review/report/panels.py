@@ -31,13 +31,15 @@ class Panels:
 
     def call(self, pair: tuple[str, str]) -> tuple[Section, ...]:
         traffic = [row(f"port {port}", known or "no rate, no size") for port, known in self._mesh.traffic(pair)]
-        ports_ = {each.port for each in self._mesh.enforced.get(pair, ())}
+        ports_ = {enforcement.port for enforcement in self._mesh.enforced.get(pair, ())}
         rows = []
-        for each in self._mesh.enforced.get(pair, ()):
-            policy = self._mesh.policies.get(each.policy)
+        for enforcement in self._mesh.enforced.get(pair, ()):
+            policy = self._mesh.policies.get(enforcement.policy)
             what = does(policy) if policy is not None else ""
-            where = f"{each.side.value} of {visible(each.service)}" + (f" at {each.port}" if len(ports_) > 1 else "")
-            rows.append((Cell(visible(each.policy)), self._cell(each.service, where), Cell(what)))
+            where = f"{enforcement.side.value} of {visible(enforcement.service)}" + (
+                f" at {enforcement.port}" if len(ports_) > 1 else ""
+            )
+            rows.append((Cell(visible(enforcement.policy)), self._cell(enforcement.service, where), Cell(what)))
         note = "" if rows else "No policy is enforced on this call."
         return (
             Section("Call", rows=(tuple(self._cell(end) for end in pair), *traffic)),
@@ -49,7 +51,7 @@ class Panels:
 
     def _about(self, name: str) -> Section:
         adm = self._mesh.adms.get(name)
-        return Section("About", self._standing(name, adm), rows=tuple(row(*each) for each in self._facts(name, adm)))
+        return Section("About", self._standing(name, adm), rows=tuple(row(*fact) for fact in self._facts(name, adm)))
 
     def _standing(self, name: str, adm: AdmPlan | None) -> str:
         if name in self._mesh.externals:
@@ -97,11 +99,11 @@ class Panels:
 
     def _policies(self, adm: AdmPlan) -> Section:
         rows = []
-        for each in adm.policies:
-            policy = self._mesh.policies.get(each.policy)
-            towards = f" to {names(each.destinations)}" if each.side is Side.EGRESS else ""
+        for hosted in adm.policies:
+            policy = self._mesh.policies.get(hosted.policy)
+            towards = f" to {names(hosted.destinations)}" if hosted.side is Side.EGRESS else ""
             what = does(policy) if policy is not None else ""
-            rows.append(row(visible(each.policy), f"{each.side.value}{towards}", what, at(each.line)))
+            rows.append(row(visible(hosted.policy), f"{hosted.side.value}{towards}", what, at(hosted.line)))
         return Section("Policies, in their order", rows=tuple(rows))
 
     def _cost(self, cost: AdmRow | None) -> tuple[Section, ...]:
@@ -123,7 +125,7 @@ class Panels:
         measured = [Measured("sidecar without requests", cost.idle_cpu)]
         for hop in cost.hops:
             measured.append(Measured(visible(hop.hop), hop.cpu, "plan"))
-            measured += [Measured(f"of it {visible(each.policy)}", each.cpu) for each in hop.components]
+            measured += [Measured(f"of it {visible(component.policy)}", component.cpu) for component in hop.components]
         return Section("CPU by hop and policy, in cores", bars=bars(measured, CORES))
 
     def _closed(self, name: str) -> Section:
@@ -145,10 +147,10 @@ class Panels:
         for other in others:
             pair = (name, other) if outgoing else (other, name)
             known = "; ".join(text for _port, text in self._mesh.traffic(pair) if text)
-            met = dict.fromkeys(visible(each.policy) for each in self._mesh.enforced.get(pair, ()))
+            met = dict.fromkeys(visible(enforcement.policy) for enforcement in self._mesh.enforced.get(pair, ()))
             rows.append((self._cell(other), Cell(", ".join(met)), Cell(known, look="quiet")))
         if not outgoing:
-            met = dict.fromkeys(visible(each.policy) for each in self._mesh.enforced.get((ANY, name), ()))
+            met = dict.fromkeys(visible(enforcement.policy) for enforcement in self._mesh.enforced.get((ANY, name), ()))
             if met:
                 rows.append(row("callers that are not declared", ", ".join(met), ""))
         return Section(title, rows=tuple(rows))

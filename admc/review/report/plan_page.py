@@ -52,12 +52,14 @@ def plan_page(plan: Plan, note: str = "") -> Page:
 def _drawn(mesh: Mesh, nodes: Mapping[str, int], panels: Panels) -> list[Drawn]:
     costs = {adm.service: adm.overhead.cpu.value for adm in mesh.plan.adms if adm.overhead is not None}
     highest = max(costs.values(), default=0)
-    found = []
+    boxes = []
     for name in nodes:
         adm = mesh.adms.get(name)
         sign = 0.0 if adm is None else sign_size(costs[name], highest) if name in costs else SMALLEST_SIGN
-        policies = {mesh.index[each.policy] for each in adm.policies if each.policy in mesh.index} if adm else set()
-        found.append(
+        policies = (
+            {mesh.index[hosted.policy] for hosted in adm.policies if hosted.policy in mesh.index} if adm else set()
+        )
+        boxes.append(
             Drawn(
                 name,
                 mesh.shape(name),
@@ -70,7 +72,7 @@ def _drawn(mesh: Mesh, nodes: Mapping[str, int], panels: Panels) -> list[Drawn]:
                 panel=panels.party(name),
             )
         )
-    return found
+    return boxes
 
 
 def _lines(mesh: Mesh, nodes: Mapping[str, int], panels: Panels) -> list[Line]:
@@ -80,7 +82,13 @@ def _lines(mesh: Mesh, nodes: Mapping[str, int], panels: Panels) -> list[Line]:
             mesh.look(pair),
             f"{visible(pair[0])} → {visible(pair[1])}",
             tuple(
-                sorted({mesh.index[each.policy] for each in mesh.enforced.get(pair, ()) if each.policy in mesh.index})
+                sorted(
+                    {
+                        mesh.index[enforcement.policy]
+                        for enforcement in mesh.enforced.get(pair, ())
+                        if enforcement.policy in mesh.index
+                    }
+                )
             ),
             panels.call(pair),
         )
@@ -123,10 +131,11 @@ def _adms(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
     rows = []
     for adm in mesh.plan.adms[:MOST_ROWS]:
         sides = {
-            side: names(list(dict.fromkeys(each.policy for each in adm.policies if each.side is side))) for side in Side
+            side: names(list(dict.fromkeys(hosted.policy for hosted in adm.policies if hosted.side is side)))
+            for side in Side
         }
         # A rule explains why the ADM exists; a free choice explains only why a policy is at it.
-        why = next((each for each in adm.because if each.rule != FREE), next(iter(adm.because), None))
+        why = next((reason for reason in adm.because if reason.rule != FREE), next(iter(adm.because), None))
         rows.append(
             (
                 Cell(visible(adm.service), nodes.get(adm.service)),
@@ -141,8 +150,8 @@ def _adms(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
 
 def _policies(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
     hosts: dict[str, dict[str, None]] = {}
-    for each in mesh.plan.enforcements:
-        hosts.setdefault(each.policy, {})[f"{each.side.value} of {visible(each.service)}"] = None
+    for enforcement in mesh.plan.enforcements:
+        hosts.setdefault(enforcement.policy, {})[f"{enforcement.side.value} of {visible(enforcement.service)}"] = None
     rows = []
     for policy in mesh.plan.policies[:MOST_ROWS]:
         listed = list(hosts.get(policy.name, {}))
@@ -154,22 +163,22 @@ def _policies(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
 
 
 def _assumed(mesh: Mesh) -> list[Section]:
-    assumed = tuple(row(names(each.about), visible(each.text)) for each in mesh.plan.assumptions)
+    assumed = tuple(row(names(assumption.about), visible(assumption.text)) for assumption in mesh.plan.assumptions)
     warned = tuple(
-        row(visible(each.code), visible(each.message), "" if each.line is None else at(each.line))
-        for each in mesh.plan.warnings
+        row(visible(warning.code), visible(warning.message), "" if warning.line is None else at(warning.line))
+        for warning in mesh.plan.warnings
     )
-    found = []
+    sections = []
     if assumed:
         note = "admc cannot check these."
-        found.append(Section("Assumed", note, head=("about", "what is assumed"), rows=assumed))
+        sections.append(Section("Assumed", note, head=("about", "what is assumed"), rows=assumed))
     if warned:
-        found.append(Section("Warnings", head=("code", "what", "line"), rows=warned))
-    return found
+        sections.append(Section("Warnings", head=("code", "what", "line"), rows=warned))
+    return sections
 
 
 def _inputs(mesh: Mesh) -> list[Section]:
-    rows = [row(visible(each.path), f"sha256 {visible(each.sha256)}") for each in mesh.plan.inputs]
+    rows = [row(visible(file.path), f"sha256 {visible(file.sha256)}") for file in mesh.plan.inputs]
     solver = mesh.plan.solver
     rows += [
         row(f"objective: {visible(level.metric)}", _level(level.value, level.bound)) for level in solver.objectives

@@ -19,7 +19,7 @@ def lines(places: Sequence[SourceLine]) -> str:
 
 
 def names(listed: Sequence[str]) -> str:
-    return ", ".join(visible(each) for each in listed)
+    return ", ".join(visible(name) for name in listed)
 
 
 def row(*texts: str) -> tuple[Cell, ...]:
@@ -29,7 +29,7 @@ def row(*texts: str) -> tuple[Cell, ...]:
 def does(policy: PolicyRow) -> str:
     """`rate_limit(requests: 90, per: 60s) when path == "/a"`."""
     content = policy.content
-    given = [(each.name, argument_text(each)) for each in content.arguments]
+    given = [(argument.name, argument_text(argument)) for argument in content.arguments]
     written = ", ".join(f"{name}: {text}" for name, text in given if text is not None)
     when = "" if content.when is None else f" when {content.when}"
     return visible(f"{policy.kind}({written}){when}")

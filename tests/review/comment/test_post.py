@@ -12,15 +12,17 @@ from aiohttp import web
 from admc.base.exits import CommandError
 from admc.review.comment.body import Run, body, first_line, has_tag, joined, written
 from admc.review.comment.github import Waiting, _proxy, connected
-from admc.review.comment.post import Action, Posted, Wanted, post
+from admc.review.comment.post import Action, Posted, WantedComment, post
 from tests.review.comment.api import REPOSITORY, TOKEN, US, Api, Fault, answer, served
 
 RUN = Run(500, 1)
 CONTENT = "3 things get weaker\n"
-WANTED = Wanted(7, US, "prod", RUN, CONTENT, quiet_if_same=False, nothing_to_say=False)
+WANTED = WantedComment(7, US, "prod", RUN, CONTENT, quiet_if_same=False, nothing_to_say=False)
 
 
-async def posted(api: Api, wanted: Wanted = WANTED, *, most: float = 300, slept: list[float] | None = None) -> Posted:
+async def posted(
+    api: Api, wanted: WantedComment = WANTED, *, most: float = 300, slept: list[float] | None = None
+) -> Posted:
     async def sleep(seconds: float) -> None:
         if slept is not None:
             slept.append(seconds)
@@ -29,7 +31,7 @@ async def posted(api: Api, wanted: Wanted = WANTED, *, most: float = 300, slept:
         return await post(github, wanted)
 
 
-async def refusal(api: Api, wanted: Wanted = WANTED, *, most: float = 300) -> str:
+async def refusal(api: Api, wanted: WantedComment = WANTED, *, most: float = 300) -> str:
     with pytest.raises(CommandError) as caught:
         await posted(api, wanted, most=most)
     (error,) = caught.value.diagnostics

@@ -13,7 +13,7 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from admc.review.program_tests.resolve import resolve_tests
-from admc.review.program_tests.verdict import Passed, Result, Subject, Undecided, judge, subject
+from admc.review.program_tests.verdict import Passed, Result, Subject, Undecided, judge, subject_of
 from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
 from dsl.program import Element, Program, Protocol, Side, Verb
 from dsl.syntax.parser import parse
@@ -105,7 +105,7 @@ def trials(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Drawn:
     case = draw(cases)
     try:
         program = load(text([case]))
-        about = subject(program, place(program))
+        about = subject_of(program, place(program))
     except (ProgramError, PlacementError):
         assume(False)
         raise

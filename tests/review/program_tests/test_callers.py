@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from admc.review.program_tests.resolve import resolve_tests
-from admc.review.program_tests.verdict import Passed, Result, Subject, Undecided, judge, subject
+from admc.review.program_tests.verdict import Passed, Result, Subject, Undecided, judge, subject_of
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.syntax.parser import parse
 from dsl.text import SourceText
@@ -40,7 +40,7 @@ NAMED = "@ingress\npolicy broken = fault_abort(status: 503) on {web, other} -> a
 @cache
 def about(policies: str) -> Subject:
     program = load(HEAD + policies)
-    return subject(program, place(program))
+    return subject_of(program, place(program))
 
 
 def result(policies: str, expectation: str) -> Result:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from admc.review.program_tests.resolve import resolve_tests
-from admc.review.program_tests.verdict import Passed, Result, Subject, Undecided, judge, subject
+from admc.review.program_tests.verdict import Passed, Result, Subject, Undecided, judge, subject_of
 from admc.testbed.echo import EchoServices, Endpoint
 from admc.testbed.envoys import Envoys
 from dsl.diagnostics.diagnostic import Diagnostics
@@ -117,7 +117,7 @@ def program() -> str:
 @pytest.fixture(scope="module")
 def about() -> Subject:
     loaded = load(program(), dict(FILES))
-    return subject(loaded, place(loaded))
+    return subject_of(loaded, place(loaded))
 
 
 @contextmanager
@@ -211,7 +211,7 @@ service agent {{ http 8000  host_network }}
 service api {{ {"  ".join(f"http p{number} {number}" for number in numbers)} }}
 call web, office, branch, partners, internet -> {", ".join(f"api:p{number}" for number in numbers)}
 {policies}""")
-    about = subject(loaded, place(loaded))
+    about = subject_of(loaded, place(loaded))
     undecided = set()
     with running(about, tmp_path) as addresses:
         for number, policy in zip(numbers, BY_ADDRESS, strict=True):

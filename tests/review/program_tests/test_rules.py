@@ -8,7 +8,7 @@ import pytest
 
 from admc.review.program_tests.kinds import HANDLERS
 from admc.review.program_tests.resolve import resolve_tests
-from admc.review.program_tests.verdict import Failed, Passed, Result, Subject, Undecided, judge, subject
+from admc.review.program_tests.verdict import Failed, Passed, Result, Subject, Undecided, judge, subject_of
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dsl.kinds import prelude
 from dsl.syntax.parser import parse
@@ -40,7 +40,7 @@ FILES = {
 @cache
 def about(policies: str) -> Subject:
     program = load(HEAD + policies, FILES)
-    return subject(program, place(program))
+    return subject_of(program, place(program))
 
 
 def result(policies: str, expectation: str) -> Result:

@@ -9,7 +9,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from admc.review.program_tests.resolve import resolve_tests
-from admc.review.program_tests.verdict import Failed, Passed, Result, Subject, judge, subject
+from admc.review.program_tests.verdict import Failed, Passed, Result, Subject, judge, subject_of
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.syntax.parser import parse
 from dsl.text import SourceText
@@ -45,7 +45,7 @@ def placed(lines: tuple[str, ...], side: str) -> Subject | None:
     call, *declared = lines
     program = load(HEAD + call + "".join(f"{side}\n{line}" for line in declared))
     try:
-        return subject(program, place(program))
+        return subject_of(program, place(program))
     except PlacementError:
         return None
 

@@ -57,28 +57,28 @@ class Change(NamedTuple):
 
 
 def elements_of(given: Statements) -> Elements:
-    found: dict[Key, Element] = {}
+    by_key: dict[Key, Element] = {}
     order: list[str] = []
     for statement in given.statements:
         for key, single in _single(statement):
             if key[0] == _ORDERED:
                 order.append(key[1])
             element = Element(single, (_shape(single), _content(single, given)), single.span)
-            found[_unused(key, found)] = element
-    return Elements(found, tuple(order), given)
+            by_key[_unused(key, by_key)] = element
+    return Elements(by_key, tuple(order), given)
 
 
 def changes(base: Elements, head: Elements) -> tuple[Change, ...]:
     """What differs, in canonical order. The name of the application is no change: it decides nothing."""
-    found = []
+    differences = []
     for key in sorted(base.by_key.keys() | head.by_key.keys()):
         one, other = base.by_key.get(key), head.by_key.get(key)
         if one is None or other is None or one.shape != other.shape:
-            found.append(Change(key, one, other))
+            differences.append(Change(key, one, other))
     common = set(base.order) & set(head.order)
     if [name for name in base.order if name in common] != [name for name in head.order if name in common]:
-        found.append(Change(ORDER, None, None))
-    return tuple(change for change in found if change.key[0] != "app")
+        differences.append(Change(ORDER, None, None))
+    return tuple(change for change in differences if change.key[0] != "app")
 
 
 def _single(statement: tree.Statement) -> Iterator[tuple[Key, tree.Statement]]:
@@ -156,11 +156,13 @@ def hybrid(base: Elements, head: Elements, changed: Collection[Key], applied: Co
     leading, following = (head, base) if ORDER in applied or ORDER not in changed else (base, head)
     order = merged(leading.order, following.order)
     keys = sorted(base.by_key.keys() | head.by_key.keys())
-    found = [chosen(key) for key in keys if key[0] not in ("policy", "app")]
-    found += [chosen(("policy", name)) for name in order]
-    found.append(head.by_key["app", ""].statement)
+    statements = [chosen(key) for key in keys if key[0] not in ("policy", "app")]
+    statements += [chosen(("policy", name)) for name in order]
+    statements.append(head.by_key["app", ""].statement)
     read = _read(base, head, PROFILE in applied or PROFILE not in changed)
-    return resolve_statements(Statements(head.given.source, tuple(each for each in found if each is not None), read))
+    return resolve_statements(
+        Statements(head.given.source, tuple(statement for statement in statements if statement is not None), read)
+    )
 
 
 def merged(leading: tuple[str, ...], following: tuple[str, ...]) -> tuple[str, ...]:
@@ -173,10 +175,10 @@ def merged(leading: tuple[str, ...], following: tuple[str, ...]) -> tuple[str, .
             last = name
         else:
             after.setdefault(last, []).append(name)
-    found = after.get(None, [])
+    names = after.get(None, [])
     for name in leading:
-        found = [*found, name, *after.get(name, [])]
-    return tuple(found)
+        names = [*names, name, *after.get(name, [])]
+    return tuple(names)
 
 
 def _read(base: Elements, head: Elements, profile_of_head: bool) -> Callable[[str], bytes]:

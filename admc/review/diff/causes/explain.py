@@ -45,17 +45,19 @@ class Sources(NamedTuple):
 def with_causes(diff: Diff, base: Plan, head: Plan, sources: Sources | None, effort: float = 1.0) -> Diff:
     """The same difference with a cause for each move. Without the programs only rules are known as causes."""
     search = None if sources is None else _Search(base, head, diff, sources, effort)
-    decided = [{(each.policy, each.destination): each for each in plan.decisions} for plan in (base, head)]
+    decided = [
+        {(decision.policy, decision.destination): decision for decision in plan.decisions} for plan in (base, head)
+    ]
     old_names = {rename.head: rename.base for rename in diff.renames}
-    found = []
+    moves = []
     for move in diff.moves:
         before = decided[0].get((old_names.get(move.policy, move.policy), move.destination))
         after = decided[1].get((move.policy, move.destination))
         cause = _rule(after, "came") or (None if search is None else search.needless(move)) or _rule(before, "went")
         if cause is None and search is not None:
             cause = search.cause(move)
-        found.append(replace(move, cause=cause))
-    return replace(diff, moves=tuple(found))
+        moves.append(replace(move, cause=cause))
+    return replace(diff, moves=tuple(moves))
 
 
 # ---- rules ----
@@ -83,7 +85,7 @@ class _Search:
     effort: float
     _solved: dict[frozenset[Key], Sides | None] = field(default_factory=dict)
     _work: int = 0
-    _found: list[tuple[Change, ...]] = field(default_factory=list)
+    _minimal: list[tuple[Change, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._before: Elements = elements_of(self.sources.base)
@@ -93,7 +95,9 @@ class _Search:
         sides = sides_of(self.base)
         renamed = {rename.base: rename.head for rename in self.diff.renames}
         # A program between the two may have either name.
-        sides |= {(renamed[name], there): found for (name, there), found in sides.items() if name in renamed}
+        sides |= {
+            (renamed[name], there): decision_sides for (name, there), decision_sides in sides.items() if name in renamed
+        }
         self._previous = Previous(sides, frozenset(adm.service for adm in self.base.adms))
 
     def needless(self, move: Move) -> Cause | None:
@@ -107,9 +111,9 @@ class _Search:
 
     def cause(self, move: Move) -> Cause:
         # A cause of an earlier move is often the cause of this one.
-        start = next((found for found in self._found if self._known_to_move(move, found)), self.changes)
+        start = next((earlier for earlier in self._minimal if self._known_to_move(move, earlier)), self.changes)
         minimal, complete = irreducible(start, lambda subset: self._moves(move, subset))
-        self._found.append(minimal)
+        self._minimal.append(minimal)
         return _cause(minimal, complete=complete)
 
     def _without_changes(self) -> str:
@@ -129,8 +133,8 @@ class _Search:
         if sides is None:
             return False
         name, destination = move.policy, move.destination
-        found = sides.get((name, destination)) or sides.get((self._names.get(name, name), destination))
-        return found == move.head_sides
+        decision_sides = sides.get((name, destination)) or sides.get((self._names.get(name, name), destination))
+        return decision_sides == move.head_sides
 
     def _sides(self, applied: frozenset[Key]) -> Sides | None:
         """The decisions of BASE with some changes, solved with BASE as `--previous`; None if it has no placement."""
@@ -154,19 +158,19 @@ class _Search:
         except (ProgramError, PlacementError, CommandError):
             # Some changes belong together: a call needs its service. Such a program shows no move.
             return None
-        return {(each.policy, each.destination): each.sides for each in placement.decisions}
+        return {(decision.policy, decision.destination): decision.sides for decision in placement.decisions}
 
 
 _NEEDLESS: Final = "HEAD was not compiled with BASE's plan as `--previous`: the move buys nothing"
 
 
-def _cause(found: Sequence[Change], *, complete: bool) -> Cause:
-    shown = [f"{_name(change.key)} {change.verb}" for change in found[:SHOWN]]
-    more = len(found) - len(shown)
+def _cause(candidates: Sequence[Change], *, complete: bool) -> Cause:
+    shown = [f"{_name(change.key)} {change.verb}" for change in candidates[:SHOWN]]
+    more = len(candidates) - len(shown)
     listed = ", ".join(shown) + (f" and {more} more" if more else "")
-    text = listed if complete else f"one of these {len(found)}, or several: {listed}"
-    head = _lines(change.head for change in found)
-    base = _lines(change.base for change in found if change.head is None)
+    text = listed if complete else f"one of these {len(candidates)}, or several: {listed}"
+    head = _lines(change.head for change in candidates)
+    base = _lines(change.base for change in candidates if change.head is None)
     return Cause(text, head, complete, base)
 
 

@@ -27,10 +27,10 @@ def irreducible(changes: Sequence[T], has_effect: Callable[[tuple[T, ...]], bool
     """
     best = tuple(changes)
     try:
-        for found in _smaller(best, has_effect):
-            best = found
-        for found in _subsets(best, has_effect):
-            best = found
+        for smaller in _smaller(best, has_effect):
+            best = smaller
+        for subset in _subsets(best, has_effect):
+            best = subset
     except BudgetSpentError:
         return best, False
     return best, True
@@ -43,7 +43,7 @@ def _smaller(given: tuple[T, ...], has_effect: Callable[[tuple[T, ...]], bool]) 
         size = -(-len(given) // parts)
         chunks = [given[at : at + size] for at in range(0, len(given), size)]
         # Of several such sets, the one with the earliest changes: calls come before policies.
-        rests = (tuple(each for each in given if each not in chunk) for chunk in reversed(chunks))
+        rests = (tuple(change for change in given if change not in chunk) for chunk in reversed(chunks))
         smaller = next((rest for rest in rests if has_effect(rest)), None)
         if smaller is not None:
             given = smaller

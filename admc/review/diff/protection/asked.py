@@ -41,11 +41,11 @@ def asked_otherwise(comparison: Comparison) -> Iterator[Note]:
                 text = f"`{pair.name}` calls `{name}`, which is another one now, or is reached in another way"
                 yield comparison.note(Word.UNCLEAR, pair, calls, text)
                 continue
-            found: dict[str, list[CallName]] = {}
+            calls_by_policy: dict[str, list[CallName]] = {}
             for call in calls:
                 for changed in _changed(comparison, pair.base or "", pair.head or "", call, (name, number)):
-                    found.setdefault(changed, []).append(call)
-            for changed, these in sorted(found.items()):
+                    calls_by_policy.setdefault(changed, []).append(call)
+            for changed, these in sorted(calls_by_policy.items()):
                 text = f"`{pair.name}` calls `{name}`, and `{changed}` treats that call in another way"
                 yield comparison.note(Word.UNCLEAR, pair, these, text)
 
@@ -54,7 +54,7 @@ def _called(content: PolicyContent) -> Iterator[tuple[str, int | None]]:
     for argument in content.arguments:
         value: object = argument.value
         if argument.type.strip("[]") == "service" and value is not None:
-            yield from (callee(str(each)) for each in (value if isinstance(value, tuple) else (value,)))
+            yield from (callee(str(reference)) for reference in (value if isinstance(value, tuple) else (value,)))
 
 
 def _port(index: PlanIndex, name: str, number: int | None) -> PortRow | None:
@@ -80,11 +80,11 @@ def _changed(
         (comparison.head_name.get(name, name), *rest) for name, *rest in _way(comparison.base, base, call, target)
     ]
     after = [(name, *rest) for name, *rest in _way(comparison.head, head, call, target)]
-    yield from {str(each[0]) for each in before if each not in after}
-    yield from {str(each[0]) for each in after if each not in before}
-    kept = [each for each in before if each in after]
-    if kept != [each for each in after if each in before]:
-        yield from {str(each[0]) for each in kept}  # another order
+    yield from {str(meeting[0]) for meeting in before if meeting not in after}
+    yield from {str(meeting[0]) for meeting in after if meeting not in before}
+    kept = [meeting for meeting in before if meeting in after]
+    if kept != [meeting for meeting in after if meeting in before]:
+        yield from {str(meeting[0]) for meeting in kept}  # another order
 
 
 def _way(index: PlanIndex, policy: str, call: CallName, target: tuple[str, int | None]) -> list[_Met]:
@@ -97,12 +97,12 @@ def _way(index: PlanIndex, policy: str, call: CallName, target: tuple[str, int |
     service = index.services.get(name)
     replicas = None if service is None else service.replicas
     places = {Side.EGRESS: call.source, Side.INGRESS: call.destination}
-    found: list[_Met] = []
+    meetings: list[_Met] = []
     for asker in (places[side] for side in decision.sides):
-        for each in index.meets(CallName(asker, name, port.number)):
-            content = index.content(each)
+        for other in index.meets(CallName(asker, name, port.number)):
+            content = index.content(other)
             if content.effects is None or {e.verb for e in content.effects} - _HARMLESS:
                 judged = any(argument.type in ("caller", "[caller]") for argument in content.arguments)
                 limited = replicas if content.per_replica else None
-                found.append((each, asker if judged else None, limited, meaning(content)))
-    return found
+                meetings.append((other, asker if judged else None, limited, meaning(content)))
+    return meetings

@@ -124,8 +124,8 @@ def _before(sides: _Sides, old: CallName, call: CallName) -> list[str]:
 def _calls(sides: _Sides, moved: Moved) -> list[CallName]:
     """Calls under the new name for which the name may make a difference."""
     one, other, partners, back = sides
-    found = set(other.calls_from.get(moved.after, ()))
-    found |= {replace(call, source=moved.after) for call in one.calls_from.get(moved.before, ())}
+    calls = set(other.calls_from.get(moved.after, ()))
+    calls |= {replace(call, source=moved.after) for call in one.calls_from.get(moved.before, ())}
     endpoints = {
         endpoint
         for name in {
@@ -135,10 +135,10 @@ def _calls(sides: _Sides, moved: Moved) -> list[CallName]:
         if _differs(sides, name, partners.get(name), moved)
         for endpoint in one.open(name) | one.guarded(name)
     }
-    found |= {CallName(moved.after, *endpoint) for endpoint in sorted(endpoints)[:MOST_UNDECLARED]}
+    calls |= {CallName(moved.after, *endpoint) for endpoint in sorted(endpoints)[:MOST_UNDECLARED]}
     return sorted(
         call
-        for call in found
+        for call in calls
         if call.destination not in moved
         and one.is_party(call.destination)
         and other.is_party(call.destination)

@@ -74,10 +74,10 @@ class Comparison:
 
     def shared(self, pair: Pair) -> tuple[CallName, ...]:
         """Calls that meet a policy in both plans; `*` where undeclared callers do."""
-        found = self._shared.get(pair)
-        if found is None:
-            found = self._shared[pair] = tuple(self._in_both(pair))
-        return found
+        calls = self._shared.get(pair)
+        if calls is None:
+            calls = self._shared[pair] = tuple(self._in_both(pair))
+        return calls
 
     def _in_both(self, pair: Pair) -> Iterator[CallName]:
         base, head = pair.base, pair.head

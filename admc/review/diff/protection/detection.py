@@ -72,9 +72,9 @@ def findings(base: Plan, head: Plan, renames: Sequence[Rename] = ()) -> Findings
     comparison = Comparison(in_names_of(base, head), head, renames)
     notes = [note for detector in DETECTORS for note in detector(comparison)]
     notes += interference(comparison, notes)
-    found = grouped(notes)
+    all_findings = grouped(notes)
     return Findings(
-        tuple(each for each in found if each.word in WEAKER),
-        tuple(each for each in found if each.word in STRICTER),
-        tuple(each for each in found if each.word is Word.GONE_WITH_ITS_CALL),
+        tuple(finding for finding in all_findings if finding.word in WEAKER),
+        tuple(finding for finding in all_findings if finding.word in STRICTER),
+        tuple(finding for finding in all_findings if finding.word is Word.GONE_WITH_ITS_CALL),
     )

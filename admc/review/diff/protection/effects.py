@@ -36,13 +36,14 @@ def writes_request(content: PolicyContent) -> bool:
     """Whether a policy may change what a request carries."""
     effects = of(content)
     return effects is None or any(
-        each.verb is Verb.WRITES and each.element is not None and not each.element.on_response for each in effects
+        effect.verb is Verb.WRITES and effect.element is not None and not effect.element.on_response
+        for effect in effects
     )
 
 
 def does(content: PolicyContent, verb: Verb) -> bool:
     """Whether a policy is known to do this."""
-    return any(each.verb is verb for each in of(content) or ())
+    return any(effect.verb is verb for effect in of(content) or ())
 
 
 def overwrites(one: PolicyContent, other: PolicyContent) -> bool:
@@ -61,7 +62,7 @@ def _touches(one: PolicyContent, other: PolicyContent, verb: Verb, on_response: 
     if written is None or touched is None:
         # A policy of which nothing is known may write and read everything.
         return written != () and touched != ()
-    return any(not rules.disjoint(each, another) for each in written for another in touched)
+    return any(not rules.disjoint(access, another) for access in written for another in touched)
 
 
 def _accesses(content: PolicyContent, verb: Verb, on_response: tuple[bool, ...]) -> Effects:
@@ -69,7 +70,7 @@ def _accesses(content: PolicyContent, verb: Verb, on_response: tuple[bool, ...])
     if effects is None:
         return None
     return tuple(
-        each
-        for each in effects
-        if each.verb is verb and each.element is not None and each.element.on_response in on_response
+        effect
+        for effect in effects
+        if effect.verb is verb and effect.element is not None and effect.element.on_response in on_response
     )

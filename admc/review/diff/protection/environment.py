@@ -72,9 +72,9 @@ def selected_pods(comparison: Comparison) -> Iterator[Note]:
             if call.destination not in known:
                 identified = _identified(comparison, pair, call.destination)
                 known[call.destination] = frozenset(changed if identified is None else changed.keys() & identified)
-            found = known[call.destination] | (_callers(comparison, pair, call) & changed.keys())
-            names |= found
-            calls += [call] if found else []
+            services = known[call.destination] | (_callers(comparison, pair, call) & changed.keys())
+            names |= services
+            calls += [call] if services else []
         if names:
             change = changed[next(iter(names))] if len(names) == 1 else None
             text = f"`{pair.name}` knows {_few(sorted(names))} by pods, and other pods are selected"
@@ -118,17 +118,17 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
     decision, content = head.decisions[name].get(destination), head.content(name)
     if decision is None:
         return frozenset()
-    found = {destination}
+    services = {destination}
     closed = head.closed.get(destination)
     if decision.closes and closed is not None:
-        found.update(closed.senders)
+        services.update(closed.senders)
     if Side.INGRESS in decision.sides and tells_apart(content):
         admitted = head.admits(name) or ()
         if not head.strangers.isdisjoint((*content.excluded, *admitted)):
             return None
-        found.update(admitted)
-        found.update(content.excluded)
-    return frozenset(found)
+        services.update(admitted)
+        services.update(content.excluded)
+    return frozenset(services)
 
 
 def _callers(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[str]:
@@ -150,15 +150,15 @@ def destinations(comparison: Comparison) -> Iterator[Note]:
     base, head = comparison.base, comparison.head
     moved = list(moved_addresses(base, head))
     changed = {name for name in base.externals if _other_hosts(base, head, name)}
-    changed.update(name for each in moved for name in each)
+    changed.update(name for move in moved for name in move)
     if not changed:
         return
     for contents in comparison.contents:
-        found: dict[str, list[CallName]] = {}
+        calls_by_destination: dict[str, list[CallName]] = {}
         for call in comparison.shared(contents.pair):
             if call.destination in changed and call.destination in base.externals.keys() & head.externals.keys():
-                found.setdefault(call.destination, []).append(call)
-        for name, calls in found.items():
+                calls_by_destination.setdefault(call.destination, []).append(call)
+        for name, calls in calls_by_destination.items():
             before, after = base.externals[name], head.externals[name]
             for word in _growth(before, after, moved):
                 text = f"`{contents.pair.name}` knows `{name}` by its addresses"
@@ -183,7 +183,7 @@ def _growth(before: ExternalRow, after: ExternalRow, moved: Iterable[Moved]) -> 
         return
     old, new = set(before.hosts), set(after.hosts)
     moved = list(moved)
-    if new - old or any(each.after == after.name for each in moved):
+    if new - old or any(move.after == after.name for move in moved):
         yield Word.WIDENED
-    if old - new or any(each.before == before.name for each in moved):
+    if old - new or any(move.before == before.name for move in moved):
         yield Word.NARROWED

@@ -61,65 +61,65 @@ class PlanIndex:
     @cached_property
     def calls_from(self) -> Mapping[str, list[CallName]]:
         """Declared calls by their sender."""
-        found: dict[str, list[CallName]] = {}
+        calls: dict[str, list[CallName]] = {}
         for call in sorted(self.calls):
-            found.setdefault(call.source, []).append(call)
-        return found
+            calls.setdefault(call.source, []).append(call)
+        return calls
 
     @cached_property
     def policies_at(self) -> Mapping[CallName, list[str]]:
         """The policies that a declared call meets, in declared order."""
-        found: dict[CallName, list[str]] = {}
+        policies: dict[CallName, list[str]] = {}
         for row in self.plan.policies:
             for call in self.met[row.name]:
-                found.setdefault(call, []).append(row.name)
-        return found
+                policies.setdefault(call, []).append(row.name)
+        return policies
 
     @cached_property
     def open_at(self) -> Mapping[Endpoint, list[str]]:
         """The policies that all undeclared callers of a port meet, in declared order."""
-        found: dict[Endpoint, list[str]] = {}
+        policies: dict[Endpoint, list[str]] = {}
         for row in self.plan.policies:
             for endpoint in self.open(row.name):
-                found.setdefault(endpoint, []).append(row.name)
-        return found
+                policies.setdefault(endpoint, []).append(row.name)
+        return policies
 
     @cached_property
     def guarded_at(self) -> Mapping[Endpoint, list[str]]:
         """Guards that name their sources, and so meet these without a declared call, too."""
-        found: dict[Endpoint, list[str]] = {}
+        guards: dict[Endpoint, list[str]] = {}
         for row in self.plan.policies:
             for endpoint in self.guarded(row.name):
-                found.setdefault(endpoint, []).append(row.name)
-        return found
+                guards.setdefault(endpoint, []).append(row.name)
+        return guards
 
     def open(self, policy: str) -> frozenset[Endpoint]:
         """Where undeclared callers meet a policy, but for those that its scope leaves out."""
-        found = self._open.get(policy)
-        if found is None:
+        endpoints = self._open.get(policy)
+        if endpoints is None:
             content = self.content(policy)
-            found = self._open[policy] = frozenset(
+            endpoints = self._open[policy] = frozenset(
                 (decision.destination, port)
                 for decision in self.decisions.get(policy, {}).values()
                 if decision.open and content.open and decision.destination not in self.externals
                 for port in decision.ports
             )
-        return found
+        return endpoints
 
     def guarded(self, policy: str) -> frozenset[Endpoint]:
         """Where a guard that names its sources meets them, declared or not; empty for all other policies."""
         content = self.content(policy)
         if content.open or not content.guard:
             return frozenset()
-        found = self._guarded.get(policy)
-        if found is None:
-            found = self._guarded[policy] = frozenset(
+        endpoints = self._guarded.get(policy)
+        if endpoints is None:
+            endpoints = self._guarded[policy] = frozenset(
                 (destination, port)
                 for destination in content.destinations
                 if destination not in self.externals
                 for port in self.ports(content, destination)
             )
-        return found
+        return endpoints
 
     def ports_of(self, destination: str) -> tuple[PortRow, ...]:
         party = self.services.get(destination) or self.externals.get(destination)
@@ -147,13 +147,13 @@ class PlanIndex:
 
     def met_undeclared(self, other: PlanIndex) -> Mapping[str, list[CallName]]:
         """Calls that only another plan declares, by the policies that they meet here as undeclared ones."""
-        found = self._undeclared.get(id(other))
-        if found is None:
-            found = self._undeclared[id(other)] = {}
+        calls_by_policy = self._undeclared.get(id(other))
+        if calls_by_policy is None:
+            calls_by_policy = self._undeclared[id(other)] = {}
             for call in other.calls - self.calls:
                 for policy in self.meets(call):
-                    found.setdefault(policy, []).append(call)
-        return found
+                    calls_by_policy.setdefault(policy, []).append(call)
+        return calls_by_policy
 
     def undeclared(self, call: CallName) -> list[str]:
         """The policies that a request meets without a declaration of its call, in declared order."""
@@ -191,34 +191,36 @@ class PlanIndex:
         content = self.content(policy)
         if not content.judges_caller_alone:
             return None
-        found: set[str] = set()
+        callers: set[str] = set()
         for argument in content.arguments:
             if argument.type == "[caller]" and isinstance(argument.value, tuple):
-                found.update(str(caller) for caller in argument.value)
-        return frozenset(found)
+                callers.update(str(caller) for caller in argument.value)
+        return frozenset(callers)
 
     @cached_property
     def singled_out(self) -> Mapping[str, list[str]]:
         """The policies that treat a caller without a declared call in another way than others, by its name."""
-        found: dict[str, list[str]] = {}
+        policies: dict[str, list[str]] = {}
         for row in self.plan.policies:
             content = row.content
             named = content.excluded if content.open else content.sources if content.guard else ()
             for name in {*named, *(self.admits(row.name) or ())}:
-                found.setdefault(name, []).append(row.name)
-        return found
+                policies.setdefault(name, []).append(row.name)
+        return policies
 
     @cached_property
     def strangers(self) -> frozenset[str]:
         """The names of callers with an unknown address: externals without addresses that may call, else `*`."""
         calling = {row.source for row in self.plan.calls}
-        found = (name for name, row in self.externals.items() if not row.cidrs and (name in calling or not row.ports))
-        return frozenset(found) or frozenset((UNDECLARED,))
+        names = (name for name, row in self.externals.items() if not row.cidrs and (name in calling or not row.ports))
+        return frozenset(names) or frozenset((UNDECLARED,))
 
     @cached_property
     def unknown(self) -> frozenset[str]:
         """Externals that an undeclared caller may be: those without addresses, and those that have all of them."""
-        everywhere = (name for name, row in self.externals.items() if any(not each.prefixlen for each in networks(row)))
+        everywhere = (
+            name for name, row in self.externals.items() if any(not network.prefixlen for network in networks(row))
+        )
         return (self.strangers - {UNDECLARED}) | frozenset(everywhere)
 
     def refusing(self, call: CallName) -> str | None:

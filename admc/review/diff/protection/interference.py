@@ -46,7 +46,7 @@ def _acts_on_others(content: PolicyContent, word: Word) -> bool:
 def _weakened_by(comparison: Comparison, name: str, calls: Iterable[CallName]) -> Iterator[Note]:
     head, base = comparison.head, comparison.base
     reasons: dict[tuple[str, bool], str | None] = {}
-    found: dict[tuple[str, str], list[CallName]] = {}
+    calls_by_reason: dict[tuple[str, str], list[CallName]] = {}
     for call in calls:
         here = met(head, call)
         alone = writes_alone(head, name, here)
@@ -58,8 +58,8 @@ def _weakened_by(comparison: Comparison, name: str, calls: Iterable[CallName]) -
                 reasons[other, alone] = why_weaker(comparison, name, other, alone=alone)
             why = reasons[other, alone]
             if why is not None:
-                found.setdefault((other, why), []).append(call)
-    for (other, why), these in found.items():
+                calls_by_reason.setdefault((other, why), []).append(call)
+    for (other, why), these in calls_by_reason.items():
         yield comparison.note(Word.UNCLEAR, Pair(comparison.base_name[other], other), these, why)
 
 

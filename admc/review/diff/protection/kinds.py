@@ -74,7 +74,7 @@ def _own_effects(content: PolicyContent, contents: Contents) -> set[EffectRow] |
         return None
     effects: Iterable[EffectRow] = content.effects
     if contents.base.when != contents.head.when:
-        effects = (each for each in effects if each.verb is not Verb.READS or each.element not in _OF_MATCHES)
+        effects = (effect for effect in effects if effect.verb is not Verb.READS or effect.element not in _OF_MATCHES)
     if [row.value for row in contents.base.arguments] != [row.value for row in contents.head.arguments]:
-        effects = (each if each.names is None else replace(each, names=()) for each in effects)
+        effects = (effect if effect.names is None else replace(effect, names=()) for effect in effects)
     return set(effects)

@@ -240,9 +240,9 @@ def _successors(one: PlanIndex, other: PlanIndex, external: str, *, unknown: boo
     row = one.externals[external]
     if external in other.externals:
         return []
-    found = (
+    successors = (
         name
-        for name, each in other.externals.items()
-        if share_a_place(row, each) or (unknown and name in other.unknown)
+        for name, candidate in other.externals.items()
+        if share_a_place(row, candidate) or (unknown and name in other.unknown)
     )
-    return sorted(found)
+    return sorted(successors)

@@ -29,11 +29,11 @@ def grouped(notes: Iterable[Note]) -> list[Finding]:
     calls: dict[Note, set[CallName]] = {}
     for note in notes:
         calls.setdefault(note._replace(calls=()), set()).update(note.calls)
-    found = [
+    findings = [
         Finding(note.word, note.policy, note.other, tuple(sorted(these)), note.text, note.change, *note.lines)
         for note, these in calls.items()
     ]
-    return sorted(found, key=_rank)
+    return sorted(findings, key=_rank)
 
 
 def _rank(finding: Finding) -> tuple[object, ...]:

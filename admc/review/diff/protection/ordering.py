@@ -23,14 +23,14 @@ Inversion = tuple[str, str]
 def reordered(comparison: Comparison) -> Iterator[Note]:
     if _in_order(comparison):
         return
-    found: dict[Inversion, list[CallName]] = {}
+    calls_by_inversion: dict[Inversion, list[CallName]] = {}
     inversions: dict[tuple[str, ...], tuple[Inversion, ...]] = {}
     for call, met in _met_in_both(comparison):
         if met not in inversions:
             inversions[met] = tuple(_inverted(comparison, met))
         for inversion in inversions[met]:
-            found.setdefault(inversion, []).append(call)
-    for (first, second), calls in found.items():
+            calls_by_inversion.setdefault(inversion, []).append(call)
+    for (first, second), calls in calls_by_inversion.items():
         one, other = comparison.head_name[first], comparison.head_name[second]
         text = f"`{other}` is met before `{one}` now, and these two do not commute"
         yield comparison.note(Word.REORDERED, Pair(first, one), calls, text)._replace(other=other)

@@ -60,8 +60,8 @@ def newly_shared(base: PlanIndex, head: PlanIndex) -> list[tuple[str, str]]:
     before, after = _selections(base), _selections(head)
     if before == after:
         return []
-    found = overlaps(before, after) - overlaps(before, before)
-    return sorted((one, other) for one, other in found if one != other)
+    overlapping = overlaps(before, after) - overlaps(before, before)
+    return sorted((one, other) for one, other in overlapping if one != other)
 
 
 def _selections(index: PlanIndex) -> dict[str, Selection]:
@@ -108,7 +108,7 @@ def _ranges(index: PlanIndex) -> dict[str, tuple[str, ...]]:
 
 def owners(base: PlanIndex, head: PlanIndex) -> set[tuple[Owners, Owners]]:
     """The names of each address in BASE and in HEAD."""
-    found: set[tuple[Owners, Owners]] = set()
+    owner_pairs: set[tuple[Owners, Owners]] = set()
     for version, bits in _VERSIONS:
         edges: dict[int, list[tuple[bool, int, int, str]]] = {0: []}
         for side, index in enumerate((base, head)):
@@ -126,8 +126,8 @@ def owners(base: PlanIndex, head: PlanIndex) -> set[tuple[Owners, Owners]]:
                 if not at:
                     del inside[side][length]
             if edge < 1 << bits:
-                found.add((_owner(inside[0], base), _owner(inside[1], head)))
-    return found
+                owner_pairs.add((_owner(inside[0], base), _owner(inside[1], head)))
+    return owner_pairs
 
 
 def _intervals(row: ExternalRow, version: int) -> Iterator[tuple[int, int, int]]:

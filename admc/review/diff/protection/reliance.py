@@ -29,7 +29,7 @@ class Reason(StrEnum):
 
 class Assumption(NamedTuple):
     reason: Reason
-    about: str
+    party: str
 
 
 _MORE = {
@@ -90,27 +90,27 @@ def rests_on_less(comparison: Comparison) -> Iterator[Note]:
 
 
 def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
-    found: set[Assumption] = set()
+    assumptions: set[Assumption] = set()
     if decision.closes:
-        found.add(Assumption(Reason.CLOSED, decision.destination))
+        assumptions.add(Assumption(Reason.CLOSED, decision.destination))
     content = index.content(decision.policy)
     if Side.EGRESS in decision.sides:
         if decision.open and decision.destination in index.externals:
-            found.add(Assumption(Reason.OUTSIDE, decision.destination))
+            assumptions.add(Assumption(Reason.OUTSIDE, decision.destination))
         for call in index.at_egress.get((decision.policy, decision.destination), ()):
             sender = index.services.get(call.source)
             if must_rely(content):
-                found.add(Assumption(Reason.SENDER, call.source))
+                assumptions.add(Assumption(Reason.SENDER, call.source))
             elif sender is not None and (sender.host_network or not sender.trusted):
-                found.add(Assumption(Reason.BYPASS, call.source))
+                assumptions.add(Assumption(Reason.BYPASS, call.source))
     if Side.INGRESS in decision.sides and must_rely(content) and tells_apart(content):
-        found.add(Assumption(Reason.ADDRESS, decision.destination))
-    return frozenset(found)
+        assumptions.add(Assumption(Reason.ADDRESS, decision.destination))
+    return frozenset(assumptions)
 
 
 def must_rely(content: PolicyContent) -> bool:
     """Whether a sender could gain by a bypass of a policy: a guard, or one that may reject."""
-    return content.guard or content.effects is None or any(each.verb is Verb.REJECTS for each in content.effects)
+    return content.guard or content.effects is None or any(effect.verb is Verb.REJECTS for effect in content.effects)
 
 
 def tells_apart(content: PolicyContent) -> bool:
@@ -125,19 +125,19 @@ def _of(index: PlanIndex, policy: str | None, destination: str) -> frozenset[Ass
 
 
 def _all(index: PlanIndex) -> frozenset[Assumption]:
-    decisions = (each for found in index.decisions.values() for each in found.values())
+    decisions = (decision for by_destination in index.decisions.values() for decision in by_destination.values())
     return frozenset(assumption for decision in decisions for assumption in rests_on(index, decision))
 
 
 def _implied(before: frozenset[Assumption] | None, assumption: Assumption) -> bool:
     """The NetworkPolicy of a closed destination tells callers apart by address, too."""
-    return assumption.reason is Reason.ADDRESS and Assumption(Reason.CLOSED, assumption.about) in (before or ())
+    return assumption.reason is Reason.ADDRESS and Assumption(Reason.CLOSED, assumption.party) in (before or ())
 
 
 def _calls(index: PlanIndex, decision: DecisionPlan, assumption: Assumption) -> list[CallName]:
     if assumption.reason in (Reason.SENDER, Reason.BYPASS):
         calls = index.at_egress.get((decision.policy, decision.destination), ())
-        return [call for call in calls if call.source == assumption.about]
+        return [call for call in calls if call.source == assumption.party]
     if not decision.open:
         return [call for call in index.met[decision.policy] if call.destination == decision.destination]
     return [CallName(UNDECLARED, decision.destination, port) for port in decision.ports]

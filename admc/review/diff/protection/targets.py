@@ -74,7 +74,7 @@ def _text(pair: Pair, call: CallName, newly: CallName) -> str:
 
 
 def _new_ways(comparison: Comparison) -> _Ways:
-    found: dict[Endpoint, list[Endpoint]] = {}
+    ways: dict[Endpoint, list[Endpoint]] = {}
     base, head = comparison.base, comparison.head
     for name, before in base.services.items():
         after = head.services.get(name)
@@ -82,18 +82,18 @@ def _new_ways(comparison: Comparison) -> _Ways:
             known = {row.number: row.target for row in before.ports}
             for old in before.ports:
                 new = [row for row in after.ports if row.target == old.target and known.get(row.number) != row.target]
-                _add(found, (name, old.number), name, new)
+                _add(ways, (name, old.number), name, new)
     for name, other in comparison.newly_shared:
         # Another service has the same pods.
         for old in base.services[name].ports:
             new = [row for row in head.services[other].ports if row.target == old.target]
-            _add(found, (name, old.number), other, new)
-    return found
+            _add(ways, (name, old.number), other, new)
+    return ways
 
 
 def _new_ways_outside(comparison: Comparison) -> _Ways:
     """Externals that newly have a host or an address of another one."""
-    found: dict[Endpoint, list[Endpoint]] = {}
+    ways: dict[Endpoint, list[Endpoint]] = {}
     base, head = comparison.base, comparison.head
     changed = {
         name
@@ -109,13 +109,13 @@ def _new_ways_outside(comparison: Comparison) -> _Ways:
             old = {row.number for row in known.ports} if known is not None and share_a_place(before, known) else set()
             for port in before.ports:
                 new = [row for row in after.ports if row.number == port.number and row.number not in old]
-                _add(found, (before.name, port.number), name, new)
-    return found
+                _add(ways, (before.name, port.number), name, new)
+    return ways
 
 
-def _add(found: dict[Endpoint, list[Endpoint]], old: Endpoint, party: str, rows: list[PortRow]) -> None:
+def _add(ways: dict[Endpoint, list[Endpoint]], old: Endpoint, party: str, rows: list[PortRow]) -> None:
     if rows:
-        found.setdefault(old, []).extend((party, row.number) for row in rows)
+        ways.setdefault(old, []).extend((party, row.number) for row in rows)
 
 
 def _met(comparison: Comparison, policy: str) -> Iterator[CallName]:

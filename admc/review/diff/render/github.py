@@ -13,18 +13,20 @@ from admc.base.findings.github import command
 from admc.review.diff.model import Diff, Verdict, Word
 from admc.review.diff.render import headline as first_line
 from admc.review.diff.render import words
-from admc.review.diff.render.words import TEXT, Place
+from admc.review.diff.render.words import TEXT, LinePlace
 
 MOST: Final = 10
 
 
 def render(diff: Diff) -> str:
-    found = [*_doubts(diff), *_gates(diff), *_notes(diff), *_findings(diff)]
+    annotations = [*_doubts(diff), *_gates(diff), *_notes(diff), *_findings(diff)]
     verdict, figures = first_line.headline(diff, TEXT)
     lines = ["; ".join((f"{diff.app}: {verdict}", *figures))]
-    if len(found) > MOST:
-        lines.append(f"and {len(found) - MOST} more, which `admc diff` lists")
-    return "".join(f"{each}\n" for each in (*found[:MOST], command("notice", {"title": "admc diff"}, lines)))
+    if len(annotations) > MOST:
+        lines.append(f"and {len(annotations) - MOST} more, which `admc diff` lists")
+    return "".join(
+        f"{annotation}\n" for annotation in (*annotations[:MOST], command("notice", {"title": "admc diff"}, lines))
+    )
 
 
 def _doubts(diff: Diff) -> Iterator[str]:
@@ -35,12 +37,12 @@ def _doubts(diff: Diff) -> Iterator[str]:
 def _gates(diff: Diff) -> Iterator[str]:
     """Those that fail come first."""
     shown = [gate for gate in diff.gates if gate.verdict is not Verdict.PASSED]
-    for gate in sorted(shown, key=lambda each: words.gate_word(each) != "fails"):
+    for gate in sorted(shown, key=lambda gate: words.gate_word(gate) != "fails"):
         word = words.gate_word(gate)
-        said = f"{'fail' if gate.fails else 'warn'} when {gate.condition}: {words.gate_text(gate, TEXT)}"
+        text = f"{'fail' if gate.fails else 'warn'} when {gate.condition}: {words.gate_text(gate, TEXT)}"
         at = words.base_place(diff, gate.line).text
         title = {"title": f"admc gate {gate.name}: {word}"}
-        yield command("error" if word == "fails" else "warning", title, [said, at])
+        yield command("error" if word == "fails" else "warning", title, [text, at])
 
 
 def _notes(diff: Diff) -> Iterator[str]:
@@ -62,6 +64,6 @@ def _findings(diff: Diff) -> Iterator[str]:
         yield command("warning", {**properties, "title": f"admc diff: {finding.word.value}"}, lines)
 
 
-def _file(at: Place | None) -> dict[str, str]:
+def _file(at: LinePlace | None) -> dict[str, str]:
     """A line of BASE is none of the files that GitHub shows."""
     return {} if at is None or at.is_base else {"file": at.path, "line": str(at.line)}

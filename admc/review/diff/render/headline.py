@@ -56,13 +56,13 @@ def is_equal(diff: Diff) -> bool:
 
 def doubts(diff: Diff, style: Style) -> list[str]:
     """What is not compared, and why: the first thing to read, since all else holds but for it."""
-    said = []
+    sentences = []
     if diff.base.how is How.BROKEN:
         why = f": {style.sentence(diff.base.why)}" if diff.base.why else ""
-        said.append(f"BASE is broken, so nothing is compared{why}")
+        sentences.append(f"BASE is broken, so nothing is compared{why}")
     if diff.base.how is How.NOTHING:
-        said.append("BASE has no such program, so nothing is compared: all is new")
-    return said
+        sentences.append("BASE has no such program, so nothing is compared: all is new")
+    return sentences
 
 
 def notes(diff: Diff) -> list[str]:
@@ -114,13 +114,13 @@ def _verdict(diff: Diff) -> str:
         return "a new program, with nothing to compare it with"
     number = len(diff.weaker)
     if number:
-        said = f"{counted(number, 'thing')} {'gets' if number == 1 else 'get'} weaker"
+        verdict = f"{counted(number, 'thing')} {'gets' if number == 1 else 'get'} weaker"
         unclear = sum(finding.word is Word.UNCLEAR for finding in diff.weaker)
-        said += f" ({unclear} unclear)" if unclear else ""
+        verdict += f" ({unclear} unclear)" if unclear else ""
     else:
-        said = "nothing gets weaker"
+        verdict = "nothing gets weaker"
     refused = refused_calls(diff)
-    return f"{said}; {counted(refused, 'declared call')} will be refused" if refused else said
+    return f"{verdict}; {counted(refused, 'declared call')} will be refused" if refused else verdict
 
 
 def refused_calls(diff: Diff) -> int:
@@ -159,7 +159,9 @@ def _adms(diff: Diff, style: Style) -> str:
         return f" (+{len(came)} -{len(went)})"
     bare = style.name if style is not TEXT else visible
     return (
-        " (" + " ".join(bare(name) for name in (*(f"+{each}" for each in came), *(f"-{each}" for each in went))) + ")"
+        " ("
+        + " ".join(bare(name) for name in (*(f"+{service}" for service in came), *(f"-{service}" for service in went)))
+        + ")"
     )
 
 

@@ -34,18 +34,18 @@ def _no_finding(diff: Diff) -> tuple[Case, ...]:
 def _gate(diff: Diff, gate: GateResult) -> Case:
     case = Case(f"{gate.name}: {'fail' if gate.fails else 'warn'} when {gate.condition}", diff.app)
     word = words.gate_word(gate)
-    said = words.gate_text(gate, TEXT)
+    text = words.gate_text(gate, TEXT)
     if gate.verdict is Verdict.PASSED:
         return case
     if word == "fails":
-        return case._replace(failure=(said, f"{said}\n{words.base_place(diff, gate.line).text}"))
-    return case._replace(skipped=f"{word}: {said}")
+        return case._replace(failure=(text, f"{text}\n{words.base_place(diff, gate.line).text}"))
+    return case._replace(skipped=f"{word}: {text}")
 
 
 def _finding(diff: Diff, finding: Finding) -> Case:
     at = words.place(diff, finding)
     calls = words.call_names(finding.calls)
-    about = ": ".join(each for each in (finding.word.value, finding.policy, calls) if each)
+    name = ": ".join(part for part in (finding.word.value, finding.policy, calls) if part)
     lines = [finding.text.replace("\n", " ")]
     if finding.change is not None:
         what, base, head = finding.change.what, finding.change.base, finding.change.head
@@ -53,5 +53,5 @@ def _finding(diff: Diff, finding: Finding) -> Case:
     if at is not None:
         lines.append(at.text)
     body = "\n".join(line.replace("\n", " ") for line in lines)
-    case = Case(about, diff.app, failure=(finding.text, body))
+    case = Case(name, diff.app, failure=(finding.text, body))
     return case if at is None or at.is_base else case._replace(file=at.path, line=at.line)

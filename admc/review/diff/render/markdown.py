@@ -48,14 +48,14 @@ def render(diff: Diff, *, blob: str | None = None, limit: int = LIMIT) -> str:
         # Names of the greatest length, and little room: one sentence always has it.
         head, foot = _Head([_sentence(diff)], 0), []
     room = limit - _RESERVED - _size([*head.lines, *foot])
-    found = sections(diff, blob, all_weaker=head.shown < len(diff.weaker), rows=max(_ROWS, limit // _ROW))
-    kept = _fitting(found, room)
+    candidates = sections(diff, blob, all_weaker=head.shown < len(diff.weaker), rows=max(_ROWS, limit // _ROW))
+    kept = _fitting(candidates, room)
     lines = [*head.lines]
-    for section in found:
+    for section in candidates:
         if section.name in kept:
             lines += ["", *folded(section)]
     lines += ["", *foot] if foot else []
-    left_out = ", ".join(section.name for section in found if section.name not in kept)
+    left_out = ", ".join(section.name for section in candidates if section.name not in kept)
     if left_out:
         lines += ["", f"Left out, to stay under {limit:,} bytes: {left_out}. `admc diff --format json` has them."]
     return "\n".join(lines) + "\n"
@@ -70,10 +70,10 @@ def _size(lines: Sequence[str]) -> int:
     return sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in lines)
 
 
-def _fitting(found: Sequence[Section], room: int) -> set[str]:
+def _fitting(candidates: Sequence[Section], room: int) -> set[str]:
     """The names of the sections that fit, the most important ones first."""
     kept = set()
-    for section in sorted(found, key=lambda each: each.rank):
+    for section in sorted(candidates, key=lambda section: section.rank):
         size = _size(["", *folded(section)])
         if size <= room:
             kept.add(section.name)
@@ -107,10 +107,10 @@ def _head(diff: Diff, blob: str | None, limit: int) -> _Head:
 
 def _sentence(diff: Diff) -> str:
     verdict, figures = first_line.headline(diff, MARKDOWN)
-    said = f"**{MARKDOWN.name(diff.app)}: {verdict}.**"
+    sentence = f"**{MARKDOWN.name(diff.app)}: {verdict}.**"
     if not figures:
-        return said
-    return f"{said} {'; '.join(figures)}."
+        return sentence
+    return f"{sentence} {'; '.join(figures)}."
 
 
 def _gates(diff: Diff, blob: str | None) -> list[str]:

@@ -16,7 +16,7 @@ from admc.review.diff.render import headline as first_line
 from admc.review.diff.render import words
 from admc.review.diff.render.mermaid import mermaid
 from admc.review.diff.render.rollout import configuration_only, order_of_rollout, redirection
-from admc.review.diff.render.words import TEXT, Place, Style
+from admc.review.diff.render.words import TEXT, LinePlace, Style
 
 _NAME: Final = 120
 _SENTENCE: Final = 300
@@ -50,7 +50,7 @@ class Section(NamedTuple):
 def sections(diff: Diff, blob: str | None, *, all_weaker: bool, rows: int) -> list[Section]:
     """In the order of the page, with at most `rows` in a table; `all_weaker` if the lines before them lack some."""
     weaker = _findings(diff, diff.weaker, blob, rows) if all_weaker else []
-    found = [
+    all_sections = [
         Section("weaker", 0, f"all {counted(len(diff.weaker), 'thing')} that get weaker", weaker),
         Section("stricter", 1, _stricter_title(diff), _findings(diff, diff.stricter, blob, rows)),
         Section("gone", 7, f"gone with its call: {len(diff.gone):,}", _findings(diff, diff.gone, blob, rows)),
@@ -63,10 +63,10 @@ def sections(diff: Diff, blob: str | None, *, all_weaker: bool, rows: int) -> li
     ]
     if diff.base.how is How.BROKEN:
         return []
-    return [section for section in found if section.lines]
+    return [section for section in all_sections if section.lines]
 
 
-def link(place: Place, blob: str | None) -> str:
+def link(place: LinePlace, blob: str | None) -> str:
     """A place as a link to its line in the commit of its side, or as text where no link can be made."""
     text = code(_cut(place.text, _NAME))
     commit = place.side.commit or ""
@@ -90,7 +90,7 @@ def finding_rows(diff: Diff, findings: Iterable[Finding], blob: str | None) -> l
 
 
 def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell(each) for each in cells) + " |"
+    return "| " + " | ".join(cell(text) for text in cells) + " |"
 
 
 def _table(head: Sequence[str], rows: Sequence[str], number: int) -> list[str]:
@@ -106,8 +106,8 @@ def _findings(diff: Diff, findings: Sequence[Finding], blob: str | None, rows: i
 
 def _stricter_title(diff: Diff) -> str:
     refused = first_line.refused_calls(diff)
-    said = f", {counted(refused, 'declared call')} will be refused" if refused else ""
-    return f"stricter: {counted(len(diff.stricter), 'thing')}{said}"
+    refusal = f", {counted(refused, 'declared call')} will be refused" if refused else ""
+    return f"stricter: {counted(len(diff.stricter), 'thing')}{refusal}"
 
 
 def _moves(diff: Diff, blob: str | None, most: int) -> list[str]:
@@ -132,21 +132,21 @@ def _rollout_title(diff: Diff) -> str:
 
 
 def _rollout(diff: Diff, most: int) -> list[str]:
-    order = [f"{at}. {said}" for at, said in enumerate(order_of_rollout(diff.rollout, MARKDOWN), start=1)]
+    order = [f"{at}. {step}" for at, step in enumerate(order_of_rollout(diff.rollout, MARKDOWN), start=1)]
     others = [*redirection(diff, MARKDOWN), *configuration_only(diff.rollout, MARKDOWN.name)]
     others += [_senders(change) for change in diff.rollout.network_policies[:most]]
     if (order or others) and words.lacks_steps(diff):
         others.append(words.NO_STEPS)
-    return [*order, *([""] if order and others else []), *(f"- {said}" for said in others)]
+    return [*order, *([""] if order and others else []), *(f"- {sentence}" for sentence in others)]
 
 
 def _senders(change: NetworkPolicyChange) -> str:
     came = f" admits {words.listed(change.came, MARKDOWN, 6)}" if change.came else ""
     went = f" admits no longer {words.listed(change.went, MARKDOWN, 6)}" if change.went else ""
-    said = "," if came and went else ""
+    comma = "," if came and went else ""
     if change.action is PolicyAction.OPEN:
         return f"{MARKDOWN.name(change.destination)} has no NetworkPolicy of admc any more"
-    return f"the NetworkPolicy of {MARKDOWN.name(change.destination)}{came}{said}{went}"
+    return f"the NetworkPolicy of {MARKDOWN.name(change.destination)}{came}{comma}{went}"
 
 
 def _cost(diff: Diff) -> list[str]:
@@ -188,13 +188,13 @@ def _levels(diff: Diff) -> list[str]:
     gaps = [
         words.gap_phrase(name, levels) for name, levels in (("BASE", diff.gap.base), ("HEAD", diff.gap.head)) if levels
     ]
-    return [*(["", *lines] if lines else []), *(each for said in gaps for each in ("", MARKDOWN.sentence(said)))]
+    return [*(["", *lines] if lines else []), *(line for gap in gaps for line in ("", MARKDOWN.sentence(gap)))]
 
 
 def _program_title(diff: Diff) -> str:
     parts = []
     for change in ("came", "went", "changed"):
-        number = sum(each.change == change for each in diff.program)
+        number = sum(named.change == change for named in diff.program)
         parts += [f"{number:,} {change}"] if number else []
     renamed = f"{len(diff.renames):,} renamed"
     return f"program: {', '.join([*parts, *([renamed] if diff.renames else [])])}"
@@ -204,11 +204,11 @@ def _program(diff: Diff, blob: str | None, most: int) -> list[str]:
     rows = []
     for named in diff.program[:most]:
         at = words.named_place(diff, named)
-        said = MARKDOWN.sentence(named.text) if named.text else ""
+        text = MARKDOWN.sentence(named.text) if named.text else ""
         name = f"{MARKDOWN.sentence(named.kind)} {MARKDOWN.name(named.name)}"
-        rows.append(_row(MARKDOWN.sentence(named.change), name, said, "" if at is None else link(at, blob)))
+        rows.append(_row(MARKDOWN.sentence(named.change), name, text, "" if at is None else link(at, blob)))
     lines = _table(("", "what", "", "line"), rows, len(diff.program))
-    renames = [f"{MARKDOWN.name(each.base)} -> {MARKDOWN.name(each.head)}" for each in diff.renames[:most]]
+    renames = [f"{MARKDOWN.name(rename.base)} -> {MARKDOWN.name(rename.head)}" for rename in diff.renames[:most]]
     if renames:
         more = f" and {len(diff.renames) - most:,} more" if len(diff.renames) > most else ""
         lines += [*([""] if lines else []), f"Renamed: {', '.join(renames)}{more}"]

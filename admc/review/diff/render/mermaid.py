@@ -77,10 +77,10 @@ def mermaid(diff: Diff) -> str:
 
 def _arrows(diff: Diff) -> dict[tuple[str, str], list[_Arrow]]:
     """By source and destination, the worst first."""
-    found: dict[tuple[str, str], list[_Arrow]] = {}
+    arrows: dict[tuple[str, str], list[_Arrow]] = {}
 
     def add(source: str, destination: str, arrow: _Arrow) -> None:
-        listed = found.setdefault((source, destination), [])
+        listed = arrows.setdefault((source, destination), [])
         if arrow not in listed:
             listed.append(arrow)
 
@@ -95,7 +95,7 @@ def _arrows(diff: Diff) -> dict[tuple[str, str], list[_Arrow]]:
     for finding in others:
         for call in finding.calls:
             add(call.source, call.destination, _Arrow("stricter", _label(finding)))
-    return found
+    return arrows
 
 
 def _calls(diff: Diff) -> Iterator[tuple[str, str, str]]:

@@ -45,10 +45,14 @@ def steps_phrase(rollout: Rollout, style: Style) -> list[str]:
 def _restarts(restarts: Sequence[Restart], style: Style) -> list[str]:
     if not restarts:
         return []
-    shown = ", ".join(f"{style.name(each.service)} ({counted(each.pods, 'pod')})" for each in restarts[:SERVICES])
+    shown = ", ".join(
+        f"{style.name(restart.service)} ({counted(restart.pods, 'pod')})" for restart in restarts[:SERVICES]
+    )
     rest = restarts[SERVICES:]
     more = (
-        f" and {counted(len(rest), 'service')} more ({counted(sum(each.pods for each in rest), 'pod')})" if rest else ""
+        f" and {counted(len(rest), 'service')} more ({counted(sum(restart.pods for restart in rest), 'pod')})"
+        if rest
+        else ""
     )
     return [f"restart {shown}{more}"]
 
@@ -82,4 +86,4 @@ def configuration_only(rollout: Rollout, name: Callable[[str], str]) -> list[str
     if not services:
         return []
     more = f" and {len(services) - SERVICES} more" if len(services) > SERVICES else ""
-    return [f"configuration only: {', '.join(name(each) for each in services[:SERVICES])}{more}"]
+    return [f"configuration only: {', '.join(name(service) for service in services[:SERVICES])}{more}"]

@@ -10,7 +10,7 @@ from admc.base.terminal import visible
 from admc.review.diff.model import WEAKER, Diff, Finding, GateResult, Verdict, Word
 from admc.review.diff.render import headline as first_line
 from admc.review.diff.render import words
-from admc.review.diff.render.words import TEXT, Place
+from admc.review.diff.render.words import TEXT, LinePlace
 
 _GATE: Final = "gate"
 _DOUBT: Final = "not-compared"
@@ -52,8 +52,8 @@ def _doubt(diff: Diff, doubt: str) -> dict[str, object]:
 def _gate(diff: Diff, gate: GateResult) -> dict[str, object]:
     word = words.gate_word(gate)
     condition = f"{'fail' if gate.fails else 'warn'} when {gate.condition}"
-    said = f"gate `{gate.name}` ({condition}): {word}: {gate.text} ({words.base_place(diff, gate.line).text})"
-    result = _result(_GATE, "error" if word == "fails" else "warning", said)
+    message = f"gate `{gate.name}` ({condition}): {word}: {gate.text} ({words.base_place(diff, gate.line).text})"
+    result = _result(_GATE, "error" if word == "fails" else "warning", message)
     if gate.verdict is Verdict.ACCEPTED:
         result["suppressions"] = [{"kind": "external", "justification": visible(gate.reason or "")}]
     return {**result, **_program(diff)}
@@ -61,20 +61,20 @@ def _gate(diff: Diff, gate: GateResult) -> dict[str, object]:
 
 def _finding(diff: Diff, finding: Finding) -> dict[str, object]:
     at = words.place(diff, finding)
-    said = f"{words.call_names(finding.calls)}: {finding.text}" if finding.calls else finding.text
+    message = f"{words.call_names(finding.calls)}: {finding.text}" if finding.calls else finding.text
     if at is not None and at.is_base:
-        said += f" ({at.text})"
+        message += f" ({at.text})"
     level = "warning" if finding.word in (*WEAKER, Word.REFUSED) else "note"
-    result = _result(finding.word.value.replace(" ", "-"), level, said)
+    result = _result(finding.word.value.replace(" ", "-"), level, message)
     result |= _program(diff) if at is None or at.is_base else _line(at)
     result["partialFingerprints"] = {"admcFinding/v1": _fingerprint(finding)}
     if finding.change is not None:
-        base, head = ("" if each is None else visible(each) for each in (finding.change.base, finding.change.head))
+        base, head = ("" if text is None else visible(text) for text in (finding.change.base, finding.change.head))
         result["properties"] = {"what": visible(finding.change.what), "base": base, "head": head}
     return result
 
 
-def _line(at: Place) -> dict[str, object]:
+def _line(at: LinePlace) -> dict[str, object]:
     physical = {"artifactLocation": {"uri": uri(at.path)}, "region": {"startLine": at.line}}
     return {"locations": [{"physicalLocation": physical}]}
 

@@ -35,7 +35,9 @@ def render(diff: Diff, *, colour: bool = False, width: int = 100) -> str:
     stream = io.StringIO()
     console = console_on(stream, colour=colour, width=width)
     verdict, figures = first_line.headline(diff, TEXT)
-    line = Text.assemble((visible(diff.app), "bold"), ": ", (verdict, _tone(diff)), *(f"; {each}" for each in figures))
+    line = Text.assemble(
+        (visible(diff.app), "bold"), ": ", (verdict, _tone(diff)), *(f"; {figure}" for figure in figures)
+    )
     # One line, whatever the width: a log is searched for it.
     console.print(line, soft_wrap=True)
     if not first_line.is_equal(diff):
@@ -79,8 +81,8 @@ def _body(console: Console, diff: Diff) -> None:
     _compared(console, diff)
 
 
-def _heading(console: Console, text: str, said: str = "") -> None:
-    console.print(Text.assemble((text, "bold"), f": {said}" if said else ""))
+def _heading(console: Console, text: str, phrase: str = "") -> None:
+    console.print(Text.assemble((text, "bold"), f": {phrase}" if phrase else ""))
 
 
 def _wrapped(console: Console, text: Text, indent: int, hanging: int = 2) -> None:
@@ -111,8 +113,8 @@ def _gates(console: Console, diff: Diff) -> None:
     for gate in shown[:ROWS]:
         word = words.gate_word(gate)
         at = words.base_place(diff, gate.line).in_column
-        said = f"{'fail' if gate.fails else 'warn'} when {visible(gate.condition)}: {words.gate_text(gate, TEXT)}"
-        rows.append((Text(word, _VERDICTS[word]), visible(gate.name), said, visible(at)))
+        sentence = f"{'fail' if gate.fails else 'warn'} when {visible(gate.condition)}: {words.gate_text(gate, TEXT)}"
+        rows.append((Text(word, _VERDICTS[word]), visible(gate.name), sentence, visible(at)))
     _columns(console, rows)
     _rest(console, len(shown))
 
@@ -135,9 +137,9 @@ def _findings(console: Console, diff: Diff, title: str, findings: Sequence[Findi
 def _columns(console: Console, rows: Sequence[tuple[Text, str, str, str]]) -> None:
     """A word, what it is about, a sentence that may be broken, and a place."""
     if console.width < NARROW:
-        for word, about, said, at in rows:
-            _wrapped(console, Text.assemble(word, "  " if word.plain else "", about), 2)
-            _wrapped(console, Text(said), 4)
+        for word, subject, sentence, at in rows:
+            _wrapped(console, Text.assemble(word, "  " if word.plain else "", subject), 2)
+            _wrapped(console, Text(sentence), 4)
             if at:
                 _wrapped(console, Text(at, "dim"), 4)
         return
@@ -147,9 +149,9 @@ def _columns(console: Console, rows: Sequence[tuple[Text, str, str, str]]) -> No
     grid.add_column(overflow="fold", max_width=_CALLS)
     grid.add_column(overflow="fold")
     grid.add_column(overflow="fold", style="dim", max_width=_CALLS)
-    for word, about, said, at in rows:
+    for word, subject, sentence, at in rows:
         # One more blank sets the place off from the sentence.
-        cells = (Text(about), Padding(Text(said), (0, 1, 0, 0)), Text(at))
+        cells = (Text(subject), Padding(Text(sentence), (0, 1, 0, 0)), Text(at))
         grid.add_row(*((word, *cells) if any(row[0].plain for row in rows) else cells))
     console.print(Padding(grid, (0, 0, 0, 2)))
 
@@ -217,17 +219,19 @@ def _gap(console: Console, diff: Diff) -> None:
 def _program(console: Console, diff: Diff) -> None:
     """What changes in the program, if nothing else shows it."""
     if diff.renames:
-        shown = ", ".join(f"`{visible(each.base)}` -> `{visible(each.head)}`" for each in diff.renames[:ROWS])
+        shown = ", ".join(f"`{visible(rename.base)}` -> `{visible(rename.head)}`" for rename in diff.renames[:ROWS])
         more = f" and {len(diff.renames) - ROWS} more" if len(diff.renames) > ROWS else ""
         _wrapped(console, Text(f"renamed: {shown}{more}"), 0)
     if not first_line.is_quiet(diff) or not diff.program:
         return
     _heading(console, "program")
     rows = []
-    for each in diff.program[:ROWS]:
-        at = words.named_place(diff, each)
-        about = visible(f"{each.kind} {each.name}")
-        rows.append((Text(visible(each.change)), about, visible(each.text or ""), visible(at.in_column) if at else ""))
+    for named in diff.program[:ROWS]:
+        at = words.named_place(diff, named)
+        subject = visible(f"{named.kind} {named.name}")
+        rows.append(
+            (Text(visible(named.change)), subject, visible(named.text or ""), visible(at.in_column) if at else "")
+        )
     _columns(console, rows)
     _rest(console, len(diff.program))
 

@@ -87,7 +87,7 @@ def _few(names: Sequence[str], most: int) -> str:
     return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """A line in a file of one side."""
 
     side: Taken
@@ -107,7 +107,7 @@ class Place(NamedTuple):
         return f"{'BASE ' if self.is_base else ''}{path}:{self.line}"
 
 
-def place(diff: Diff, finding: Finding) -> Place | None:
+def place(diff: Diff, finding: Finding) -> LinePlace | None:
     """Where a finding is shown: its line in HEAD, or in BASE if HEAD has none."""
     if finding.head_line is not None:
         return head_place(diff, finding.head_line)
@@ -116,12 +116,12 @@ def place(diff: Diff, finding: Finding) -> Place | None:
     return None
 
 
-def head_place(diff: Diff, line: SourceLine) -> Place:
-    return Place(diff.head, False, _path(diff.head, line), line.line)
+def head_place(diff: Diff, line: SourceLine) -> LinePlace:
+    return LinePlace(diff.head, False, _path(diff.head, line), line.line)
 
 
-def base_place(diff: Diff, line: SourceLine) -> Place:
-    return Place(diff.base, True, _path(diff.base, line), line.line)
+def base_place(diff: Diff, line: SourceLine) -> LinePlace:
+    return LinePlace(diff.base, True, _path(diff.base, line), line.line)
 
 
 def _path(side: Taken, line: SourceLine) -> str:
@@ -148,9 +148,9 @@ def side_phrase(move: Move, sides: Sequence[Side], hosts: Sequence[str], style: 
 
 def side_taken(side: Taken, style: Style) -> str:
     """From where a side is: `main:policies.adm` at 1a2b3c4d5e6f, the plan beside it."""
-    said = style.name(side.name)
+    phrase = style.name(side.name)
     if side.commit is not None:
-        said += f" at {style.name(side.commit[:12])}"
+        phrase += f" at {style.name(side.commit[:12])}"
     words = {
         How.PLAN: "a plan",
         How.BESIDE: "the plan beside it",
@@ -159,7 +159,7 @@ def side_taken(side: Taken, style: Style) -> str:
         How.BROKEN: "broken",
     }
     why = f", since {style.sentence(side.why)}" if side.why and side.how is How.COMPILED else ""
-    return f"{said} ({words[side.how]}{why})"
+    return f"{phrase} ({words[side.how]}{why})"
 
 
 def gate_word(gate: GateResult) -> str:
@@ -193,12 +193,12 @@ def lacks_steps(diff: Diff) -> bool:
     return diff.rollout.steps is None
 
 
-def cause_phrase(diff: Diff, cause: Cause, style: Style, shown: Callable[[Place], str]) -> str:
+def cause_phrase(diff: Diff, cause: Cause, style: Style, shown: Callable[[LinePlace], str]) -> str:
     """`since call `geo -> rate` came (policies.adm:28)`."""
-    found = [head_place(diff, line) for line in cause.lines]
-    found += [base_place(diff, line) for line in cause.base_lines]
-    places = [shown(place) for place in found[:NAMES]]
-    more = f" and {len(found) - NAMES} more" if len(found) > NAMES else ""
+    all_places = [head_place(diff, line) for line in cause.lines]
+    all_places += [base_place(diff, line) for line in cause.base_lines]
+    places = [shown(place) for place in all_places[:NAMES]]
+    more = f" and {len(all_places) - NAMES} more" if len(all_places) > NAMES else ""
     at = f" ({', '.join(places)}{more})" if places else ""
     return f"since {style.sentence(cause.text)}{at}"
 
@@ -233,7 +233,7 @@ def _level(figure: int | None, size: int) -> str:
     return "unknown" if figure is None else significant(figure / size, 4)
 
 
-def named_place(diff: Diff, named: Named) -> Place | None:
+def named_place(diff: Diff, named: Named) -> LinePlace | None:
     """Something that went has its line in BASE."""
     if named.line is None:
         return None

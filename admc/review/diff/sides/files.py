@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from admc.compile.plan.model import Plan
-    from admc.review.diff.sides.place import Place
+    from admc.review.diff.sides.place import SidePlace
     from admc.review.diff.sides.tree import CommitTree
     from dsl.files.folders import Read
     from dsl.loader import Statements
@@ -34,7 +34,7 @@ _PULL: Final = "keep plans and programs out of LFS: `*.plan.json !filter !diff !
 class Files:
     """The files of one side. `path` is the one that its name stands for."""
 
-    def __init__(self, place: Place, include: Sequence[Path]) -> None:
+    def __init__(self, place: SidePlace, include: Sequence[Path]) -> None:
         self._place = place
         self._include = include
         self.path = place.path
@@ -76,7 +76,7 @@ class Files:
         tree = self._place.tree
         if tree is None:
             return folder_reader(self.path.parent, self._include)
-        included = [in_repository(tree.repository, each) for each in self._include]
+        included = [in_repository(tree.repository, folder) for folder in self._include]
         return tree.reader(posixpath.dirname(self.path.as_posix()), included)
 
     def readable(self) -> bool:

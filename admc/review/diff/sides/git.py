@@ -119,19 +119,19 @@ class Repository:
             listed = self._run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, limit=_MAX_TREE)
         except GitError as error:
             raise unreadable(commit, str(error)) from error
-        found = [os.fsdecode(name) for name in listed.split(b"\0") if name]
-        return [name for name in found if name.endswith(ending)]
+        names = [os.fsdecode(name) for name in listed.split(b"\0") if name]
+        return [name for name in names if name.endswith(ending)]
 
     def entries(self, tree: str) -> dict[str, Entry]:
         """The names in a folder, by the id of its tree or of the commit that it is the top of."""
-        found = self._trees.get(tree)
-        if found is None:
+        entries = self._trees.get(tree)
+        if entries is None:
             try:
                 listed = self._run("ls-tree", "-z", "--full-tree", tree, limit=_MAX_TREE)
             except GitError as error:
                 raise unreadable(tree, str(error)) from error
-            found = self._trees[tree] = dict(_entry(line) for line in listed.split(b"\0") if line)
-        return found
+            entries = self._trees[tree] = dict(_entry(line) for line in listed.split(b"\0") if line)
+        return entries
 
     def blob(self, id_: str, limit: int) -> bytes | None:
         """The content of a file by its id; None if it has more bytes than the limit. Raises `CommandError`."""
@@ -209,8 +209,8 @@ def _said(errors: BinaryIO, code: int) -> str:
 
 
 def _environment() -> dict[str, str]:
-    found = {name: value for name, value in os.environ.items() if not name.startswith(_UNWANTED)}
-    return found | {
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_UNWANTED)}
+    return inherited | {
         "LC_ALL": "C",
         "LANGUAGE": "C",
         "GIT_PAGER": "cat",
@@ -225,8 +225,8 @@ def _environment() -> dict[str, str]:
 
 def _entry(line: bytes) -> tuple[str, Entry]:
     """`100644 blob ID<tab>NAME`."""
-    about, _, name = line.partition(b"\t")
-    mode, _, id_ = about.decode("ascii").split(" ")
+    attributes, _, name = line.partition(b"\t")
+    mode, _, id_ = attributes.decode("ascii").split(" ")
     return os.fsdecode(name), Entry(mode, id_)
 
 
@@ -240,29 +240,31 @@ def _no_git(error: OSError | ValueError) -> CommandError:
     )
 
 
-def _no_repository(folder: Path, said: str) -> CommandError:
+def _no_repository(folder: Path, message: str) -> CommandError:
     where = "the working directory" if str(folder) in ("", ".") else f"`{visible(str(folder))}`"
-    if "dubious ownership" in said:
+    if "dubious ownership" in message:
         return wrong_usage(
             "ADM832",
             f"git refuses to read the repository of {where}, which another user owns",
-            cause=said,
+            cause=message,
             hint="trust it with `git config --global --add safe.directory DIR`, where DIR is its top folder",
         )
-    found = "is in no git repository" if "not a git repository" in said else "is in a repository that git cannot read"
+    problem = (
+        "is in no git repository" if "not a git repository" in message else "is in a repository that git cannot read"
+    )
     return wrong_usage(
         "ADM832",
-        f"{where} {found}",
-        cause=said,
+        f"{where} {problem}",
+        cause=message,
         hint="run the command in the repository, or compare two files: plans or programs",
     )
 
 
-def no_working_tree(said: str | None) -> CommandError:
+def no_working_tree(message: str | None) -> CommandError:
     return wrong_usage(
         "ADM832",
         "a bare repository has no files to compare with a revision",
-        cause=said,
+        cause=message,
         hint="name the program in each revision: `main:policies.adm`",
     )
 

@@ -22,7 +22,7 @@ from dsl.files.folders import leads_out
 _WORKING_TREE: Final = "HEAD"
 
 
-class Place(NamedTuple):
+class SidePlace(NamedTuple):
     """Where a side is read from."""
 
     name: str
@@ -49,7 +49,7 @@ class _Split(NamedTuple):
     path: str | None
 
 
-def places(base: str, head: str, *, merge_base: bool) -> tuple[Place, Place]:
+def places(base: str, head: str, *, merge_base: bool) -> tuple[SidePlace, SidePlace]:
     """BASE and HEAD. Raises `CommandError` (exit 1)."""
     sides = _split(base), _split(head)
     if all(side.path is None for side in sides):
@@ -63,7 +63,7 @@ def places(base: str, head: str, *, merge_base: bool) -> tuple[Place, Place]:
     return _Locator(*sides).both(merge_base=merge_base)
 
 
-def one_place(name: str) -> Place:
+def one_place(name: str) -> SidePlace:
     """A program or a plan alone, where nothing is compared. Raises `CommandError` (exit 1)."""
     if name == "-":
         raise wrong_usage("ADM801", "standard input is not read here", hint="name a file")
@@ -139,7 +139,7 @@ class _Locator:
         self._disk = disk
         self._repository: Repository | None = None
 
-    def both(self, *, merge_base: bool) -> tuple[Place, Place]:
+    def both(self, *, merge_base: bool) -> tuple[SidePlace, SidePlace]:
         head = self._commit(self._head)
         base = self._commit(self._base)
         if merge_base and base is not None:
@@ -156,18 +156,18 @@ class _Locator:
         """The commit of a side; None for a file on disk."""
         if side.revision is None:
             return None
-        found = self.repository.commit(side.revision)
-        if found is None:
+        commit = self.repository.commit(side.revision)
+        if commit is None:
             raise self._no_commit(side.revision, side.name)
-        return found
+        return commit
 
     def _merge_base(self, base: str, head: str | None) -> str:
         other = head or self.repository.commit(_WORKING_TREE)
         if other is None:
             raise self._no_commit(_WORKING_TREE, _WORKING_TREE)
-        found = self.repository.merge_base(base, other)
-        if found is not None:
-            return found
+        ancestor = self.repository.merge_base(base, other)
+        if ancestor is not None:
+            return ancestor
         if self.repository.shallow:
             raise self._shallow("the commit in which both sides began is not in this clone")
         raise wrong_usage(
@@ -177,11 +177,11 @@ class _Locator:
             hint="leave `--merge-base` out to compare the two as they are",
         )
 
-    def _place(self, side: _Split, other: _Split, commit: str | None) -> Place:
+    def _place(self, side: _Split, other: _Split, commit: str | None) -> SidePlace:
         if commit is None:
-            return Place(side.name, None, Path(side.path or side.name), None, implied=False)
+            return SidePlace(side.name, None, Path(side.path or side.name), None, implied=False)
         tree = CommitTree(self.repository, commit)
-        return Place(side.name, side.revision, Path(self._path(side, other)), tree, implied=side.path is None)
+        return SidePlace(side.name, side.revision, Path(self._path(side, other)), tree, implied=side.path is None)
 
     def _path(self, side: _Split, other: _Split) -> str:
         """From the top of the repository."""
@@ -195,14 +195,14 @@ class _Locator:
         """As git reads it: `./x` is relative to the working directory, `x` to the top of the repository."""
         if path.startswith(("./", "../")):
             path = f"{self.repository.prefix}{path}"
-        found = posixpath.normpath(path)
-        if not path or found == "." or leads_out(found) or found.startswith("/"):
+        normal = posixpath.normpath(path)
+        if not path or normal == "." or leads_out(normal) or normal.startswith("/"):
             raise wrong_usage(
                 "ADM836",
                 f"`{visible(name)}` names no file of the revision",
                 hint="write a path from the top of the repository: `main:policies.adm`",
             )
-        return found
+        return normal
 
     def _no_commit(self, revision: str, name: str) -> CommandError:
         if self.repository.shallow:
@@ -240,11 +240,11 @@ def in_repository(repository: Repository, path: Path) -> str:
         raise no_working_tree(None)
     top = os.path.realpath(repository.top)
     real = os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118 - the name may be a link
-    found = os.path.relpath(real, top).replace(os.sep, "/")
-    if leads_out(found):
+    relative = os.path.relpath(real, top).replace(os.sep, "/")
+    if leads_out(relative):
         raise wrong_usage(
             "ADM836",
             f"`{visible(str(path))}` is not in the repository of the revision",
             hint="name the path in the revision: `main:policies.adm`",
         )
-    return found
+    return relative

@@ -1,6 +1,6 @@
 """The programs of BASE that a program of HEAD continues, wherever a change moves files, apps or services.
 
-    CommitTree, Place, Known -> Predecessors
+    CommitTree, SidePlace, Known -> Predecessors
 
 A program is known by its app, and not by its path: with paths alone, a change that renames a program together with its
 gates would be compared with nothing. Where the app is renamed, too, or services change their program, BASE's programs
@@ -27,7 +27,7 @@ from dsl.syntax.parser import parse
 from dsl.syntax.tokens import BESIDE, GATE_ENDING
 
 if TYPE_CHECKING:
-    from admc.review.diff.sides.place import Place
+    from admc.review.diff.sides.place import SidePlace
     from admc.review.diff.sides.tree import CommitTree
 
 _PROGRAM: Final = ".adm"
@@ -57,30 +57,36 @@ class Predecessors(NamedTuple):
     """Their gates are judged, too."""
 
 
-def predecessors(base: Place, found: Known | None, head: Place, known: Known, include: Sequence[Path]) -> Predecessors:
+def predecessors(
+    base: SidePlace, base_known: Known | None, head: SidePlace, known: Known, include: Sequence[Path]
+) -> Predecessors:
     """`found`: what BASE has at the path of HEAD, if it has a program or a plan without errors there.
 
     Raises `CommandError` where BASE has too many files to look through.
     """
-    continued = found is not None and found.app == known.app
-    came = known.services - (found.services if found is not None and continued else frozenset())
+    continued = base_known is not None and base_known.app == known.app
+    came = known.services - (base_known.services if base_known is not None and continued else frozenset())
     if base.tree is None or (continued and not came):
         return Predecessors(None, ())
     search = _Search(base, base.tree, head, include)
     same = [] if continued else search.of_app(known.app)
-    taken = {each.path for each in same}
-    lost = [each for each in search.that_lose(came, gone=not continued and not same) if each.path not in taken]
+    taken = {predecessor.path for predecessor in same}
+    lost = [
+        predecessor
+        for predecessor in search.that_lose(came, gone=not continued and not same)
+        if predecessor.path not in taken
+    ]
     if len(same) + len(lost) > MAX_CONTINUED:
         cause = f"more than {MAX_CONTINUED} programs of BASE have its app `{known.app}`, or lose services to it"
         raise _too_many(base, head, cause)
     if same:
         return Predecessors(same[0], (*same[1:], *lost))
-    if found is None and lost:
+    if base_known is None and lost:
         return Predecessors(lost[0], tuple(lost[1:]))
     return Predecessors(None, tuple(lost))
 
 
-def _too_many(base: Place, head: Place, cause: str) -> CommandError:
+def _too_many(base: SidePlace, head: SidePlace, cause: str) -> CommandError:
     return wrong_usage(
         "ADM838",
         f"which program of BASE `{visible(head.name)}` continues is not known",
@@ -90,7 +96,7 @@ def _too_many(base: Place, head: Place, cause: str) -> CommandError:
 
 
 class _Search:
-    def __init__(self, base: Place, tree_: CommitTree, head: Place, include: Sequence[Path]) -> None:
+    def __init__(self, base: SidePlace, tree_: CommitTree, head: SidePlace, include: Sequence[Path]) -> None:
         self._base = base
         self._tree = tree_
         self._head = head
@@ -115,17 +121,17 @@ class _Search:
 
     def that_lose(self, came: frozenset[str], *, gone: bool) -> list[Predecessor]:
         """Programs with gates that had one of these services and lack it now; if `gone`, also those that HEAD lacks."""
-        found = []
+        losing = []
         for path in self._gated:
             here = self._in_head(path)
             if gone and not _is_there(here):
-                found.append(Predecessor(path, "which HEAD lacks"))
+                losing.append(Predecessor(path, "which HEAD lacks"))
                 continue
             had = came & _services(Files(self._base._replace(path=Path(path)), self._include))
             moved = had - _services(here) if had else had
             if moved:
-                found.append(Predecessor(path, f"which had the service `{min(moved)}`"))
-        return found
+                losing.append(Predecessor(path, f"which had the service `{min(moved)}`"))
+        return losing
 
     def _program_of(self, gates: str) -> str | None:
         """The program beside which a file of gates stands; its name may have no ending."""
@@ -155,7 +161,7 @@ class _Search:
         diagnostics = Diagnostics()
         source = decode(path, content, None, diagnostics)
         statements = () if source is None else parse(source, diagnostics).statements
-        return any(isinstance(each, tree.App) and each.name.text == app for each in statements)
+        return any(isinstance(statement, tree.App) and statement.name.text == app for statement in statements)
 
 
 def _is_there(files: Files) -> bool:

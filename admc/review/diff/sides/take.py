@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from admc.compile.pipeline import Progress
     from admc.compile.plan.model import Plan
-    from admc.review.diff.sides.place import Place
+    from admc.review.diff.sides.place import SidePlace
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from solver.placement import Placement, Previous
@@ -99,27 +99,32 @@ def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -
     return before, after
 
 
-def _base(base: Place, head: Place, known: Callable[[], Known], options: Options) -> Side:
+def _base(base: SidePlace, head: SidePlace, known: Callable[[], Known], options: Options) -> Side:
     """BASE: what HEAD continues, or the path that the command line chose. `known`: of HEAD."""
-    found = _Taker(base, options).base(head)
+    side = _Taker(base, options).base(head)
     if base.tree is None or not _implied(base, head):
-        return found
-    before = None if found.plan is None else _known(found.plan)
+        return side
+    before = None if side.plan is None else _known(side.plan)
     continued = predecessors(base, before, head, known(), options.include)
-    further = tuple(_Taker(base._replace(path=Path(each.path)), options).base(head) for each in continued.further)
-    notes = tuple(f"the gates of `{visible(each.path)}` in BASE, {each.why}, hold, too" for each in continued.further)
+    further = tuple(
+        _Taker(base._replace(path=Path(predecessor.path)), options).base(head) for predecessor in continued.further
+    )
+    notes = tuple(
+        f"the gates of `{visible(predecessor.path)}` in BASE, {predecessor.why}, hold, too"
+        for predecessor in continued.further
+    )
     if continued.other_side is not None:
         path, why = continued.other_side
-        found = _Taker(base._replace(path=Path(path)), options).base(head)
+        side = _Taker(base._replace(path=Path(path)), options).base(head)
         notes = (f"compared with `{visible(path)}`, {why}", *notes)
-    return found._replace(notes=notes, further=further)
+    return side._replace(notes=notes, further=further)
 
 
 def _known(plan: Plan) -> Known:
     return Known(plan.app, frozenset(row.name for row in plan.services))
 
 
-def _implied(base: Place, head: Place) -> bool:
+def _implied(base: SidePlace, head: SidePlace) -> bool:
     """Whether the command line chose no path of BASE."""
     return base.implied or base.path == head.path
 
@@ -144,13 +149,13 @@ def _same_app(before: Side, after: Side) -> None:
 
 
 class _Taker:
-    def __init__(self, place: Place, options: Options) -> None:
+    def __init__(self, place: SidePlace, options: Options) -> None:
         self._place = place
         self._options = options
         self._files = Files(place, options.include)
         self._is_plan = place.path.suffix == _PLAN
 
-    def base(self, head: Place) -> Side:
+    def base(self, head: SidePlace) -> Side:
         """BASE may lack the program, or have a broken one."""
         if self._files.missing() and _implied(self._place, head):
             return Side(self._taken(How.NOTHING, None), None, None, None, self._files)

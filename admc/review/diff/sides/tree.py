@@ -67,7 +67,7 @@ class CommitTree:
         """The path of a file that may have been meant: of the same name in another folder, or of a similar name."""
         known = self.repository.paths(self.commit, posixpath.splitext(path)[1])
         name = posixpath.basename(path)
-        same = [each for each in known if posixpath.basename(each) == name]
+        same = [candidate for candidate in known if posixpath.basename(candidate) == name]
         return min(same, default=None) or next(iter(difflib.get_close_matches(path, known, n=1)), None)
 
     def reader(self, folder: str, include: Sequence[str] = ()) -> Read:
@@ -78,18 +78,18 @@ class CommitTree:
         allowed = (folder, *include)
 
         def read(path: str) -> bytes:
-            found = posixpath.normpath(posixpath.join(folder, path))
-            if not any(_below(found, each) for each in allowed):
+            resolved = posixpath.normpath(posixpath.join(folder, path))
+            if not any(_below(resolved, top) for top in allowed):
                 raise OutsideError(linked=False)
-            return self.content(found)
+            return self.content(resolved)
 
         return read
 
     def _entry(self, path: str) -> Entry:
         *folders, name = path.split("/")
         tree = self.commit
-        for each in folders:
-            entry = self._named(tree, each)
+        for folder in folders:
+            entry = self._named(tree, folder)
             if entry.mode != FOLDER:
                 raise NotADirectoryError(errno.ENOTDIR, "a part of its path is a file")
             tree = entry.id
