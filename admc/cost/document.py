@@ -36,17 +36,17 @@ def profile_row(named: NamedProfile) -> ProfileRow:
 
 
 def overhead_row(report: Report) -> OverheadRow:
-    found = report.overhead
+    overhead = report.overhead
     return OverheadRow(
         AllTotals(
-            plan=_totals(found.totals),
+            plan=_totals(overhead.totals),
             full_mesh=_totals(report.full_mesh.hosting),
             full_mesh_everywhere=_totals(report.full_mesh.everywhere),
             none=_totals(_NONE),
         ),
-        tuple(MissingRow(each.lack.value, each.subject, each.services) for each in found.missing),
-        tuple(ExtrapolatedRow(each.what, each.subject, each.services) for each in found.extrapolated),
-        found.saturated,
+        tuple(MissingRow(gap.lack.value, gap.subject, gap.services) for gap in overhead.missing),
+        tuple(ExtrapolatedRow(figure.what, figure.subject, figure.services) for figure in overhead.extrapolated),
+        overhead.saturated,
         tuple(request_row(request) for request in report.requests),
     )
 
@@ -77,15 +77,15 @@ def request_row(request: RequestOverhead) -> RequestRow:
 
 
 @overload
-def amount(found: Whole) -> AmountRow: ...
+def amount(figure: Whole) -> AmountRow: ...
 @overload
-def amount(found: Whole | None) -> AmountRow | None: ...
-def amount(found: Whole | None) -> AmountRow | None:
-    if found is None:
+def amount(figure: Whole | None) -> AmountRow | None: ...
+def amount(figure: Whole | None) -> AmountRow | None:
+    if figure is None:
         return None
-    low, high = found.low, found.high
+    low, high = figure.low, figure.high
     interval = None if low is None or high is None else (low, high)
-    return AmountRow(found.value, interval, found.at_least)
+    return AmountRow(figure.value, interval, figure.at_least)
 
 
 def _totals(totals: Totals) -> TotalsRow:
@@ -102,14 +102,14 @@ def _component(share: ComponentShare) -> ComponentRow:
 
 def _parts(adm: AdmOverhead) -> tuple[PartRow, ...]:
     """Sums over the hops; all that is known of a part."""
-    found: dict[str, int | None] = {}
+    totals: dict[str, int | None] = {}
     for hop in adm.hops:
         for part in hop.parts:
-            before = found.get(part.name)
-            found[part.name] = before if part.cpu is None else (before or 0) + part.cpu
-    if any(cpu is not None for cpu in found.values()) and found.get(WHOLE, 0) is None:
-        del found[WHOLE]  # the others add up to it
-    return tuple(PartRow(name, cpu) for name, cpu in found.items())
+            before = totals.get(part.name)
+            totals[part.name] = before if part.cpu is None else (before or 0) + part.cpu
+    if any(cpu is not None for cpu in totals.values()) and totals.get(WHOLE, 0) is None:
+        del totals[WHOLE]  # the others add up to it
+    return tuple(PartRow(name, cpu) for name, cpu in totals.items())
 
 
 def _of_replica(whole: Whole, replicas: int) -> Whole:

@@ -22,8 +22,8 @@ def render(program: Program, report: Report, bill: Bill | None = None) -> str:
 
 
 def document(program: Program, report: Report, bill: Bill | None = None) -> dict[str, object]:
-    found = dict(fields_of(overhead_row(report)))
-    del found["requests"]  # with their rates, below
+    fields = dict(fields_of(overhead_row(report)))
+    del fields["requests"]  # with their rates, below
     return {
         "app": program.app,
         "profile": plain(profile_row(report.profile)),
@@ -34,11 +34,11 @@ def document(program: Program, report: Report, bill: Bill | None = None) -> dict
             "rate": "requests/s",
             "cpu_of_request": "ns",
         },
-        "totals": plain(found.pop("totals")),
+        "totals": plain(fields.pop("totals")),
         "money": None if bill is None else money.document(bill),
         "adms": [_adm(program, adm) for adm in report.overhead.adms],
         "requests": [_request(request) for request in report.requests],
-        **{name: plain(rows) for name, rows in found.items()},
+        **{name: plain(rows) for name, rows in fields.items()},
     }
 
 
@@ -67,11 +67,11 @@ def _hop(program: Program, hop: HopOverhead) -> dict[str, object]:
         **row,
         "calls": [
             {
-                "source": program.calls[each.call].source,
-                "destination": program.calls[each.call].destination,
-                "latency": plain(amount(each.latency)),
+                "source": program.calls[call.call].source,
+                "destination": program.calls[call.call].destination,
+                "latency": plain(amount(call.latency)),
             }
-            for each in hop.calls
+            for call in hop.calls
         ],
     }
 
@@ -85,6 +85,6 @@ def _request(request: RequestOverhead) -> dict[str, object]:
 
 def _rate(program: Program, rate: float, hops: Iterable[HopOverhead]) -> Decimal | None:
     """The sum of known rates; None if no call has one."""
-    if not rate and any(program.calls[each.call].rate is None for hop in hops for each in hop.calls):
+    if not rate and any(program.calls[call.call].rate is None for hop in hops for call in hop.calls):
         return None
     return Decimal(fixed(rate, 6))

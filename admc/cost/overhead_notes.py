@@ -35,21 +35,21 @@ def notes(missing: Iterable[Missing], extrapolated: Iterable[Extrapolated], when
 
 def phrases(missing: Iterable[Missing]) -> list[str]:
     """`the profile has no cost of bytes for: grpc hop, tcp hop`."""
-    found: dict[str, list[str]] = {}
-    for each in missing:
-        subjects = found.setdefault(_TEXTS[each.lack], [])
-        if each.lack is Lack.SATURATED:
-            subjects += each.services
-        elif each.lack not in (Lack.IDLE, Lack.MEMORY):
-            subjects.append(each.subject)
-    return [_listed(text, subjects) for text, subjects in found.items()]
+    by_text: dict[str, list[str]] = {}
+    for gap in missing:
+        subjects = by_text.setdefault(_TEXTS[gap.lack], [])
+        if gap.lack is Lack.SATURATED:
+            subjects += gap.services
+        elif gap.lack not in (Lack.IDLE, Lack.MEMORY):
+            subjects.append(gap.subject)
+    return [_listed(text, subjects) for text, subjects in by_text.items()]
 
 
 def _outside(extrapolated: Iterable[Extrapolated]) -> list[str]:
-    found: dict[str, list[str]] = {}
-    for each in extrapolated:
-        found.setdefault(f"in the {each.what}", []).append(each.subject)
-    return [_listed(text, subjects) for text, subjects in found.items()]
+    by_text: dict[str, list[str]] = {}
+    for figure in extrapolated:
+        by_text.setdefault(f"in the {figure.what}", []).append(figure.subject)
+    return [_listed(text, subjects) for text, subjects in by_text.items()]
 
 
 def _listed(text: str, subjects: list[str]) -> str:

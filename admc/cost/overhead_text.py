@@ -37,8 +37,8 @@ def render(program: Program, report: Report, bill: Bill | None = None, *, width:
         *_adms(program, report.overhead.adms, width),
         *_requests(report.requests, width),
     ]
-    found = [*notes(report.overhead.missing, report.overhead.extrapolated), *_of_mesh(program, report)]
-    return "".join(f"{line}\n" for line in fitted((*lines, *([""] if found else []), *found), width))
+    remarks = [*notes(report.overhead.missing, report.overhead.extrapolated), *_of_mesh(program, report)]
+    return "".join(f"{line}\n" for line in fitted((*lines, *([""] if remarks else []), *remarks), width))
 
 
 def _totals(report: Report, width: int | None) -> list[str]:
@@ -72,8 +72,10 @@ def _of_mesh(program: Program, report: Report) -> list[str]:
             )
             if number
         ]
-        said = " and ".join(lacking) or "figures that the profile does not have"
-        lines.append(f"the full mesh has every call, so its figures are lower bounds where the plan's are not: {said}")
+        reason = " and ".join(lacking) or "figures that the profile does not have"
+        lines.append(
+            f"the full mesh has every call, so its figures are lower bounds where the plan's are not: {reason}"
+        )
     return lines
 
 
@@ -117,7 +119,7 @@ def _requests(requests: tuple[RequestOverhead, ...], width: int | None) -> list[
 
 def _rate(program: Program, rate: float, hops: Iterable[HopOverhead]) -> str:
     """The sum of known rates: a lower bound if a call has none, and no figure if no call has one."""
-    unrated = any(program.calls[each.call].rate is None for hop in hops for each in hop.calls)
+    unrated = any(program.calls[call.call].rate is None for hop in hops for call in hop.calls)
     if unrated:
         return f">= {significant(rate)}" if rate else "-"
     return significant(rate)

@@ -43,6 +43,6 @@ def report(program: Program, placement: Placement, folder: str = "") -> Report:
             ],
             folder,
         )
-    found = estimate(program, of_placement(program, placement), named.profile)
-    requests = of_requests(program, placement, named.profile, found)
-    return Report(named, found, full_mesh(program, placement, named.profile), requests)
+    overhead = estimate(program, of_placement(program, placement), named.profile)
+    requests = of_requests(program, placement, named.profile, overhead)
+    return Report(named, overhead, full_mesh(program, placement, named.profile), requests)

@@ -36,10 +36,10 @@ def coefficients(program: Program, points: Sequence[DecisionPoint], profile: Pro
     adm: dict[str, Cost] = {}
     hops: dict[Hop, Cost] = {}
     enforcements: dict[tuple[str, Side, str, str], Cost] = {}
-    for name, found in of_every_decision(program, points).items():
+    for name, loaded_hops in of_every_decision(program, points).items():
         replicas = program.services[name].replicas
         adm[name] = Cost(0 if idle is None else whole(amount(idle), replicas * NANO).value)
-        for hop in found:
+        for hop in loaded_hops:
             row = traffics.of(hop.calls)
             cpu, latency = (prices.whole_hops.get((hop.port.protocol, quantity)) for quantity in (CPU, LATENCY))
             key = Hop(name, hop.side, hop.destination, hop.port.number)
@@ -53,14 +53,14 @@ def coefficients(program: Program, points: Sequence[DecisionPoint], profile: Pro
 
 def _policies(prices: Prices, traffics: Traffics, hop: LoadedHop, rate: float) -> list[tuple[str, Cost]]:
     """The sidecar works at the rate of the hop at least, whatever part of it a policy is for."""
-    found = []
+    costs = []
     for enforced in hop.enforced:
         cost = prices.component(enforced.policy, hop.port.protocol, hop.side)
         if cost is not None:
             functions = prices.functions(cost).functions
             row = traffics.of(enforced.calls)
-            found.append((enforced.policy.name, _cost(functions[CPU], functions[LATENCY], row, rate)))
-    return found
+            costs.append((enforced.policy.name, _cost(functions[CPU], functions[LATENCY], row, rate)))
+    return costs
 
 
 def _cost(cpu: Function | None, latency: Function | None, row: Traffic, rate: float) -> Cost:

@@ -27,8 +27,8 @@ class HopCpu(HopFigures):
         at_least = self._bytes(hop, subject, passing, together) or at_least
         base = whole(together.amount, NANO, at_least=at_least)
         own = self.prices.hops[hop.port.protocol]
-        each = costs if own is parts else cpu_of(own, rate, passing)
-        return Base(base, split(base, each, NANO)), components
+        own_costs = costs if own is parts else cpu_of(own, rate, passing)
+        return Base(base, split(base, own_costs, NANO)), components
 
     def _component(self, hop: LoadedHop, enforced: Enforced, rate: float | None) -> Whole | None:
         policy = enforced.policy
@@ -38,15 +38,15 @@ class HopCpu(HopFigures):
             self.notes.lacks(Lack.COMPONENT, subject, hop.service)
             return None
         passing = self.traffics.of(enforced.calls)
-        (found,) = cpu_of([self.prices.functions(cost)], rate, passing)
-        at_least = self.complete(hop, Lack.COMPONENT, subject, found, CPU) or bool(passing.unrated)
+        (estimate,) = cpu_of([self.prices.functions(cost)], rate, passing)
+        at_least = self.complete(hop, Lack.COMPONENT, subject, estimate, CPU) or bool(passing.unrated)
         if cost.floor:
             self.notes.lacks(Lack.FLOOR, subject, hop.service)
             at_least = True
-        if found is None:
+        if estimate is None:
             return None
-        at_least = self._bytes(hop, subject, passing, found) or at_least
-        return whole(found.amount, NANO, at_least=at_least)
+        at_least = self._bytes(hop, subject, passing, estimate) or at_least
+        return whole(estimate.amount, NANO, at_least=at_least)
 
     def _rates_known(self, hop: LoadedHop, passing: Traffic) -> None:
         for index in hop.calls if passing.unrated else ():

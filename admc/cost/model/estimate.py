@@ -67,16 +67,16 @@ class _Model:
         lows: list[float] = []
         highs: list[float] = []
         at_least = False
-        for each in (each for adm in adms for hop in adm.hops for each in hop.calls):
-            rate = self.program.calls[each.call].rate
-            if rate is None or each.latency is None:
+        for call in (call for adm in adms for hop in adm.hops for call in hop.calls):
+            rate = self.program.calls[call.call].rate
+            if rate is None or call.latency is None:
                 at_least = True
                 continue
-            at_least = at_least or each.latency.at_least
-            values.append(rate * each.latency.value)
-            if each.latency.low is not None and each.latency.high is not None:
-                lows.append(rate * each.latency.low)
-                highs.append(rate * each.latency.high)
+            at_least = at_least or call.latency.at_least
+            values.append(rate * call.latency.value)
+            if call.latency.low is not None and call.latency.high is not None:
+                lows.append(rate * call.latency.low)
+                highs.append(rate * call.latency.high)
         known = len(lows) == len(values)
         ends = (fsum(lows), fsum(highs)) if known else (None, None)
         return whole(Amount(fsum(values), *ends), at_least=at_least)
@@ -85,29 +85,38 @@ class _Model:
 
     def _adm(self, service: Service, hops: Sequence[LoadedHop]) -> AdmOverhead:
         passing = [self.traffics.of(hop.calls) for hop in hops]
-        rate = fsum(each.rate for each in passing) / service.replicas
+        rate = fsum(traffic.rate for traffic in passing) / service.replicas
         taken_at = self.prices.equivalent(rate or None)
-        whole_rate = None if any(each.unrated for each in passing) else taken_at
+        whole_rate = None if any(traffic.unrated for traffic in passing) else taken_at
         idle = self._figure(self.profile.sidecar.idle_cpu, Lack.IDLE, service, service.replicas * NANO)
-        costed = [self.cpu.of_hop(hop, each, taken_at) for hop, each in zip(hops, passing, strict=True)]
-        at_hops = [self.cpu.together(hop, base.whole, found) for hop, (base, found) in zip(hops, costed, strict=True)]
+        costed = [self.cpu.of_hop(hop, traffic, taken_at) for hop, traffic in zip(hops, passing, strict=True)]
+        at_hops = [
+            self.cpu.together(hop, base.whole, components) for hop, (base, components) in zip(hops, costed, strict=True)
+        ]
         cpu = added((idle, *at_hops))
         saturated = self._saturated(service, cpu)
-        found = tuple(
-            self._hop(hop, each, whole_rate, base, components, saturated=saturated)
-            for hop, each, (base, components) in zip(hops, passing, costed, strict=True)
+        estimated = tuple(
+            self._hop(hop, traffic, whole_rate, base, components, saturated=saturated)
+            for hop, traffic, (base, components) in zip(hops, passing, costed, strict=True)
         )
         return AdmOverhead(
-            service.name, service.replicas, rate, idle, cpu, self._memory(service, hops, found), saturated, found
+            service.name,
+            service.replicas,
+            rate,
+            idle,
+            cpu,
+            self._memory(service, hops, estimated),
+            saturated,
+            estimated,
         )
 
     def _saturated(self, service: Service, cpu: Whole) -> bool:
         """Whether one replica takes more cores than those up to which the profile holds."""
         limit = self.profile.saturation
-        found = limit is not None and cpu.value > limit * service.replicas * NANO
-        if found:
+        saturated = limit is not None and cpu.value > limit * service.replicas * NANO
+        if saturated:
             self.notes.lacks(Lack.SATURATED, "latency", service.name)
-        return found
+        return saturated
 
     def _figure(self, figure: Figure | None, lack: Lack, service: Service, factor: int) -> Whole | None:
         if figure is None:
@@ -152,7 +161,7 @@ class _Model:
             passing.rate,
             base.whole,
             self.cpu.together(hop, base.whole, components),
-            mean_whole([each.latency for each in calls], weights),
+            mean_whole([call.latency for call in calls], weights),
             shared,
             shares,
             calls,
@@ -173,16 +182,16 @@ class _Model:
 
     # ---- memory ----
 
-    def _memory(self, service: Service, hops: Sequence[LoadedHop], found: Sequence[HopOverhead]) -> Whole:
+    def _memory(self, service: Service, hops: Sequence[LoadedHop], estimated: Sequence[HopOverhead]) -> Whole:
         costs = self.profile.sidecar
-        each = [
+        figures = [
             self._figure(costs.memory, Lack.MEMORY, service, service.replicas),
             self._figure(costs.memory_hop, Lack.MEMORY, service, len(hops) * service.replicas),
             self._figure(
                 costs.memory_connection, Lack.MEMORY, service, sum(connections(self.program, hop) for hop in hops)
             ),
         ]
-        return added((*each, *(component.memory for hop in found for component in hop.components)))
+        return added((*figures, *(component.memory for hop in estimated for component in hop.components)))
 
     def _policy_memory(self, hop: LoadedHop, enforced: Enforced) -> Whole | None:
         cost = self.prices.component(enforced.policy, hop.port.protocol, hop.side)

@@ -32,13 +32,13 @@ def full_mesh(program: Program, placement: Placement, profile: Profile) -> FullM
     """Totals of a full mesh whose policies are where the plan has them."""
     sidecars = _Sidecars(program, profile)
     layout = of_full_mesh(program, placement, everywhere=True)
-    found = {name: sidecars.totals(program.services[name], hops) for name, hops in layout.items()}
-    hosting = [each for name, each in found.items() if program.services[name].can_host]
-    return FullMesh(_sum(hosting), _sum(found.values()))
+    by_service = {name: sidecars.totals(program.services[name], hops) for name, hops in layout.items()}
+    hosting = [totals for name, totals in by_service.items() if program.services[name].can_host]
+    return FullMesh(_sum(hosting), _sum(by_service.values()))
 
 
-def _sum(found: Iterable[Totals]) -> Totals:
-    rows = tuple(found)
+def _sum(totals: Iterable[Totals]) -> Totals:
+    rows = tuple(totals)
     return Totals(
         sum(row.sidecars for row in rows),
         sum(row.hops for row in rows),
@@ -61,13 +61,13 @@ class _Sidecars:
         for hop in hops:
             passing.setdefault(hop.port.protocol, []).extend(hop.calls)
         together = {protocol: self.traffics.of(tuple(calls)) for protocol, calls in passing.items()}
-        rate = fsum(each.rate for each in together.values()) / service.replicas or None
+        rate = fsum(traffic.rate for traffic in together.values()) / service.replicas or None
         idle = self._figure(self.profile.sidecar.idle_cpu, service.replicas * NANO)
         cpu = added((idle, self._requests(CPU, hops, together, rate, NANO)))
         limit = self.profile.saturation
         saturated = limit is not None and cpu.value > limit * service.replicas * NANO
         # Latency falls as the rate rises, so the rates that are known give no bound.
-        known = None if any(each.unrated for each in together.values()) else rate
+        known = None if any(traffic.unrated for traffic in together.values()) else rate
         latency = None if saturated else self._requests(LATENCY, hops, together, known, 1000)
         memory = self._memory(service, hops)
         return Totals(service.replicas, len(hops), cpu, memory, added((latency,)), service.replicas if saturated else 0)
@@ -102,16 +102,16 @@ class _Sidecars:
                 at_least = at_least or cost is None or cost.floor
                 at_least = self._add(amounts.setdefault(id(cost), []), function, row, rate) or at_least
         # Policies with one figure share its error; the errors of different figures are independent.
-        return whole(independent(total(each) for each in amounts.values()), factor, at_least=at_least)
+        return whole(independent(total(shared) for shared in amounts.values()), factor, at_least=at_least)
 
     @staticmethod
     def _add(amounts: list[Amount], function: Function | None, row: Traffic, rate: float | None) -> bool:
         """Adds the cost of some traffic; whether something is missing in it."""
         if function is None:
             return True
-        found = function.of_traffic(rate, row.by_size, row.rate)
-        amounts.append(found.amount)
-        return found.no_slope or bool(row.unrated) or row.unsized
+        estimate = function.of_traffic(rate, row.by_size, row.rate)
+        amounts.append(estimate.amount)
+        return estimate.no_slope or bool(row.unrated) or row.unsized
 
     def _memory(self, service: Service, hops: Sequence[LoadedHop]) -> Whole:
         costs = self.profile.sidecar

@@ -22,10 +22,12 @@ class Base(NamedTuple):
     parts: tuple[int | None, ...]
 
 
-def split(base: Whole, found: Sequence[Estimate | None], factor: int) -> tuple[int | None, ...]:
+def split(base: Whole, estimates: Sequence[Estimate | None], factor: int) -> tuple[int | None, ...]:
     """The figures of the parts in whole numbers that add up to the base; None where a part has none."""
-    rounded = iter(shares(base.value, [each.amount.value * factor for each in found if each is not None]))
-    return tuple(None if each is None else next(rounded) for each in found)
+    rounded = iter(
+        shares(base.value, [estimate.amount.value * factor for estimate in estimates if estimate is not None])
+    )
+    return tuple(None if estimate is None else next(rounded) for estimate in estimates)
 
 
 class HopFigures:
@@ -40,9 +42,9 @@ class HopFigures:
     def together(self, hop: LoadedHop, base: Whole | None, policies: Iterable[Whole | None]) -> Whole:
         """The base and all policies of a hop. Policies with one figure share its error; others are independent."""
         by_figure: dict[int, Whole | None] = {}
-        for enforced, found in zip(hop.enforced, policies, strict=True):
+        for enforced, cost in zip(hop.enforced, policies, strict=True):
             key = id(self.prices.component(enforced.policy, hop.port.protocol, hop.side))
-            by_figure[key] = added((by_figure[key], found)) if key in by_figure else found
+            by_figure[key] = added((by_figure[key], cost)) if key in by_figure else cost
         return independently_added((base, *by_figure.values()))
 
     def parts_lack(self, hop: LoadedHop, quantity: str) -> bool:

@@ -36,19 +36,19 @@ class HopLatency(HopFigures):
         sizes = dict.fromkeys(self.program.calls[index].size for index in hop.calls)
         return Latencies(
             {size: self._base(hop, rate, size) for size in sizes},
-            [{size: self._component(hop, each, rate, size) for size in sizes} for each in hop.enforced],
-            [frozenset(each.calls) for each in hop.enforced],
+            [{size: self._component(hop, enforced, rate, size) for size in sizes} for enforced in hop.enforced],
+            [frozenset(enforced.calls) for enforced in hop.enforced],
         )
 
-    def of_call(self, hop: LoadedHop, index: int, found: Latencies | None) -> Whole | None:
-        if found is None:
+    def of_call(self, hop: LoadedHop, index: int, latencies: Latencies | None) -> Whole | None:
+        if latencies is None:
             return None
         size = self.program.calls[index].size
         met = (
             by_size[size] if index in scope else ZERO
-            for by_size, scope in zip(found.policies, found.scopes, strict=True)
+            for by_size, scope in zip(latencies.policies, latencies.scopes, strict=True)
         )
-        return self.together(hop, found.base[size].whole, met)
+        return self.together(hop, latencies.base[size].whole, met)
 
     def _base(self, hop: LoadedHop, rate: float | None, size: int | None) -> Base:
         protocol = hop.port.protocol
@@ -84,8 +84,8 @@ class HopLatency(HopFigures):
         part = self.prices.functions(cost)
         if rate is None and part.depends_on_rate(LATENCY):
             return None
-        found = latency_of(part, rate, size)
-        if self.complete(hop, Lack.COMPONENT, subject, found, LATENCY) or found is None:
+        estimate = latency_of(part, rate, size)
+        if self.complete(hop, Lack.COMPONENT, subject, estimate, LATENCY) or estimate is None:
             return None
-        self.note(hop, subject, found)
-        return whole(found.amount, _NANO_OF_MICRO, at_least=found.no_slope or size is None or cost.floor)
+        self.note(hop, subject, estimate)
+        return whole(estimate.amount, _NANO_OF_MICRO, at_least=estimate.no_slope or size is None or cost.floor)

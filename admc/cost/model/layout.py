@@ -80,8 +80,8 @@ def of_every_decision(program: Program, points: Sequence[DecisionPoint]) -> Layo
     """
     policies = program.policies
     placed = (
-        _Placed(policies[each.policy], each.destination, policies[each.policy].kind.sides, each.calls, each.ports)
-        for each in points
+        _Placed(policies[point.policy], point.destination, policies[point.policy].kind.sides, point.calls, point.ports)
+        for point in points
     )
     enforced = _enforced(program, placed)
     return _layout(program, enforced, enforced, {key[0] for key in enforced})
@@ -90,14 +90,14 @@ def of_every_decision(program: Program, points: Sequence[DecisionPoint]) -> Layo
 def _placed(program: Program, placement: Placement) -> Iterable[_Placed]:
     policies = program.policy_by_name
     return (
-        _Placed(policies[each.policy], each.destination, each.sides, each.calls, each.ports)
-        for each in placement.decisions
+        _Placed(policies[decision.policy], decision.destination, decision.sides, decision.calls, decision.ports)
+        for decision in placement.decisions
     )
 
 
 def _enforced(program: Program, placed: Iterable[_Placed]) -> dict[_Key, list[Enforced]]:
     """The policies of each hop, in declared order."""
-    found: dict[_Key, list[Enforced]] = {}
+    by_hop: dict[_Key, list[Enforced]] = {}
     for decision in placed:
         for side in decision.sides:
             calls: dict[_Key, list[int]] = {}
@@ -112,8 +112,8 @@ def _enforced(program: Program, placed: Iterable[_Placed]) -> dict[_Key, list[En
                     if call.source in program.services:
                         calls.setdefault((call.source, side, call.destination, call.port.number), []).append(index)
             for key, indices in calls.items():
-                found.setdefault(key, []).append(Enforced(decision.policy, tuple(indices)))
-    return found
+                by_hop.setdefault(key, []).append(Enforced(decision.policy, tuple(indices)))
+    return by_hop
 
 
 def _layout(
@@ -128,8 +128,8 @@ def _layout(
         ports[call.destination, number] = call.port
         passing.setdefault((call.destination, Side.INGRESS, call.destination, number), []).append(index)
         passing.setdefault((call.source, Side.EGRESS, call.destination, number), []).append(index)
-    found: dict[str, list[LoadedHop]] = {name: [] for name in sorted(services)}
-    for key in sorted(keys, key=lambda each: (each[0], each[1] is Side.EGRESS, each[2], each[3])):
+    layout: dict[str, list[LoadedHop]] = {name: [] for name in sorted(services)}
+    for key in sorted(keys, key=lambda hop_key: (hop_key[0], hop_key[1] is Side.EGRESS, hop_key[2], hop_key[3])):
         service, side, destination, number = key
         hop = LoadedHop(
             service,
@@ -139,5 +139,5 @@ def _layout(
             tuple(passing.get(key, ())),
             tuple(enforced.get(key, ())),
         )
-        found.setdefault(service, []).append(hop)
-    return {service: tuple(hops) for service, hops in found.items()}
+        layout.setdefault(service, []).append(hop)
+    return {service: tuple(hops) for service, hops in layout.items()}

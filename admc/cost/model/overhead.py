@@ -154,9 +154,9 @@ class Notes:
     def missing(self) -> tuple[Missing, ...]:
         """In the order of `Lack`, then by subject."""
         order = list(Lack)
-        found = sorted(self._missing.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
-        return tuple(Missing(lack, subject, tuple(sorted(services))) for (lack, subject), services in found)
+        rows = sorted(self._missing.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
+        return tuple(Missing(lack, subject, tuple(sorted(services))) for (lack, subject), services in rows)
 
     def extrapolated(self) -> tuple[Extrapolated, ...]:
-        found = sorted(self._extrapolated.items())
-        return tuple(Extrapolated(what, subject, tuple(sorted(services))) for (what, subject), services in found)
+        rows = sorted(self._extrapolated.items())
+        return tuple(Extrapolated(what, subject, tuple(sorted(services))) for (what, subject), services in rows)

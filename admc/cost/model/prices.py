@@ -35,8 +35,8 @@ class PartFunctions(NamedTuple):
     functions: Mapping[str, Function | None]
 
     def depends_on_rate(self, quantity: str) -> bool:
-        found = self.functions[quantity]
-        return found is not None and found.depends_on_rate
+        cost_function = self.functions[quantity]
+        return cost_function is not None and cost_function.depends_on_rate
 
 
 class Prices:
@@ -93,7 +93,9 @@ class Prices:
     def whole_hops(self) -> Mapping[tuple[Protocol, str], Function]:
         """All measured parts of a hop as one function, by protocol and quantity."""
         known = {
-            (protocol, quantity): [each for part in parts if (each := part.functions[quantity]) is not None]
+            (protocol, quantity): [
+                cost_function for part in parts if (cost_function := part.functions[quantity]) is not None
+            ]
             for (protocol, quantity), parts in self.bases.items()
         }
         return {key: together(functions) for key, functions in known.items() if functions}
@@ -124,8 +126,8 @@ class Prices:
 
     def slope_known(self, protocol: Protocol, quantity: str) -> bool:
         """Whether the cost of bytes at a hop is known: some part has it, and it may be one of all parts together."""
-        found = (part.functions[quantity] for part in self.bases[protocol, quantity])
-        return any(each is not None and each.slope is not None for each in found)
+        functions = (part.functions[quantity] for part in self.bases[protocol, quantity])
+        return any(cost_function is not None and cost_function.slope is not None for cost_function in functions)
 
     def sum_of(self, costs: Iterable[Estimate | None], protocol: Protocol, quantity: str) -> Estimate:
         """The costs of the parts of a hop that are known, together: they share their errors."""
@@ -150,10 +152,10 @@ class Prices:
 
     @cached_property
     def _by_component(self) -> Mapping[str, Sequence[ComponentCost]]:
-        found: dict[str, list[ComponentCost]] = {}
+        by_component: dict[str, list[ComponentCost]] = {}
         for cost in self.profile.components:
-            found.setdefault(cost.component, []).append(cost)
-        return found
+            by_component.setdefault(cost.component, []).append(cost)
+        return by_component
 
     def _fits(self, cost: ComponentCost, policy: Policy, side: Side) -> bool:
         if cost.side not in (None, side) or cost.kind not in (None, policy.kind.name):
@@ -166,15 +168,15 @@ class Prices:
         return all(values.get(name) == value for name, value in cost.arguments.items())
 
     def functions(self, cost: ComponentCost) -> PartFunctions:
-        found = self._functions.get(id(cost))
-        if found is None:
+        part_functions = self._functions.get(id(cost))
+        if part_functions is None:
             laws = {quantity: law(cost, quantity) for quantity in QUANTITIES}
             prepared = {
-                quantity: None if each is None else function(quantity, each, cost.sizes)
-                for quantity, each in laws.items()
+                quantity: None if cost_law is None else function(quantity, cost_law, cost.sizes)
+                for quantity, cost_law in laws.items()
             }
-            found = self._functions[id(cost)] = PartFunctions(cost.component, prepared)
-        return found
+            part_functions = self._functions[id(cost)] = PartFunctions(cost.component, prepared)
+        return part_functions
 
 
 def _specific(cost: ComponentCost) -> tuple[int, bool, bool]:
@@ -191,10 +193,10 @@ def cpu_of(parts: Sequence[PartFunctions], rate: float | None, traffic: Traffic)
 
 
 def latency_of(part: PartFunctions, rate: float | None, size: int | None) -> Estimate | None:
-    each = part.functions[LATENCY]
-    return None if each is None else each.estimate(rate, size)
+    cost_function = part.functions[LATENCY]
+    return None if cost_function is None else cost_function.estimate(rate, size)
 
 
 def _function(part: Part, quantity: str, sizes: Sizes | None) -> Function | None:
-    found = law(part, quantity)
-    return None if found is None else function(quantity, found, sizes)
+    part_law = law(part, quantity)
+    return None if part_law is None else function(quantity, part_law, sizes)

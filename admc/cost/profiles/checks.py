@@ -38,7 +38,7 @@ class Problem(NamedTuple):
 
 def hop_problem(hop: HopCost) -> Problem | None:
     for quantity in QUANTITIES:
-        laws = [found for part in hop.shares(quantity) if (found := law(part, quantity)) is not None]
+        laws = [part_law for part in hop.shares(quantity) if (part_law := law(part, quantity)) is not None]
         problem = _sum_problem(hop, quantity) or _problem(hop.title, quantity, laws, hop.sizes)
         if problem is not None:
             return problem
@@ -53,8 +53,8 @@ def _sum_problem(hop: HopCost, quantity: str) -> Problem | None:
         return None
     laws = [law(part, quantity) for part in parts]
     for subject, curve, others in (
-        ("", whole.base, [None if each is None else each.base for each in laws]),
-        ("a byte in ", whole.per_byte, [None if each is None else each.per_byte for each in laws]),
+        ("", whole.base, [None if part_law is None else part_law.base for part_law in laws]),
+        ("a byte in ", whole.per_byte, [None if part_law is None else part_law.per_byte for part_law in laws]),
     ):
         if curve is None and not any(others):
             continue
@@ -74,16 +74,16 @@ def _knots(curve: Curve | None) -> dict[Decimal | None, Decimal]:
 def _sum_of_knots(curves: Sequence[Curve | None]) -> dict[Decimal | None, Decimal] | None:
     """None where a part has no curve, or other rates than the first one."""
     knots = [_knots(curve) for curve in curves]
-    if any(found.keys() != knots[0].keys() for found in knots):
+    if any(figures.keys() != knots[0].keys() for figures in knots):
         return None
     with localcontext(_EXACT):
-        return {rate: sum((found[rate] for found in knots), Decimal(0)) for rate in knots[0]}
+        return {rate: sum((figures[rate] for figures in knots), Decimal(0)) for rate in knots[0]}
 
 
 def component_problem(cost: ComponentCost) -> Problem | None:
     for quantity in QUANTITIES:
-        found = law(cost, quantity)
-        problem = _problem(cost.title, quantity, [] if found is None else [found], cost.sizes)
+        component_law = law(cost, quantity)
+        problem = _problem(cost.title, quantity, [] if component_law is None else [component_law], cost.sizes)
         if problem is not None:
             return problem
     return None
@@ -98,9 +98,9 @@ def unclear(one: ComponentCost, other: ComponentCost) -> bool:
 
 
 def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None) -> Problem | None:
-    if sizes is None and any(found.per_byte is not None for found in laws):
+    if sizes is None and any(cost_law.per_byte is not None for cost_law in laws):
         return Problem("ADM862", f"{what} has a cost of each byte, but no sizes", "give `sizes`")
-    functions = [function(quantity, found, sizes) for found in laws]
+    functions = [function(quantity, cost_law, sizes) for cost_law in laws]
     rates = _rates(functions)
     if len(rates) > MAX_RATES:
         hint = "give the figures of all parts at the same rates"
@@ -120,7 +120,11 @@ def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None)
     if quantity != CPU:
         return None
     # A cost at the smallest size and a cost of each byte that do not rise make a cost that rises at no size.
-    slopes = [each._replace(base=each.slope, slope=None) for each in functions if each.slope is not None]
+    slopes = [
+        cost_function._replace(base=cost_function.slope, slope=None)
+        for cost_function in functions
+        if cost_function.slope is not None
+    ]
     bytes_ = _costs(slopes, rates, None)
     for subject, values, compared in (("the CPU of a request", costs, bases), ("the CPU of a byte", bytes_, bytes_)):
         risen = _risen(rates, *([fsum(at_rate) for at_rate in by_rate] for by_rate in (values, compared)))
@@ -153,5 +157,7 @@ def _rates(functions: Iterable[Function]) -> list[float]:
     """All rates of knots, ascending. Between two, every figure is linear in the logarithm, and so is their sum.
 
     One rate, which does not matter, where the source states none."""
-    lines = [line for each in functions for line in (each.base, each.slope) if line is not None]
+    lines = [
+        line for cost_function in functions for line in (cost_function.base, cost_function.slope) if line is not None
+    ]
     return sorted({rate for line in lines for rate in line.rates or ()}) or [1.0]

@@ -95,12 +95,12 @@ def _whole(hop: HopCost, quantity: str) -> _Costs:
 
 
 def _components(one: Profile, other: Profile) -> Iterator[Row]:
-    found = [{cost.title: cost for cost in profile.components} for profile in (one, other)]
-    for title in sorted({*found[0], *found[1]}):
+    sides = [{cost.title: cost for cost in profile.components} for profile in (one, other)]
+    for title in sorted({*sides[0], *sides[1]}):
         for quantity in QUANTITIES:
             costs = [
-                None if title not in each else _Costs((law(each[title], quantity),), each[title].sizes)
-                for each in found
+                None if title not in by_title else _Costs((law(by_title[title], quantity),), by_title[title].sizes)
+                for by_title in sides
             ]
             yield from _rows(f"component {title}", quantity, *costs)
 
@@ -121,7 +121,9 @@ def _rows(subject: str, quantity: str, one: _Costs | None, other: _Costs | None)
         return
     sizes = next((costs.sizes for costs in (one, other) if costs is not None and costs.sizes is not None), None)
     size = None if sizes is None else int(sizes.reference)
-    stated = sorted({rate for functions in prepared for each in functions or () for rate in each.base.rates or ()})
+    stated = sorted(
+        {rate for functions in prepared for cost_function in functions or () for rate in cost_function.base.rates or ()}
+    )
     for rate in (*stated,) or (None,):
         cells = [None if functions is None else _cell(functions, quantity, rate, size) for functions in prepared]
         shown = None if rate is None else Decimal(fixed(rate, MAX_PLACES))
@@ -132,11 +134,11 @@ def _functions(quantity: str, costs: _Costs | None) -> Sequence[Function] | None
     """None where a law is missing: a sum without it would be too low."""
     if costs is None or not costs.laws or None in costs.laws:
         return None
-    return [function(quantity, found, costs.sizes) for found in costs.laws if found is not None]
+    return [function(quantity, cost_law, costs.sizes) for cost_law in costs.laws if cost_law is not None]
 
 
 def _cell(functions: Iterable[Function], quantity: str, rate: float | None, size: int | None) -> Cell:
-    found = [each.estimate(rate, size) for each in functions]
-    value = total(each.amount for each in found).value
-    outside = any(each.rate_outside or each.size_outside for each in found)
+    estimates = [cost_function.estimate(rate, size) for cost_function in functions]
+    value = total(estimate.amount for estimate in estimates).value
+    outside = any(estimate.rate_outside or estimate.size_outside for estimate in estimates)
     return Cell(value if quantity == LATENCY else value * 1_000_000, outside)

@@ -21,15 +21,15 @@ _DIGITS: Final = 12
 
 
 def listed(profiles: Sequence[NamedProfile]) -> str:
-    return json_text({"profiles": [head(each) for each in profiles]})
+    return json_text({"profiles": [head(named) for named in profiles]})
 
 
-def head(each: NamedProfile) -> dict[str, object]:
-    profile = each.profile
+def head(named: NamedProfile) -> dict[str, object]:
+    profile = named.profile
     return {
-        "named": each.named,
+        "named": named.named,
         "name": profile.name,
-        "sha256": each.sha256,
+        "sha256": named.sha256,
         "source": profile.source,
         "platform": plain(profile.platform),
         "proxy": plain(profile.proxy),
@@ -39,25 +39,25 @@ def head(each: NamedProfile) -> dict[str, object]:
 
 
 def validated(profiles: Sequence[NamedProfile]) -> str:
-    return json_text({"exit_code": 0, "profiles": [head(each) for each in profiles], "diagnostics": []})
+    return json_text({"exit_code": 0, "profiles": [head(named) for named in profiles], "diagnostics": []})
 
 
-def described(each: NamedProfile) -> str:
-    return to_json(each.profile)
+def described(named: NamedProfile) -> str:
+    return to_json(named.profile)
 
 
-def made(found: NewProfile, output: Path | None) -> str:
+def made(new: NewProfile, output: Path | None) -> str:
     written = None if output is None else str(output)
-    return json_text({"profile": plain(found.profile), "notes": list(found.notes), "written": written})
+    return json_text({"profile": plain(new.profile), "notes": list(new.notes), "written": written})
 
 
-def compared(found: Difference) -> str:
+def compared(difference: Difference) -> str:
     return json_text(
         {
-            "one": found.one.name,
-            "other": found.other.name,
-            "caution": list(found.caution),
-            "rows": [_row(row) for row in found.rows],
+            "one": difference.one.name,
+            "other": difference.other.name,
+            "caution": list(difference.caution),
+            "rows": [_row(row) for row in difference.rows],
         }
     )
 

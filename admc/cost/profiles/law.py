@@ -239,7 +239,7 @@ def line(quantity: str, curve: Curve) -> Line:
     if len(rates) < len(figures):
         return Line(None, (), tuple(figures[:1]))
     if quantity == CPU:  # given as cores
-        figures = [_divided(each, rate) for each, rate in zip(figures, rates, strict=True)]
+        figures = [_divided(figure, rate) for figure, rate in zip(figures, rates, strict=True)]
     return of_knots(rates, figures)
 
 
@@ -254,16 +254,16 @@ def of_knots(rates: Sequence[float], figures: Sequence[Amount]) -> Line:
 
 def together(functions: Sequence[Function]) -> Function:
     """The sum of the functions of one hop. Between all their knots each is linear in the logarithm; so is the sum."""
-    slopes = [each.slope for each in functions if each.slope is not None]
+    slopes = [function_of_part.slope for function_of_part in functions if function_of_part.slope is not None]
     slope = _sum_of_lines(slopes) if slopes else None
-    return Function(_sum_of_lines([each.base for each in functions]), slope, functions[0].sizes)
+    return Function(_sum_of_lines([function_of_part.base for function_of_part in functions]), slope, functions[0].sizes)
 
 
 def _sum_of_lines(lines: Sequence[Line]) -> Line:
-    rates = sorted({rate for each in lines for rate in each.rates or ()})
+    rates = sorted({rate for term in lines for rate in term.rates or ()})
     if not rates:
-        return Line(None, (), (total(each.knots[0] for each in lines),))
-    return of_knots(rates, [total(each.at(rate)[0] for each in lines) for rate in rates])
+        return Line(None, (), (total(term.knots[0] for term in lines),))
+    return of_knots(rates, [total(term.at(rate)[0] for term in lines) for rate in rates])
 
 
 @lru_cache(maxsize=4096)

@@ -270,7 +270,7 @@ class Profile:
         """Whether there is any figure of a quantity."""
         costs: list[Part | ComponentCost] = [*(part for hop in self.hops for part in hop.parts), *self.components]
         return (quantity == CPU and self.sidecar.idle_cpu is not None) or any(
-            law(each, quantity) is not None for each in costs
+            law(cost, quantity) is not None for cost in costs
         )
 
     def hop(self, protocol: Protocol) -> HopCost | None:

@@ -32,25 +32,25 @@ _LEGEND: Final = "`*`: not measured at this rate or size, or none is stated; an 
 
 def listed(profiles: Sequence[NamedProfile]) -> str:
     rows = [("profile", "proxy", "protocols", "components", "source")]
-    for each in profiles:
-        profile = each.profile
+    for named in profiles:
+        profile = named.profile
         protocols = ", ".join(hop.protocol for hop in profile.hops)
         number = str(len(profile.components))
-        rows.append((each.named, str(profile.proxy), protocols, number, profile.source))
+        rows.append((named.named, str(profile.proxy), protocols, number, profile.source))
     return _lines(table(rows, right=(3,)))
 
 
-def validated(each: NamedProfile) -> str:
-    profile = each.profile
+def validated(named: NamedProfile) -> str:
+    profile = named.profile
     hops, components = counted(len(profile.hops), "protocol"), counted(len(profile.components), "component")
-    return f"{visible(each.named)}: no errors ({hops}, {components})\n"
+    return f"{visible(named.named)}: no errors ({hops}, {components})\n"
 
 
-def described(each: NamedProfile) -> str:
-    profile = each.profile
+def described(named: NamedProfile) -> str:
+    profile = named.profile
     head = [
         ("profile", profile.name),
-        ("sha256", each.sha256),
+        ("sha256", named.sha256),
         ("source", profile.source),
         ("machine", profile.platform.machine),
         ("system", profile.platform.system),
@@ -86,31 +86,31 @@ _HEAD: Final = ("rate/s", "latency us", "CPU us", "cores")
 
 def _hop(hop: HopCost) -> list[str]:
     whole = hop.whole
-    found = [(part.name, _functions(part, hop.sizes)) for part in hop.parts if part is not whole]
+    measured = [(part.name, _functions(part, hop.sizes)) for part in hop.parts if part is not whole]
     together = None if whole is None else _functions(whole, hop.sizes)
     rows = [("part", *_HEAD)]
-    for rate in _rates([*(functions for _, functions in found), together or {}]):
-        amounts = [_costs(functions, rate) for _, functions in found]
-        for (name, _), (latency, cpu) in zip(found, amounts, strict=True):
+    for rate in _rates([*(functions for _, functions in measured), together or {}]):
+        amounts = [_costs(functions, rate) for _, functions in measured]
+        for (name, _), (latency, cpu) in zip(measured, amounts, strict=True):
             rows.append((name, *_figures(rate, latency, cpu)))
-        sums = [_sum(each) for each in zip(*amounts, strict=True)]
+        sums = [_sum(column) for column in zip(*amounts, strict=True)]
         own = (None, None) if together is None else _costs(together, rate)
         rows.append(("total", *_figures(rate, *(known or added for known, added in zip(own, sums, strict=True)))))
-    return [*table(rows, right=(1, 2, 3, 4), indent="  "), *_bytes([*found, (WHOLE, together or {})])]
+    return [*table(rows, right=(1, 2, 3, 4), indent="  "), *_bytes([*measured, (WHOLE, together or {})])]
 
 
 def _costs(functions: dict[str, Function], rate: float | None) -> tuple[Amount | None, Amount | None]:
     return _cost(functions.get(LATENCY), rate), _cost(functions.get(CPU), rate)
 
 
-def _bytes(found: Sequence[tuple[str, dict[str, Function]]]) -> Iterator[str]:
-    for name, functions in found:
-        for quantity, each in functions.items():
-            if each.slope is None:
+def _bytes(parts: Sequence[tuple[str, dict[str, Function]]]) -> Iterator[str]:
+    for name, functions in parts:
+        for quantity, cost_function in functions.items():
+            if cost_function.slope is None:
                 continue
-            for index, rate in enumerate(each.slope.rates or (None,)):
+            for index, rate in enumerate(cost_function.slope.rates or (None,)):
                 unit = "us" if quantity == LATENCY else "us of CPU"
-                value = each.slope.knots[index].value * (1 if quantity == LATENCY else MICRO)
+                value = cost_function.slope.knots[index].value * (1 if quantity == LATENCY else MICRO)
                 at = "" if rate is None else f" at {significant(rate)}/s"
                 yield f"  each byte beyond, {name}: {significant(value)} {unit}{at}"
 
@@ -137,21 +137,23 @@ def _sidecar(profile: Profile) -> list[str]:
 
 
 def _functions(cost: object, sizes: Sizes | None) -> dict[str, Function]:
-    found = {}
+    functions = {}
     for quantity in (LATENCY, CPU):
-        each = law(cost, quantity)  # type: ignore[arg-type]
-        if each is not None:
-            found[quantity] = function(quantity, each, sizes)
-    return found
+        cost_law = law(cost, quantity)  # type: ignore[arg-type]
+        if cost_law is not None:
+            functions[quantity] = function(quantity, cost_law, sizes)
+    return functions
 
 
 def _rates(functions: Iterable[dict[str, Function]]) -> list[float | None]:
-    stated = sorted({rate for each in functions for one in each.values() for rate in one.base.rates or ()})
+    stated = sorted(
+        {rate for by_quantity in functions for one in by_quantity.values() for rate in one.base.rates or ()}
+    )
     return [*stated] or [None]
 
 
-def _cost(each: Function | None, rate: float | None) -> Amount | None:
-    return None if each is None else each.estimate(rate, None).amount
+def _cost(cost_function: Function | None, rate: float | None) -> Amount | None:
+    return None if cost_function is None else cost_function.estimate(rate, None).amount
 
 
 def _sum(amounts: Sequence[Amount | None]) -> Amount | None:
@@ -180,22 +182,22 @@ def _figure(figure: Figure | None) -> str:
     return _known(amount(figure))
 
 
-def notes(found: NewProfile) -> str:
-    return _lines(visible(note) for note in found.notes)
+def notes(new: NewProfile) -> str:
+    return _lines(visible(note) for note in new.notes)
 
 
-def made(found: NewProfile, output: Path) -> str:
-    profile = found.profile
+def made(new: NewProfile, output: Path) -> str:
+    profile = new.profile
     protocols = ", ".join(hop.protocol for hop in profile.hops)
     components = counted(len(profile.components), "component")
-    return f"wrote `{visible(str(output))}`: {protocols}; {components}\n" + notes(found)
+    return f"wrote `{visible(str(output))}`: {protocols}; {components}\n" + notes(new)
 
 
-def compared(found: Difference) -> str:
-    lines = table([("one", found.one.name), ("other", found.other.name)])
-    lines += [f"caution: {visible(text)}" for text in found.caution]
+def compared(difference: Difference) -> str:
+    lines = table([("one", difference.one.name), ("other", difference.other.name)])
+    lines += [f"caution: {visible(text)}" for text in difference.caution]
     rows = [("figure", "", "rate/s", "size", "one", "other", "other / one")]
-    for row in found.rows:
+    for row in difference.rows:
         unit = {"latency": "latency us", "cpu": "CPU us"}.get(row.quantity, row.quantity)
         rate = "?" if row.rate is None and row.quantity in (LATENCY, CPU) else "" if row.rate is None else str(row.rate)
         ratio = "-" if row.ratio is None else significant(row.ratio, 3)

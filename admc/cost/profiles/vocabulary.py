@@ -24,11 +24,11 @@ _NUMBERS: Final[Mapping[str, Callable[[str], float | units.BadNumber]]] = {
 def _by_component() -> Mapping[str, Mapping[str, Kind]]:
     from dsl.kinds import prelude
 
-    found: dict[str, dict[str, Kind]] = {}
+    by_component: dict[str, dict[str, Kind]] = {}
     for name, declared in sorted(prelude.kinds().items()):
         if declared.kind.component is not None:
-            found.setdefault(declared.kind.component, {})[name] = declared.kind
-    return found
+            by_component.setdefault(declared.kind.component, {})[name] = declared.kind
+    return by_component
 
 
 def known_components() -> tuple[str, ...]:

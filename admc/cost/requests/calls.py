@@ -42,8 +42,8 @@ def call_costs(
     return {
         index: CallCost(
             added(latencies[index]),
-            total((NOTHING, *(each.known for each in cpu[index]))),
-            any(each.at_least for each in cpu[index]),
+            total((NOTHING, *(hop_cpu.known for hop_cpu in cpu[index]))),
+            any(hop_cpu.at_least for hop_cpu in cpu[index]),
         )
         for index in latencies
     }
@@ -68,13 +68,13 @@ def _cpu(program: Program, prices: Prices, hop: LoadedHop, index: int, rate: flo
     for enforced in hop.enforced:
         if index in enforced.calls:
             cost = prices.component(enforced.policy, protocol, hop.side)
-            found = figures.setdefault(id(cost), [])
+            amounts = figures.setdefault(id(cost), [])
             if cost is None or cost.floor:
-                found.append(None)
+                amounts.append(None)
             if cost is not None:
-                found += _part(prices.functions(cost), rate, size, slopes=False)
-    known = (total(each for each in found if each is not None) for found in figures.values())
-    return _Cpu(independent(known), any(None in found for found in figures.values()))
+                amounts += _part(prices.functions(cost), rate, size, slopes=False)
+    known = (total(amount for amount in amounts if amount is not None) for amounts in figures.values())
+    return _Cpu(independent(known), any(None in amounts for amounts in figures.values()))
 
 
 def _part(part: PartFunctions, rate: float | None, size: int | None, *, slopes: bool) -> Iterable[Amount | None]:
@@ -84,7 +84,7 @@ def _part(part: PartFunctions, rate: float | None, size: int | None, *, slopes: 
     if function is None or (rate is None and function.depends_on_rate):
         yield None
         return
-    found = function.estimate(rate, size)
-    if found.no_slope and not slopes:
+    estimate = function.estimate(rate, size)
+    if estimate.no_slope and not slopes:
         yield None
-    yield found.amount
+    yield estimate.amount

@@ -66,8 +66,8 @@ def of_requests(
     prices = Prices(profile)
 
     def costs(layout: Layout, estimated: Overhead) -> Mapping[_Key, CallCost]:
-        found = call_costs(program, layout, estimated, prices, indices.values())
-        return {key: found[index] for key, index in indices.items()}
+        by_index = call_costs(program, layout, estimated, prices, indices.values())
+        return {key: by_index[index] for key, index in indices.items()}
 
     mesh = _of(of_full_mesh(program, placement, everywhere=True), services)
     hosting = {name: hops for name, hops in mesh.items() if program.services[name].can_host}
@@ -93,10 +93,10 @@ def _of(layout: Layout, services: set[str]) -> Layout:
 def request_cost(request: Request, costs: Mapping[_Key, CallCost]) -> RequestCost:
     """`costs` has every call of the request."""
     made = list(request.steps())
-    found = [costs[step.call] for step, _ in made]
-    cpu = total(cost.cpu.scaled(float(times)) for cost, (_, times) in zip(found, made, strict=True))
+    step_costs = [costs[step.call] for step, _ in made]
+    cpu = total(cost.cpu.scaled(float(times)) for cost, (_, times) in zip(step_costs, made, strict=True))
     mean, worst = _latency(request, costs)
-    return RequestCost(mean, worst, whole(cpu, NANO, at_least=any(cost.cpu_at_least for cost in found)))
+    return RequestCost(mean, worst, whole(cpu, NANO, at_least=any(cost.cpu_at_least for cost in step_costs)))
 
 
 def _latency(request: Request, costs: Mapping[_Key, CallCost]) -> tuple[Whole, Whole]:
@@ -105,21 +105,21 @@ def _latency(request: Request, costs: Mapping[_Key, CallCost]) -> tuple[Whole, W
     at_least = any(latency.at_least for latency in latencies.values())
     low = all(latency.low is not None for latency in latencies.values())
     high = all(latency.high is not None for latency in latencies.values())
-    found = outcomes(
+    distribution = outcomes(
         request.root,
-        {key: (each.value, each.low or 0, each.high or 0) for key, each in latencies.items()},
+        {key: (latency.value, latency.low or 0, latency.high or 0) for key, latency in latencies.items()},
     )
     return (
         Whole(
-            nearest(found.mean_added(1)),
-            rounded_down(found.mean_added(2)) if low else None,
-            rounded_up(found.mean_added(3)) if high else None,
+            nearest(distribution.mean_added(1)),
+            rounded_down(distribution.mean_added(2)) if low else None,
+            rounded_up(distribution.mean_added(3)) if high else None,
             at_least,
         ),
         Whole(
-            found.worst_added(1),
-            found.worst_added(2) if low else None,
-            found.worst_added(3) if high else None,
+            distribution.worst_added(1),
+            distribution.worst_added(2) if low else None,
+            distribution.worst_added(3) if high else None,
             at_least,
         ),
     )

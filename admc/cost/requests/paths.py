@@ -41,7 +41,7 @@ def outcomes(step: Step, latencies: Mapping[tuple[str, str, int], Sequence[int]]
     """`latencies` has for each call what ADMs add to it: one or more figures, of which each gives a path of its own."""
     once = [_constant((step.work, *(step.work + latency for latency in latencies[step.call])))]
     for group in step.groups:
-        inner = [outcomes(each, latencies) for each in group.steps if group.grouping is not Grouping.ASYNC]
+        inner = [outcomes(inner_step, latencies) for inner_step in group.steps if group.grouping is not Grouping.ASYNC]
         if group.grouping is Grouping.TOGETHER:
             once.append(_combined(inner, _longest))
         else:
@@ -65,9 +65,9 @@ def _combined(parts: Sequence[Outcomes], combine: Callable[[Times, Times], Times
     """All outcomes of independent parts."""
     fixed = [next(iter(part.weights)) for part in parts if len(part.weights) == 1]
     # Parts without a chance come first, so that each of them is combined once, and not once for every outcome.
-    found = [_constant(reduce(combine, fixed))] if fixed else []
-    found += [part for part in parts if len(part.weights) > 1]
-    return reduce(lambda one, other: _pairs(one, other, combine), found)
+    ordered = [_constant(reduce(combine, fixed))] if fixed else []
+    ordered += [part for part in parts if len(part.weights) > 1]
+    return reduce(lambda one, other: _pairs(one, other, combine), ordered)
 
 
 def _pairs(one: Outcomes, other: Outcomes, combine: Callable[[Times, Times], Times]) -> Outcomes:
@@ -84,16 +84,16 @@ def _repeated(once: Outcomes, times: int) -> Outcomes:
     if times == 1:
         return once
     width = len(next(iter(once.weights)))
-    found: list[tuple[int, Times, int]] = [(times, (0,) * width, 1)]
+    partial_sums: list[tuple[int, Times, int]] = [(times, (0,) * width, 1)]
     for position, (path, weight) in enumerate(once.weights.items(), 1):
         last = position == len(once.weights)
-        found = [
-            (left - some, _added(before, tuple(some * each for each in path)), share * comb(left, some) * weight**some)
-            for left, before, share in found
+        partial_sums = [
+            (left - some, _added(before, tuple(some * time for time in path)), share * comb(left, some) * weight**some)
+            for left, before, share in partial_sums
             for some in ((left,) if last else range(left + 1))
         ]
     weights: dict[Times, int] = {}
-    for _, path, weight in found:
+    for _, path, weight in partial_sums:
         weights[path] = weights.get(path, 0) + weight
     return Outcomes(weights, once.total**times)
 

@@ -52,12 +52,12 @@ def changed(profile: Profile, changes: Sequence[Change]) -> SourceText:
     text = SourceText(f"{profile.name}.json", to_json(result))
     diagnostics = Diagnostics()
     if read_profile(text, diagnostics) is None:
-        said = " ".join(f"`{change.text}`" for change in changes)
-        found = [
-            replace(item, message=f"the profile cannot be changed by {said}: {item.message}", span=None, related=())
+        quoted = " ".join(f"`{change.text}`" for change in changes)
+        problems = [
+            replace(item, message=f"the profile cannot be changed by {quoted}: {item.message}", span=None, related=())
             for item in diagnostics.items
         ]
-        raise CommandError(Exit.INPUT, found)
+        raise CommandError(Exit.INPUT, problems)
     return text
 
 
@@ -79,11 +79,11 @@ def _with(profile: Profile, change: Change) -> Profile:
 def _hop(hop: HopCost, change: Change) -> HopCost:
     """A change of `whole` is one of all parts. After a change of another part, `whole` is the new sum."""
     names = {change.name} if hop.whole is None or change.name != WHOLE else {part.name for part in hop.parts}
-    found = replace(hop, parts=tuple(_part(part, change) if part.name in names else part for part in hop.parts))
-    if found == hop or found.whole is None:
-        return found
-    summed = Part(WHOLE, _summed(found, found.whole, LATENCY), _summed(found, found.whole, CPU))
-    return replace(found, parts=tuple(summed if part.name == WHOLE else part for part in found.parts))
+    changed_hop = replace(hop, parts=tuple(_part(part, change) if part.name in names else part for part in hop.parts))
+    if changed_hop == hop or changed_hop.whole is None:
+        return changed_hop
+    summed = Part(WHOLE, _summed(changed_hop, changed_hop.whole, LATENCY), _summed(changed_hop, changed_hop.whole, CPU))
+    return replace(changed_hop, parts=tuple(summed if part.name == WHOLE else part for part in changed_hop.parts))
 
 
 def _part(part: Part, change: Change) -> Part:
@@ -94,7 +94,7 @@ def _part(part: Part, change: Change) -> Part:
 def _summed(hop: HopCost, whole: Part, quantity: str) -> Law | None:
     """The law of `whole`, moved to the sum of the parts that add up to it."""
     own = law(whole, quantity)
-    parts = [found for part in hop.shares(quantity) if (found := law(part, quantity)) is not None]
+    parts = [part_law for part in hop.shares(quantity) if (part_law := law(part, quantity)) is not None]
     if own is None:
         return None
     slopes = [part.per_byte or () for part in parts]
@@ -103,13 +103,13 @@ def _summed(hop: HopCost, whole: Part, quantity: str) -> Law | None:
 
 def _sum(curve: Curve, parts: Sequence[Curve]) -> Curve:
     """Each figure and its interval, moved to the sum of the parts: the error of the whole stays what it was."""
-    found = []
+    moved = []
     for knot, *shares in zip(curve, *parts, strict=True):
         value = sum((share.value for share in shares), Decimal(0))
         by = value - knot.value
         interval = None if knot.interval is None else (knot.interval[0] + by, knot.interval[1] + by)
-        found.append(Knot(knot.rate, value, interval))
-    return tuple(found)
+        moved.append(Knot(knot.rate, value, interval))
+    return tuple(moved)
 
 
 def _component(cost: ComponentCost, change: Change) -> ComponentCost:
@@ -158,9 +158,9 @@ def _check(profile: Profile, change: Change) -> None:
     if name not in having:
         known = {*profile.parts, *profile.own_components, *known_components(), *having, SIDECAR}
         # Parts come first: they are few, and every change of a hop is about one of them.
-        names = sorted(having, key=lambda each: (each not in profile.parts, each))
+        names = sorted(having, key=lambda candidate: (candidate not in profile.parts, candidate))
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        listed = "it has figures of " + ", ".join(f"`{each}`" for each in names[:NAMED]) + more
+        listed = "it has figures of " + ", ".join(f"`{candidate}`" for candidate in names[:NAMED]) + more
         if name in known:
             raise wrong_usage(CODE, f"the profile `{profile.name}` has no figure of `{name}`", hint=listed)
         hint = did_you_mean(name, sorted(having)) or did_you_mean(name, sorted(known)) or listed
@@ -168,8 +168,8 @@ def _check(profile: Profile, change: Change) -> None:
             CODE, f"there is no part or component `{name[:60]}`, in `--what-if {change.text[:100]}`", hint=hint
         )
     if not _has(profile, name, change.quantity):
-        only = [each for each in (LATENCY, CPU, MEMORY) if _has(profile, name, each)]
-        hint = "it has its " + " and ".join(f"`{each}`" for each in only)
+        only = [quantity for quantity in (LATENCY, CPU, MEMORY) if _has(profile, name, quantity)]
+        hint = "it has its " + " and ".join(f"`{quantity}`" for quantity in only)
         if name in profile.parts and _has(profile, WHOLE, change.quantity):
             hint += f"; {change.quantity} was measured of all parts together: `{WHOLE}.{change.quantity}`"
         raise wrong_usage(CODE, f"the profile `{profile.name}` has no {change.quantity} of `{name}`", hint=hint)
@@ -182,15 +182,15 @@ def _names(profile: Profile) -> set[str]:
 
 def _has(profile: Profile, name: str, quantity: str | None) -> bool:
     """Whether a figure of the quantity (None: of any) is there."""
-    found: dict[str, list[object]] = {LATENCY: [], CPU: [], MEMORY: []}
+    figures: dict[str, list[object]] = {LATENCY: [], CPU: [], MEMORY: []}
     for part in (part for hop in profile.hops for part in hop.parts if part.name == name):
-        found[LATENCY].append(part.latency)
-        found[CPU].append(part.cpu)
+        figures[LATENCY].append(part.latency)
+        figures[CPU].append(part.cpu)
     for cost in (cost for cost in profile.components if cost.component == name):
-        found[LATENCY].append(cost.latency)
-        found[CPU].append(cost.cpu)
-        found[MEMORY].append(cost.memory)
+        figures[LATENCY].append(cost.latency)
+        figures[CPU].append(cost.cpu)
+        figures[MEMORY].append(cost.memory)
     if name == SIDECAR:
-        found[CPU].append(profile.sidecar.idle_cpu)
-        found[MEMORY] += [figure for name, figure in fields_of(profile.sidecar) if name != "idle_cpu"]
-    return any(figure is not None for key in found if quantity in (None, key) for figure in found[key])
+        figures[CPU].append(profile.sidecar.idle_cpu)
+        figures[MEMORY] += [figure for name, figure in fields_of(profile.sidecar) if name != "idle_cpu"]
+    return any(figure is not None for key in figures if quantity in (None, key) for figure in figures[key])

@@ -38,10 +38,10 @@ def read_changes(texts: Sequence[str]) -> tuple[Change, ...]:
     """The values of `--what-if`. Raises `CommandError` (exit 1)."""
     if len(texts) > MOST:
         raise wrong_usage(CODE, f"more than {MOST} changes are given by `--what-if`", hint="change the profile itself")
-    found: dict[tuple[str, str], Change] = {}
+    changes: dict[tuple[str, str], Change] = {}
     for text in texts:
         change = _change(text)
-        earlier = found.setdefault((change.name, change.quantity), change)
+        earlier = changes.setdefault((change.name, change.quantity), change)
         if earlier is not change:
             raise wrong_usage(
                 CODE,
@@ -49,23 +49,23 @@ def read_changes(texts: Sequence[str]) -> tuple[Change, ...]:
                 cause=f"by `{earlier.text}` and by `{text}`",
                 hint="give one of them, or one factor for both",
             )
-    return tuple(found.values())
+    return tuple(changes.values())
 
 
 def _change(text: str) -> Change:
-    found = _CHANGE.fullmatch(text)
-    if found is None:
+    match = _CHANGE.fullmatch(text)
+    if match is None:
         raise wrong_usage(CODE, f"`--what-if {text[:100]}` is not understood", hint=_EXAMPLE)
-    quantity = found["quantity"]
+    quantity = match["quantity"]
     if quantity not in CHANGED:
-        hint = did_you_mean(quantity, CHANGED) or "quantities are " + ", ".join(f"`{each}`" for each in CHANGED)
+        hint = did_you_mean(quantity, CHANGED) or "quantities are " + ", ".join(f"`{name}`" for name in CHANGED)
         raise wrong_usage(CODE, f"there is no quantity `{quantity[:60]}` in `--what-if {text[:100]}`", hint=hint)
-    factor = _by(found["by"])
+    factor = _by(match["by"])
     if factor is None:
         raise wrong_usage(
-            CODE, f"`--what-if {text[:100]}` does not say how much", cause=_cause(found["by"]), hint=_EXAMPLE
+            CODE, f"`--what-if {text[:100]}` does not say how much", cause=_cause(match["by"]), hint=_EXAMPLE
         )
-    return Change(text, found["name"], quantity, factor)
+    return Change(text, match["name"], quantity, factor)
 
 
 def _by(text: str) -> Decimal | None:
@@ -93,8 +93,8 @@ def _cause(by: str) -> str:
 
 def read_traffic(text: str) -> Decimal:
     """The value of `--traffic`: `x10`. Raises `CommandError` (exit 1)."""
-    found = _FACTOR.fullmatch(text)
-    factor = Decimal(0) if found is None else Decimal(found["number"])
+    match = _FACTOR.fullmatch(text)
+    factor = Decimal(0) if match is None else Decimal(match["number"])
     if not 0 < factor <= LARGEST:
         raise wrong_usage(
             CODE,

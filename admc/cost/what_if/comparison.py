@@ -127,28 +127,28 @@ class _Lacks:
 
     def __init__(self, before: Iterable[Missing], after: Iterable[Missing], *, comparable: bool = True) -> None:
         self._comparable = comparable
-        self._sides = [self._by_quantity(found) for found in (before, after)]
+        self._sides = [self._by_quantity(missing) for missing in (before, after)]
 
     @staticmethod
-    def _by_quantity(found: Iterable[Missing]) -> dict[str, set[tuple[Lack, str, str]]]:
+    def _by_quantity(missing: Iterable[Missing]) -> dict[str, set[tuple[Lack, str, str]]]:
         lacked: dict[str, set[tuple[Lack, str, str]]] = {}
-        for each in found:
-            for quantity in _LACKED_IN.get(each.lack, (CPU, LATENCY)):
-                lacked.setdefault(quantity, set()).update((each.lack, each.subject, name) for name in each.services)
+        for gap in missing:
+            for quantity in _LACKED_IN.get(gap.lack, (CPU, LATENCY)):
+                lacked.setdefault(quantity, set()).update((gap.lack, gap.subject, name) for name in gap.services)
         return lacked
 
     def pair(self, quantity: str, before: Whole | None, after: Whole | None, service: str | None = None) -> Pair:
         """`service`: the ADM of the figures; None for totals."""
         if before is None or after is None:
             return Pair(before, after, None)
-        if any(each.at_least and not each.value for each in (before, after)):
+        if any(figure.at_least and not figure.value for figure in (before, after)):
             return Pair(before, after, None)  # a lower bound of zero is no figure
         complete = not before.at_least and not after.at_least
         known = complete or (self._comparable and self._equal(quantity, service))
         return Pair(before, after, after.value - before.value if known else None)
 
     def _equal(self, quantity: str, service: str | None) -> bool:
-        one, other = ({each for each in side.get(quantity, ()) if service in (None, each[2])} for side in self._sides)
+        one, other = ({lack for lack in side.get(quantity, ()) if service in (None, lack[2])} for side in self._sides)
         return one == other
 
 
@@ -167,7 +167,7 @@ def _of_equal_saturation(one: Totals, other: Totals, latency: Pair) -> Pair:
 
 
 def _adms(one: Overhead, other: Overhead, lacks: _Lacks) -> Iterator[AdmPair]:
-    before, after = ({adm.service: adm for adm in each.adms} for each in (one, other))
+    before, after = ({adm.service: adm for adm in overhead.adms} for overhead in (one, other))
     for service in sorted({*before, *after}):
         pair = _adm(service, before.get(service), after.get(service), lacks)
         if pair.planned != (True, True) or pair.hops or pair.cpu.differs or pair.memory.differs:
@@ -175,7 +175,7 @@ def _adms(one: Overhead, other: Overhead, lacks: _Lacks) -> Iterator[AdmPair]:
 
 
 def _adm(service: str, one: AdmOverhead | None, other: AdmOverhead | None, lacks: _Lacks) -> AdmPair:
-    hops = [_hop(service, *found, lacks) for found in _hops(one, other)]
+    hops = [_hop(service, *hop_pair, lacks) for hop_pair in _hops(one, other)]
     return AdmPair(
         service,
         (one is not None, other is not None),
@@ -193,7 +193,7 @@ def _hops(
         {} if adm is None else {hop_name(hop.side, hop.destination, hop.port): hop for hop in adm.hops}
         for adm in (one, other)
     )
-    for name in sorted({*before, *after}, key=lambda each: (each.startswith("egress"), each)):
+    for name in sorted({*before, *after}, key=lambda title: (title.startswith("egress"), title)):
         yield name, before.get(name), after.get(name)
 
 
@@ -214,26 +214,26 @@ def _requests(
     """Both sides have the same requests, in the same order."""
     for one, other in zip(before, after, strict=True):
         pairs = [
-            lacks.pair(quantity, *found)
-            for quantity, found in zip((LATENCY, LATENCY, CPU), zip(one.plan, other.plan, strict=True), strict=True)
+            lacks.pair(quantity, *figures)
+            for quantity, figures in zip((LATENCY, LATENCY, CPU), zip(one.plan, other.plan, strict=True), strict=True)
         ]
         if any(pair.differs for pair in pairs):
             yield RequestPair(one.name, *pairs)
 
 
-def _over_capacity(program: Program, found: Overhead) -> Iterator[str]:
-    for adm in found.adms:
+def _over_capacity(program: Program, overhead: Overhead) -> Iterator[str]:
+    for adm in overhead.adms:
         capacity = program.services[adm.service].capacity
         if capacity is not None and adm.cpu.value > Decimal(repr(capacity)) * adm.replicas * NANO:
             yield adm.service
 
 
-def _met(found: Overhead) -> set[str]:
+def _met(overhead: Overhead) -> set[str]:
     """Parts and components that requests of a plan pass, and the sidecars themselves."""
-    hops = [hop for adm in found.adms for hop in adm.hops]
+    hops = [hop for adm in overhead.adms for hop in adm.hops]
     parts = {part.name for hop in hops for part in hop.parts}
     components = {share.component for hop in hops for share in hop.components if share.component is not None}
-    return {*parts, *components, *(["sidecar"] if found.adms else [])}
+    return {*parts, *components, *(["sidecar"] if overhead.adms else [])}
 
 
 Lacked = tuple[tuple[Missing, ...], tuple[Extrapolated, ...]]
@@ -244,14 +244,14 @@ def shared(comparison: Comparison) -> Lacked:
     """What both estimates lack."""
     one, other = comparison.before.overhead, comparison.after.overhead
     return (
-        tuple(each for each in one.missing if each in other.missing),
-        tuple(each for each in one.extrapolated if each in other.extrapolated),
+        tuple(gap for gap in one.missing if gap in other.missing),
+        tuple(figure for figure in one.extrapolated if figure in other.extrapolated),
     )
 
 
 def lacked(one: Report, other: Report) -> Lacked:
     """What one estimate lacks, and the other does not."""
     return (
-        tuple(each for each in one.overhead.missing if each not in other.overhead.missing),
-        tuple(each for each in one.overhead.extrapolated if each not in other.overhead.extrapolated),
+        tuple(gap for gap in one.overhead.missing if gap not in other.overhead.missing),
+        tuple(figure for figure in one.overhead.extrapolated if figure not in other.overhead.extrapolated),
     )

@@ -29,23 +29,25 @@ class Estimates(NamedTuple):
     @property
     def missing(self) -> tuple[Missing, ...]:
         """Of all estimates, each thing once."""
-        found = self.report.overhead.missing
+        missing = self.report.overhead.missing
         if self.comparison is not None:
-            found += tuple(each for each in self.comparison.after.overhead.missing if each not in found)
-        return found
+            missing += tuple(gap for gap in self.comparison.after.overhead.missing if gap not in missing)
+        return missing
 
 
 def estimates(program: Program, scenario: Scenario, solve: Solve, folder: str = "") -> Estimates:
     """Raises `CommandError`: without a profile, for a wrong change, and if no placement is correct after it."""
     placement = solve(program)
     base = before(program, scenario)
-    found = report(base, placement, folder)
+    base_report = report(base, placement, folder)
     if not compares(program, scenario):
-        return Estimates(base, placement, found)
+        return Estimates(base, placement, base_report)
     one_profile = scenario.profile is None or program.profile is None
     other = after(program, scenario, folder)
     changed = report(other, _solved_again(other, solve) if scenario.replan else placement, folder)
-    return Estimates(base, placement, found, other, compare(scenario, found, changed, other, one_profile=one_profile))
+    return Estimates(
+        base, placement, base_report, other, compare(scenario, base_report, changed, other, one_profile=one_profile)
+    )
 
 
 def _solved_again(program: Program, solve: Solve) -> Placement:
@@ -54,5 +56,5 @@ def _solved_again(program: Program, solve: Solve) -> Placement:
         return solve(program)
     except CommandError as error:
         first, *others = error.diagnostics
-        said = replace(first, message=f"after the change, {first.message}")
-        raise CommandError(error.exit_code, [said, *others], error.folder) from error
+        diagnostic = replace(first, message=f"after the change, {first.message}")
+        raise CommandError(error.exit_code, [diagnostic, *others], error.folder) from error

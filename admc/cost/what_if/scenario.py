@@ -32,14 +32,16 @@ class Scenario(NamedTuple):
 
 def read_scenario(what_if: Iterable[str], profile: str | None, traffic: str | None, *, replan: bool) -> Scenario:
     """Raises `CommandError` (exit 1) for a change that is not understood, and where there is nothing to compare."""
-    found = Scenario(read_changes(tuple(what_if)), profile, None if traffic is None else read_traffic(traffic), replan)
-    if replan and found == Scenario(replan=True):
+    scenario = Scenario(
+        read_changes(tuple(what_if)), profile, None if traffic is None else read_traffic(traffic), replan
+    )
+    if replan and scenario == Scenario(replan=True):
         raise wrong_usage(
             CODE,
             "`--replan` solves again after a change, and there is none",
             hint="give one of `--what-if`, `--profile` and `--traffic`, too",
         )
-    return found
+    return scenario
 
 
 def before(program: Program, scenario: Scenario) -> Program:
@@ -54,9 +56,9 @@ def after(program: Program, scenario: Scenario, folder: str = "") -> Program:
     source = program.profile if scenario.profile is None else _source(program, scenario.profile)
     result = replace(program, profile=source)
     if scenario.changes and source is not None:
-        found = profile_of(result, folder)
-        if found is not None:
-            text = changed(found.profile, scenario.changes)
+        named = profile_of(result, folder)
+        if named is not None:
+            text = changed(named.profile, scenario.changes)
             result = replace(result, profile=ProfileSource(source.name, source.span, text))
     if scenario.traffic is not None:
         factor = Fraction(scenario.traffic)

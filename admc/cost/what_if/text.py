@@ -47,8 +47,8 @@ def render(
         lines.append(f"... and {len(comparison.requests) - ROWS} more requests; `--format json` has them all")
     if not comparison.adms:
         lines += ["", "no ADM differs"]
-    found = list(_notes(program, comparison))
-    return "".join(f"{line}\n" for line in fitted((*lines, *([""] if found else []), *found), width))
+    remarks = list(_notes(program, comparison))
+    return "".join(f"{line}\n" for line in fitted((*lines, *([""] if remarks else []), *remarks), width))
 
 
 def _head(program: Program, comparison: Comparison) -> list[str]:
@@ -72,16 +72,16 @@ def _head(program: Program, comparison: Comparison) -> list[str]:
 # ---- rows ----
 
 
-def _totals(found: TotalsPair) -> Iterator[Row]:
-    yield _counts("sidecars", found.sidecars)
-    yield _counts("hops", found.hops)
-    yield from _figure("  cores", found.cpu, NANO)
-    yield from _figure("  memory MB", found.memory, MEGA)
-    yield from _figure("  latency us/s", found.latency, MICROSECOND)
+def _totals(totals: TotalsPair) -> Iterator[Row]:
+    yield _counts("sidecars", totals.sidecars)
+    yield _counts("hops", totals.hops)
+    yield from _figure("  cores", totals.cpu, NANO)
+    yield from _figure("  memory MB", totals.memory, MEGA)
+    yield from _figure("  latency us/s", totals.latency, MICROSECOND)
 
 
-def _money(found: TotalsPair, before: Money, after: Money, currency: str) -> Iterator[Row]:
-    known = found.cpu.difference is not None and found.memory.difference is not None
+def _money(totals: TotalsPair, before: Money, after: Money, currency: str) -> Iterator[Row]:
+    known = totals.cpu.difference is not None and totals.memory.difference is not None
     for name, one, other, comparable in (
         ("used", before.used, after.used, known),
         ("reserved", before.reserved, after.reserved, True),
@@ -121,20 +121,20 @@ def _planned(planned: tuple[bool, bool], what: str) -> str:
     return f": a new {what}" if planned[1] else f": no {what} any more"
 
 
-def _counts(name: str, found: tuple[int, int]) -> Row:
-    before, after = found
+def _counts(name: str, pair: tuple[int, int]) -> Row:
+    before, after = pair
     return _row(f"  {name}", str(before), str(after), *_change(after - before, before, 1))
 
 
 def _figure(name: str, pair: Pair, unit: int, *, always: bool = True) -> Iterator[Row]:
     """A row; none if there is no figure at all, and without `always` none if nothing differs."""
-    before, after = (_known(each) for each in (pair.before, pair.after))
+    before, after = (_known(figure) for figure in (pair.before, pair.after))
     if (before is None and after is None) or not (always or pair.differs):
         return
     change = ("", "")
     if pair.difference is not None and before is not None:
         change = _change(pair.difference, before.value, unit)
-    one, other = ("-" if each is None else shown(_without_interval(each), unit) for each in (before, after))
+    one, other = ("-" if figure is None else shown(_without_interval(figure), unit) for figure in (before, after))
     yield _row(name, one, other, *change)
 
 
@@ -195,4 +195,4 @@ def _pairs(comparison: Comparison) -> list[Pair]:
 
 
 def _at_least(pair: Pair) -> bool:
-    return any(each is not None and each.at_least and each.value > 0 for each in (pair.before, pair.after))
+    return any(figure is not None and figure.at_least and figure.value > 0 for figure in (pair.before, pair.after))
