@@ -1,7 +1,8 @@
-"""Recorded requests: read as columns, evaluated tree by tree, or summed up as `request` statements.
+"""Reads recorded requests (traces), and reports what ADMs add to them, or writes them as `request` statements.
 
-    files --read--> rows or spans --calls--> Forest --evaluate, report--> what ADMs add --> text | json
-                                              `--shapes, requests--> statements --requests_adm--> a file of the language
+    files --read--> rows or spans --calls, spans--> Linked --forest--> Forest
+    Forest --evaluate, report--> TraceReport --> text | json
+    Forest --shapes, requests--> Import --requests_adm--> a file of the language
 
-What is not taken is counted with its reason (`drops`).
+A trace becomes a tree of calls. A tree is taken whole or dropped whole: `drops` counts dropped trees by reason.
 """

@@ -1,6 +1,8 @@
-"""Files in Alibaba's columns, CSV or Parquet, batch by batch, by pyarrow: an extra of admc.
+"""Reads CSV and Parquet files with the columns of Alibaba's traces, by pyarrow (an extra of admc).
 
-The columns of 2021 (`rpcid`) and of 2022 (`rpc_id`) are taken; others of the file are not read.
+    file -> [csv_batches, parquet_batches] -> Batch after Batch
+
+The id of a call is the column `rpcid` in files of 2021, and `rpc_id` in files of 2022. Other columns are not read.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "timestamp": ("timestamp",),
     "rt": ("rt",),
 }
-"""Each column that is read, and its names."""
+"""Each column that is read, and the names that files give it."""
 TEXTS: Final = ("traceid", "rpcid", "um", "dm", "rpctype")
 BLOCK: Final = 32 << 20
 """Bytes of a CSV file that are read at once."""
@@ -71,7 +73,7 @@ def _opened(arrow: Any, path: Path, names: Mapping[str, str], *, threads: bool =
 
 
 def _with_its_row(arrow: Any, path: Path, names: Mapping[str, str]) -> Exception | None:
-    """The error of a file that cannot be read, once more: pyarrow knows the row if it reads with one thread."""
+    """Read the file again with one thread, and return the error: only then does pyarrow name the row."""
     try:
         with _opened(arrow, path, names, threads=False) as reader:
             for _ in reader:
@@ -106,7 +108,7 @@ def parquet_batches(path: Path) -> Iterator[Batch]:
 
 
 def _arrow(module: str, path: Path) -> Any:
-    """pyarrow with one of its modules."""
+    """Import pyarrow with one of its modules."""
     import importlib
 
     try:
@@ -132,7 +134,7 @@ def _header(path: Path) -> list[str]:
 
 
 def _chosen(path: Path, header: list[str]) -> dict[str, str]:
-    """The name in the file of each column that is read."""
+    """Map each column that is read to its name in the file."""
     header_names = {}
     for column, names in COLUMNS.items():
         fitting = [name for name in header if name in names]
@@ -154,7 +156,7 @@ def _batch(path: Path, first: int, batch: Any, names: Mapping[str, str]) -> Batc
 
 
 def _encoded(path: Path, name: str, column: Any) -> Encoded:
-    """A column of texts; a missing one is empty."""
+    """A column of texts; a missing value becomes an empty text."""
     import pyarrow as arrow
 
     if not arrow.types.is_dictionary(column.type):
@@ -172,7 +174,7 @@ def _encoded(path: Path, name: str, column: Any) -> Encoded:
 
 
 def _numbers(path: Path, name: str, column: Any) -> NDArray[np.float64]:
-    """A column of numbers; a missing one is not a number."""
+    """A column of numbers; a missing value becomes NaN."""
     import pyarrow as arrow
 
     if not (arrow.types.is_integer(column.type) or arrow.types.is_floating(column.type)):
@@ -182,7 +184,7 @@ def _numbers(path: Path, name: str, column: Any) -> NDArray[np.float64]:
 
 
 def _cause(error: Exception, header: Sequence[str] = ()) -> str:
-    """What pyarrow says, in one line. It counts the header as the first row."""
+    """Shorten pyarrow's message to one line, in which row 1 is the first row below the header."""
     message = " ".join(str(error).split())
     row, cells, cell = _ROW.search(message), _CELLS.search(message), _CELL.search(message)
     place = f"row {int(row[1]) - 1}" if row else "a row"

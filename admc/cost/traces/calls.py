@@ -1,10 +1,16 @@
-"""Calls of Alibaba's rows: the rows of caller and callee are one call, and its id names its parent.
+"""Links the rows of Alibaba's traces to trees of calls.
 
-    Rows of whole traces -> [link] -> Linked, and what is dropped
+    Rows of whole traces -> [link] -> Result: the trees, and the reason why each other trace is dropped
 
-Ids are not always right. Rows that stand twice are taken once. One id for calls of different services is settled by the
-names: the caller of a call is the callee of its parent. Several rows of one id that are no pair are several calls, if
-they are rows of the caller, and none of them calls on. What stays contradictory is dropped.
+Caller and callee record one row each of a call. Both rows have the id of the call (`0.1.2`), which begins with the id
+of its parent (`0.1`). Files also have ids that several calls share:
+
+    rows of one id                              are
+    equal, with a duration                      counted once
+    of different callers or callees             different calls; a parent is the one whose callee is the caller
+    one of the caller and one of the callee     one call
+    several of the caller, none of the callee   a call each; if such a call has a child, the trace is dropped
+    any others                                  a contradiction: the trace is dropped
 """
 
 from __future__ import annotations
@@ -20,26 +26,26 @@ from admc.cost.traces.rows import Rows
 
 MILLISECOND: Final = 1_000_000
 RESOLUTION: Final = 1
-"""Start and duration are rounded to milliseconds."""
+"""Milliseconds by which two times may contradict each other, since start and duration are rounded."""
 MAX_SHARED: Final = 1000
-"""Most calls of one id among which the parent is looked for."""
+"""Most calls of one id among which the parent of a call is looked for."""
 ENTRY: Final = 1
-"""The lowest id of a first call has one dot at most: `0` or `0.1`."""
+"""The greatest depth of the id of a first call: `0` has depth 0, and `0.1` has depth 1."""
 
 
 class Result(NamedTuple):
     linked: Linked
     traces: Ints
-    """The number of each tree's trace."""
+    """For each tree, the number of its trace."""
     reasons: Ints
-    """For each trace of the part: a `Reason`, -1 if it is taken, -2 if it has no row."""
+    """For each trace of the part: the `Reason` why it is dropped, -1 if it is taken, -2 if it has no row."""
     calls: Ints
-    """Calls of each trace of the part."""
+    """For each trace of the part, how many calls it has."""
     duplicates: int
 
 
 class Ids(NamedTuple):
-    """The columns of `Paths`, and the ends of calls by the directory."""
+    """`Paths` and `Directory` as columns: parent and depth of each id, caller and callee of each code of a call."""
 
     parents: NDArray[np.int32]
     depths: NDArray[np.int16]
@@ -48,7 +54,7 @@ class Ids(NamedTuple):
 
 
 def link(rows: Rows, first: int, ids: Ids) -> Result:
-    """The trees of the traces from number `first` on."""
+    """Link the rows of a part; `first` is the number of the first trace of the part."""
     bits = max(1, (len(ids.parents) - 1).bit_length())
     rows, keys = _sorted(rows, first, bits)
     rows, keys, duplicates = _repaired(rows, keys, bits)
@@ -88,7 +94,7 @@ def link(rows: Rows, first: int, ids: Ids) -> Result:
 
 
 def only(linked: Linked, trees: Flags) -> tuple[Linked, Ints]:
-    """The chosen trees, numbered anew, and their earlier numbers."""
+    """The trees that the flags `trees` choose, numbered anew, and the number that each had before."""
     numbers = np.flatnonzero(trees)
     # A tree without calls takes up a number, too.
     if trees.all():
@@ -120,14 +126,14 @@ def _mark(wrong: Ints, trees: Ints, reason: Reason) -> None:
 
 
 def _first_reason(wrong: Ints) -> Ints:
-    """The lowest bit that is set, or -1."""
+    """For each trace, its lowest reason, or -1. `wrong` has a bit for each reason."""
     lowest = wrong & -wrong
     reasons: Ints = np.where(wrong == 0, -1, np.log2(np.maximum(lowest, 1)).astype(np.int64))
     return reasons
 
 
 def _sorted(rows: Rows, first: int, bits: int) -> tuple[Rows, Ints]:
-    """Rows by trace and id, with a key of both."""
+    """The rows in the order of traces and ids, and a key for each row that is made of both."""
     keys = ((rows.trace.astype(np.int64) - first) << bits) | rows.path
     places = len(keys).bit_length()
     if int(keys.max()).bit_length() + places > 63:
@@ -140,7 +146,11 @@ def _sorted(rows: Rows, first: int, bits: int) -> tuple[Rows, Ints]:
 
 
 def _repaired(rows: Rows, keys: Ints, bits: int) -> tuple[Rows, Ints, int]:
-    """Traces with unusual ids in an order of their own, by call and time; rows that stand twice are taken once."""
+    """Repair the traces in which an id has rows of different calls, more than two rows, or two rows of one end.
+
+    Their rows of one id are ordered by call and time, and of equal rows one is kept. Returns the rows, their keys, and
+    how many rows were left out.
+    """
     same = keys[1:] == keys[:-1]
     unusual = same & (rows.call[1:] != rows.call[:-1])
     unusual[1:] |= same[1:] & same[:-1]
@@ -163,8 +173,8 @@ def _repaired(rows: Rows, keys: Ints, bits: int) -> tuple[Rows, Ints, int]:
 
 
 def _paired(rows: Rows, keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """For each call the row of its caller and that of its callee (the same row if there is one), and rows of which none
-    knows which belong together."""
+    """For each call the index of its caller's row and of its callee's row (the same if only one is recorded); and the
+    indexes of contradictory rows, of which it is not recorded which two are one call."""
     new = np.ones(len(keys), np.bool_)
     new[1:] = (keys[1:] != keys[:-1]) | (rows.call[1:] != rows.call[:-1])
     starts = np.flatnonzero(new)
@@ -188,7 +198,7 @@ def _paired(rows: Rows, keys: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _parents(keys: Ints, tree: Ints, path: Ints, call: NDArray[np.int32], ids: Ids, bits: int, wrong: Ints) -> Ints:
-    """The parent of each call; trees without exactly one root are marked."""
+    """The index of each call's parent, or -1. Marks trees without exactly one root, or with an unclear parent."""
     above = ids.parents[path]
     wanted = (tree << bits) | np.maximum(above, 0)
     place = np.searchsorted(keys, wanted)
@@ -210,7 +220,8 @@ def _parents(keys: Ints, tree: Ints, path: Ints, call: NDArray[np.int32], ids: I
 def _settle(
     doubtful: Ints, parent: Ints, keys: Ints, call: NDArray[np.int32], ids: Ids, tree: Ints, wrong: Ints
 ) -> None:
-    """The one of several calls with the parent's id whose callee is the caller."""
+    """Set the parent of each doubtful call: among the calls with the parent's id, the only one whose callee is the
+    caller of the doubtful call. Marks the trees in which none or several fit."""
     base = parent[doubtful]
     chosen, key = base.copy(), keys[base]
     source = ids.sources[call[doubtful]]
@@ -229,7 +240,7 @@ def _settle(
 
 
 def _roots(tree: Ints, path: Ints, root: Flags, ids: Ids, wrong: Ints) -> None:
-    """Marks trees whose first call is missing, or that have several."""
+    """Mark trees that have no first call, several first calls, or a call whose parent is missing."""
     roots = np.flatnonzero(root)
     trees, depths = tree[roots], ids.depths[path[roots]].astype(np.int64)
     starts = np.flatnonzero(np.diff(trees, prepend=-1))
@@ -242,7 +253,7 @@ def _roots(tree: Ints, path: Ints, root: Flags, ids: Ids, wrong: Ints) -> None:
 
 
 def _depths(tree: Ints, path: Ints, parent: Ints, ids: Ids, count: int) -> NDArray[np.int16]:
-    """How many calls are above each; meaningless in trees that are dropped."""
+    """How many ancestors each call has. The number has no meaning in a tree that is dropped."""
     roots = np.flatnonzero(parent < 0)
     top = np.zeros(count, np.int16)
     top[tree[roots]] = ids.depths[path[roots]]
@@ -251,7 +262,7 @@ def _depths(tree: Ints, path: Ints, parent: Ints, ids: Ids, count: int) -> NDArr
 
 
 def _times(rows: Rows, heads: Ints, tails: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Start as caller and callee saw it, and durations."""
+    """The start of each call as its caller recorded it, the start as its callee did, and both durations."""
     return (
         rows.stamp[heads],
         rows.stamp[tails],

@@ -1,6 +1,9 @@
-"""Which declared call a recorded call is: by the names of caller and callee.
+"""Finds the declared call that a recorded call is, by the names of caller and callee.
 
-With a program, only its services and calls are known. Without one, each name that the language allows is taken.
+    names of caller and callee -> [Directory.code] -> an index into `Directory.calls`, or -1 - `Reason`
+
+With a program, only its services and calls are known. Without a program, each name that the language allows is taken,
+and each new pair of names is added to `Directory.calls`.
 """
 
 from __future__ import annotations
@@ -17,33 +20,33 @@ from admc.cost.traces.names import TraceNames
 from dsl.program import Program
 
 OUTSIDE: Final = "internet"
-"""The caller of a first call whose caller is not recorded, where there is no program to ask."""
+"""Without a program, the caller of each call whose caller is not recorded."""
 UNRECORDED: Final = frozenset({"", "(?)", "UNKNOWN", "UNAVAILABLE", "USER", "nan", "NAN"})
-"""What Alibaba's traces write for a caller that is not recorded, or is outside. A callee of such a name is unknown."""
+"""Names in Alibaba's traces for a caller that is outside or not recorded. A callee with such a name is unknown."""
 NAMELESS: Final = "(no name)"
-"""Stands in messages for a callee without a name."""
+"""Written in messages for a callee without a name."""
 MAX_NAMES: Final = 100_000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
 _LONGEST: Final = 200
 
 
 class Named(NamedTuple):
-    """One kind of call: caller, callee, and the index in `Program.calls`, if there is a program."""
+    """A call by its names. With a program, it has the same index in `Directory.calls` as in `Program.calls`."""
 
     source: str
     destination: str
     port: str | None
-    """The port's name or number where the callee has several."""
+    """The name or number of the port if the callee has several ports; None without a program."""
 
 
 class Directory:
-    """Codes of calls: an index into `calls`, or `-1 - reason` where the call is not known."""
+    """Gives each call a code: an index into `calls`, or `-1 - reason` if the call is not known."""
 
     def __init__(
         self, program: Program | None, drops: Drops, names: TraceNames | None = None, *, partial_traces: bool = False
     ) -> None:
-        """`names`: other names of services. `partial_traces`: where the caller of a first call is not recorded, and no
-        external calls its callee, it is the only declared caller."""
+        """`names` maps names in traces to names of the program. With `partial_traces`, a first call without a recorded
+        caller is the only declared call to its callee, unless an external calls this callee."""
         self.calls: list[Named] = []
         self.names_of = names or TraceNames({})
         self._partial = partial_traces
@@ -74,7 +77,7 @@ class Directory:
         return self._parties.setdefault(name, len(self._parties))
 
     def knows(self, name: str) -> bool:
-        """Whether a name is that of a service or an external."""
+        """Whether a service or an external has this name; without a program, whether one may have it."""
         return name in self._parties if self._program is not None else _allowed(name) and name not in UNRECORDED
 
     @property
@@ -82,7 +85,7 @@ class Directory:
         return tuple(self._parties)
 
     def code(self, source: str, destination: str) -> int:
-        """The code of a call. `source` is empty where the caller is not recorded."""
+        """The code of a call. `source` is empty if the caller is not recorded."""
         key = (source, destination)
         code = self._codes.get(key)
         source, destination = self.names_of.service(source), self.names_of.service(destination)
@@ -115,7 +118,7 @@ class Directory:
         return len(self.calls) - 1
 
     def explain(self, source: str, destination: str, code: int, count: int = 1) -> None:
-        """Note the name by which calls of a negative code are dropped."""
+        """Count, for a negative code, the unknown name or the undeclared call for which `count` calls are dropped."""
         if code == -1 - Reason.UNKNOWN_SERVICE:
             unknown = destination if not self.knows(destination) else source
             self._drops.name(Reason.UNKNOWN_SERVICE, unknown or NAMELESS, count)
@@ -123,12 +126,12 @@ class Directory:
             self._drops.name(Reason(-1 - code), f"{source or '(not recorded)'} -> {destination}", count)
 
     def marks(self) -> NDArray[np.uint64]:
-        """A number for each call that depends on its names alone."""
+        """A number for each call, computed from its names alone."""
         texts = (f"{call.source} -> {call.destination}:{call.port}" for call in self.calls)
         return np.array([int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) for text in texts], np.uint64)
 
     def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Caller and callee of each call, as numbers that stand for names."""
+        """A number for the caller of each call, and one for its callee; equal names have equal numbers."""
         sources = [self._parties[call.source] for call in self.calls]
         return np.array(sources, np.int32), np.array([self._parties[call.destination] for call in self.calls], np.int32)
 

@@ -1,4 +1,4 @@
-"""What is not taken of traces, and why: each reason has a code, counts, and the place where it was met first."""
+"""Counts the traces that are left out. Each reason has a code, its trees and calls, and the first such trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class Reason(IntEnum):
-    """Why a tree is dropped. If a tree has several, the first in this order counts."""
+    """Why a tree is dropped. If several reasons apply, the first in this order counts."""
 
     UNUSABLE = 0
     NO_ROOT = 1
@@ -78,7 +78,7 @@ TEXTS: Final = {
 
 
 class Note(StrEnum):
-    """What was not taken as it stands in the files, though no trace is dropped for it."""
+    """Content of the files that is skipped or changed, although no trace is dropped for it."""
 
     TORN = "torn"
     OTHER_SIGNALS = "other_signals"
@@ -99,11 +99,11 @@ NOTES: Final = {
 
 
 class TraceStart(NamedTuple):
-    """Where a trace begins: a file, and the number of the row, span or line there, from 1."""
+    """Where a trace begins: the file, and the number of the row or span in it, from 1."""
 
     file: str
     what: str
-    """`row`, `span`."""
+    """`row` or `span`."""
     number: int
     trace: str
 
@@ -115,15 +115,15 @@ class Dropped(NamedTuple):
     first: TraceStart | None
     """None if no place is known."""
     names: tuple[str, ...] = ()
-    """Unknown services, or undeclared calls: the most frequent ones."""
+    """Unknown services or undeclared calls, the most frequent first."""
 
 
 NAMES: Final = 1000
-"""Most names that are counted; later ones are not listed."""
+"""Most names that are counted for a reason; names that come later are not listed."""
 
 
 class Drops:
-    """Counts what is dropped."""
+    """The counts of all that is left out."""
 
     def __init__(self) -> None:
         self._trees: Counter[Reason] = Counter()
@@ -131,21 +131,21 @@ class Drops:
         self._first: dict[Reason, TraceStart | None] = {}
         self._names: dict[Reason, Counter[str]] = {}
         self.duplicates = 0
-        """Rows or spans that stand twice; one of them is taken."""
+        """Rows or spans that are equal to one that is taken."""
         self.malformed = 0
         """Rows or spans without a usable trace, id, time or kind. Their traces, if known, are dropped."""
         self.first_malformed = ""
         self._notes: Counter[Note] = Counter()
 
     def add(self, reason: Reason, trees: int, calls: int, first: Callable[[], TraceStart | None]) -> None:
-        """`first` is asked for the place of the first tree, if the reason is new."""
+        """Count trees and calls. If the reason is new, `first` is called for the start of its first trace."""
         if reason not in self._first:
             self._first[reason] = first()
         self._trees[reason] += trees
         self._calls[reason] += calls
 
     def name(self, reason: Reason, name: str, count: int = 1) -> None:
-        """A name that explains drops, such as an unknown service."""
+        """Count a name for which trees are dropped, such as that of an unknown service."""
         names = self._names.setdefault(reason, Counter())
         if name in names or len(names) < NAMES:
             names[name] += count

@@ -1,6 +1,9 @@
-"""How long the longest path of each tree is, level by level over all trees at once: exact, in whole nanoseconds.
+"""Computes the latency of each tree, level by level over all trees at once, exactly and in whole nanoseconds.
 
-The calls of a callee add up; of those that run together the longest counts; asynchronous ones delay nothing.
+    Forest, nanoseconds that are added to each call -> [longest_paths] -> nanoseconds of each tree
+
+A call takes the work of its callee and the calls that the callee makes: calls that run one after the other add up, of
+calls that run together the longest counts, and asynchronous calls delay nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from admc.cost.traces.forest import Forest, Ints
 
 
 def longest_paths(forest: Forest, added: Ints) -> Ints:
-    """Nanoseconds of each tree if a call of code c takes `added[c]` more."""
+    """Nanoseconds of each tree if each call with the code `c` takes `added[c]` nanoseconds more."""
     codes = forest.linked.call
     time = forest.work.copy()
     groups = np.searchsorted(forest.group_starts, forest.levels)
@@ -31,6 +34,6 @@ def longest_paths(forest: Forest, added: Ints) -> Ints:
 
 
 def sums(forest: Forest, amounts: Ints) -> Ints:
-    """The sum over all calls of each tree."""
+    """For each tree, the sum of `amounts[c]` over its calls, where `c` is the code of a call."""
     totals: Ints = np.add.reduceat(amounts[forest.linked.call], forest.firsts)
     return totals

@@ -1,4 +1,4 @@
-"""Files of traces that cannot be read."""
+"""Errors of files of traces that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Request trees as columns: one entry for each call, one array for each property. No object stands for a call.
+"""Trees of calls as columns: one array for each property, with one entry for each call. No object stands for a call.
 
-    reader -> [Linked] -> [Forest] -> evaluation, shapes
+    calls, spans -> Linked -> [forest] -> Forest -> evaluate, shapes
 
-A `Linked` call knows its parent and its times. A `Forest` knows what the callee does in which order: siblings that
-overlap run together, and what outlives its parent is asynchronous.
+`Linked` has the parent and the times of each call. `Forest` has the order in which a callee makes its calls: calls that
+overlap run together, and a call that ends after its parent is asynchronous.
 """
 
 from __future__ import annotations
@@ -23,56 +23,59 @@ MAX_DEPTH: Final = 200
 MAX_NANOSECONDS: Final = 3600 * 10**9
 """Longest request."""
 MAX_PART: Final = 1 << 19
-"""Most calls of one `Linked`, unless one trace has more: parents and times together fit in 63 bits."""
+"""Most calls of one `Linked`, unless one trace has more. Fewer calls have shorter keys in `_by_parent`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Calls of whole trees; calls of a tree are neighbours. Times are in ticks."""
+    """Calls of whole trees. The calls of a tree are neighbours. Times are in ticks."""
 
     tree: Ints
     """0 for the calls of the first tree, 1 for those of the next."""
     parent: Ints
-    """Index of the call in which the caller was called; -1 at a root."""
+    """Index of the call that the caller was serving; -1 for a root."""
     depth: NDArray[np.int16]
-    """0 at a root."""
+    """0 for a root."""
     call: NDArray[np.int32]
-    """Code of the directory."""
+    """The code by `Directory`."""
     start: Ints
-    """As the caller saw it."""
+    """By the clock of the caller, as is `end`."""
     end: Ints
     inner_start: Ints
-    """As the callee saw it: by the same clock as the times of the calls that it made."""
+    """By the clock of the callee, as are `inner_end`, and `start` and `end` of the calls that the callee makes."""
     inner_end: Ints
     detached: Flags
-    """Known to be asynchronous, such as a message in a queue."""
+    """Whether the trace records it as asynchronous, such as a message in a queue."""
     tick: int
     """Nanoseconds of a tick."""
     resolution: int
-    """By how many ticks two times may contradict each other because they were rounded."""
+    """Ticks by which two times may contradict each other, since they were rounded."""
 
 
 class Forest(NamedTuple):
-    """Trees ready for evaluation. `order` has all calls that delay their parent, level by level, the roots' callees
-    first: calls of one parent are neighbours, and so are those of them that run together."""
+    """Trees ready for evaluation.
+
+    `order` has the indexes of the calls that delay their parent, by depth. The calls of one parent are neighbours, and
+    among them those that run together: a group. A call that runs alone is a group, too.
+    """
 
     linked: Linked
     work: Ints
-    """Nanoseconds of the callee's own time."""
+    """Nanoseconds in which the callee does not wait for its own calls."""
     asynchronous: Flags
     order: Ints
     group_starts: Ints
-    """Places in `order` where calls that run together begin."""
+    """Indexes into `order` at which a group begins."""
     parent_starts: Ints
-    """Places in `group_starts` where the groups of a parent begin."""
+    """Indexes into `group_starts` at which the groups of a parent begin."""
     parents: Ints
-    """The parent of each of these."""
+    """For each of `parent_starts`, the parent."""
     levels: Ints
-    """Places in `order` where a level begins, and the end."""
+    """Indexes into `order` at which a depth begins, from depth 1 on, and the length of `order`."""
     roots: Ints
-    """The root of each tree."""
+    """The index of each tree's root."""
     firsts: Ints
-    """The first call of each tree."""
+    """The index of the first call of each tree."""
 
 
 def runs_back(linked: Linked) -> Flags:
@@ -84,7 +87,7 @@ def runs_back(linked: Linked) -> Flags:
 
 
 def too_long(linked: Linked) -> Flags:
-    """For each call: whether it takes longer than a request may, or begins so long after its caller was called."""
+    """For each call: whether it takes more than `MAX_NANOSECONDS`, or begins that far from the start of its parent."""
     most = MAX_NANOSECONDS // linked.tick
     child = linked.parent >= 0
     parent = np.maximum(linked.parent, 0)
@@ -123,7 +126,7 @@ def forest(linked: Linked) -> Forest:
 
 
 def _by_parent(linked: Linked, nodes: Ints) -> Ints:
-    """Places of `nodes` by parent, then by start, then the longest first."""
+    """The order of `nodes` by parent, then by start, then by duration with the longest first."""
     if not len(nodes):
         return nodes
     parent = linked.parent[nodes]
@@ -138,8 +141,8 @@ def _by_parent(linked: Linked, nodes: Ints) -> Ints:
 
 
 def _siblings(linked: Linked, nodes: Ints) -> tuple[Flags, Flags, Ints]:
-    """Of sorted calls: whether each is the first of its parent, and whether it runs beside the calls before it. Of all
-    calls: how many ticks its callee waited for calls."""
+    """For each of the sorted calls `nodes`: whether it is the first of its parent, and whether it runs beside the calls
+    before it. For each call of the trees: the ticks for which its callee waited for its own calls."""
     covered = np.zeros(len(linked.tree), np.int64)
     if not len(nodes):
         none = np.zeros(0, np.bool_)
@@ -150,7 +153,7 @@ def _siblings(linked: Linked, nodes: Ints) -> tuple[Flags, Flags, Ints]:
     end = linked.end[nodes] - begun
     first = np.ones(len(nodes), np.bool_)
     first[1:] = parent[1:] != parent[:-1]
-    # One running maximum for all parents: each has a range of its own.
+    # One running maximum serves all parents, since the times of each parent are shifted into a range of their own.
     above = (np.cumsum(first) - 1) * (int(end.max()) + 1)
     ends = np.maximum.accumulate(np.maximum(end, 0) + above)
     before = np.zeros(len(nodes), np.int64)

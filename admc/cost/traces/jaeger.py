@@ -1,4 +1,4 @@
-"""Spans of Jaeger's JSON, as its query service and its user interface export them."""
+"""Reads spans from Jaeger's JSON, as Jaeger's query service and user interface export it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _span(span: dict[str, Any], service: str) -> Span:
 
 
 def _parent(span: dict[str, Any], trace: str) -> tuple[str, bool]:
-    """The span that caused this one, and whether it does not wait for it."""
+    """The id of the parent, and whether the parent does not wait for the span."""
     references = [
         reference for reference in entries(span, "references") if text(reference.get("traceID")) in ("", trace)
     ]

@@ -1,4 +1,4 @@
-"""What ADMs add to the requests of traces, for programs: whole nanoseconds."""
+"""Writes a `TraceReport` as JSON. Times are in nanoseconds."""
 
 from __future__ import annotations
 

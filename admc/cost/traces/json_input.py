@@ -1,6 +1,8 @@
-"""JSON of strangers: one document, or one a line, with limits on bytes, depth and numbers.
+"""Reads JSON from untrusted files: one document, or one on each line, with limits on bytes, depth and numbers.
 
-The parser keeps no place of a value, so an error names the line of the document, and a finding the number of its span.
+    file -> [documents] -> line and document, one after the other
+
+The parser does not keep the position of a value. So an error names the line, and a finding the number of the span.
 """
 
 from __future__ import annotations
@@ -17,16 +19,19 @@ from admc.cost.traces.failures import unreadable
 
 MAX_FILE: Final = 2_000_000_000
 MAX_DOCUMENT: Final = 100_000_000
-"""Most bytes of one document: in a file with one a line, of a line."""
+"""Most bytes of one document. In a file with one document on each line, this is the limit of a line."""
 MAX_BLANKS: Final = 1 << 16
 
 NO_SPAN: Final = "0" * 16
-"""An id that no span can have, by the specifications of OpenTelemetry and of W3C's trace context."""
+"""An id that OpenTelemetry and W3C's trace context forbid. Some exporters write it for a missing parent."""
 
 
 def documents(path: Path, drops: Drops) -> Iterator[tuple[int, Any]]:
-    """Each document with the line on which it begins. The last of several lines may be cut off, as a program leaves it
-    that writes on or was killed: it is skipped and counted. Raises `CommandError`."""
+    """Each document with the line on which it begins. Raises `CommandError`.
+
+    The last of several lines may be cut off, because its writer goes on or was killed: such a line is skipped and
+    counted.
+    """
     try:
         with path.open("rb") as stream:
             yield from _documents(path, stream, drops)
@@ -75,7 +80,7 @@ def _too_long(path: Path, line: int) -> CommandError:
 
 
 def _is_cut_off(line: bytes) -> bool:
-    """Whether it is the beginning of a document, and no more."""
+    """Whether `line` is the beginning of a document, without its end."""
     text = line.decode("utf-8", "ignore").rstrip().rstrip("+-.eE0123456789")  # a number may be cut off anywhere
     try:
         json.loads(text)
@@ -115,13 +120,13 @@ def _no_number(text: str) -> NoReturn:
 
 
 def entries(value: Any, key: str) -> list[dict[str, Any]]:
-    """The objects in the list `key` of an object; empty if there are none."""
+    """The objects in the list `value[key]`; empty if there is no such list."""
     elements = value.get(key) if isinstance(value, dict) else None
     return [element for element in elements if isinstance(element, dict)] if isinstance(elements, list) else []
 
 
 def parent_id(value: Any) -> str:
-    """The id of a parent; empty if there is none, which some exporters write as zeros."""
+    """The id of a parent; empty if there is none, also where the exporter wrote zeros."""
     span_id = text(value)
     return "" if span_id == NO_SPAN else span_id
 
@@ -131,7 +136,7 @@ def text(value: Any) -> str:
 
 
 def whole(value: Any) -> int:
-    """A whole number, also if it is written as text; -1 if it is none."""
+    """The whole number, also if it is written as text; -1 if `value` is no whole number."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else -1

@@ -1,4 +1,4 @@
-"""What traces call a service, and what the program calls it: `--names FILE`.
+"""Reads the file of `--names`, which maps names in traces to services and externals of the program.
 
 {"session-db.default.svc.cluster.local": "session_db", "10.0.0.7:5432": "ledger"}
 """
@@ -30,12 +30,12 @@ class TraceNames(NamedTuple):
         return self.known.get(name, name)
 
     def peer(self, name: str, port: str) -> str:
-        """The name of what a client called: with the port first, since a host may be several services."""
+        """The callee of a client. The name with the port is looked up first, since a host may be several services."""
         return self.known.get(f"{name}:{port}") or self.known.get(f"[{name}]:{port}") or self.service(name)
 
 
 def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
-    """`parties`: what the names may stand for; None without a program. Raises `CommandError` with all findings."""
+    """`parties` are the services and externals of the program, or None. Raises `CommandError` with all findings."""
     content = read_bounded(path, MAX_BYTES, "the names of traces", regular=True)
     findings = Diagnostics()
     known: dict[str, str] = {}

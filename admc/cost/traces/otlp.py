@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry's JSON (OTLP): a document, or one a line, as the collector's file exporter writes them."""
+"""Reads spans from OpenTelemetry's JSON (OTLP), as the file exporter of the collector writes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from admc.cost.traces.spans import Kind, Span, kind_of
 
 KEY: Final = "resourceSpans"
 OTHER_SIGNALS: Final = ("resourceLogs", "resourceMetrics", "resourceProfiles")
-"""A file exporter may write what it gets of these into the same file."""
+"""Keys of documents without spans: a file exporter may write logs, metrics and profiles into the same file."""
 PEERS: Final = (
     "peer.service",
     "server.address",
@@ -35,7 +35,7 @@ def spans(document: Any) -> Iterator[Span]:
 
 def _span(span: dict[str, Any], service: str) -> Span:
     kind = kind_of(span.get("kind", int(Kind.INTERNAL)))
-    # Spans without a kind count as internal.
+    # OpenTelemetry lets a receiver take an unspecified kind for internal.
     known = Kind.INTERNAL if kind is Kind.UNSTATED else kind
     return Span(
         text(span.get("traceId")),

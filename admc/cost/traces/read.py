@@ -1,6 +1,6 @@
-"""From files to forests: the format of each file by its content, and the trees part by part.
+"""Reads files of traces, and evaluates their trees part by part. The content of a file decides its format.
 
-files -> Table (Alibaba), Spans (OpenTelemetry, Jaeger) -> [evaluated] -> one result for each part
+files -> Table (Alibaba), Spans (OpenTelemetry, Jaeger) -> Linked -> [evaluated] -> a result for each part
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNREADABLE: Final = (
     (BOM_UTF16_LE, "its text is UTF-16", "write it as UTF-8"),
     (BOM_UTF16_BE, "its text is UTF-16", "write it as UTF-8"),
 )
-"""How files begin that are common and not read."""
+"""How files of common formats begin that are not read, with the cause and the hint of the message."""
 WORKERS: Final = 2
 """Parts that are worked on at the same time; each needs some 300 MB."""
 _READERS: Final[dict[str, Callable[[Any], Iterator[Span]]]] = {otlp.KEY: otlp.spans, jaeger.KEY: jaeger.spans}
@@ -52,7 +52,8 @@ def evaluated(
     *,
     partial_traces: bool = False,
 ) -> Iterator[T]:
-    """`work` for each part of the trees, in order; `partial_traces` as for `parts`. Raises `CommandError` (exit 1)."""
+    """The result of `work` for each part of the trees, in order. `partial_traces` is described at `parts`. Raises
+    `CommandError` (exit 1)."""
     table = Table(directory, drops)
     formats = {otlp.KEY: Spans(otlp.RESOLUTION), jaeger.KEY: Spans(jaeger.RESOLUTION)}
     for path in dict.fromkeys(paths):
@@ -132,7 +133,7 @@ def _of_rows(table: Table, directory: Directory, drops: Drops, work: Callable[[L
     for reason, left_out in ((Reason.UNUSABLE, unusable), (Reason.TOO_LARGE, large)):
         numbers = np.flatnonzero(left_out)
         if len(numbers):
-            # Caller and callee have a row of each call.
+            # Caller and callee record one row each of a call.
             drops.add(reason, len(numbers), int(counts[numbers].sum()) // 2, partial(table.place, int(numbers[0])))
     ids = Ids(*table.paths.columns(), *directory.ends())
 
@@ -152,7 +153,7 @@ def _of_rows(table: Table, directory: Directory, drops: Drops, work: Callable[[L
 
 
 def _in_order(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-    """Results in the order of the items, of which only a few are in memory at a time."""
+    """The results of `work` in the order of `items`. Only a few items are in memory at a time."""
     waiting: deque[Future[T]] = deque()
     with ThreadPoolExecutor(WORKERS) as pool:
         for item in items:

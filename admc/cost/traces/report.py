@@ -1,6 +1,6 @@
-"""What ADMs add to the requests of traces: each tree is evaluated by itself, and the result is percentiles.
+"""Computes what ADMs add to the requests of traces, for each tree; the report has percentiles of all trees.
 
-program, placement, profile, files -> [TraceReport]
+program, placement, profile, files -> [trace_report] -> TraceReport
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ from solver.placement import Placement
 
 PERCENTILES: Final = (50, 90, 99)
 SHOWN: Final = 4
-"""Names in a message."""
+"""Most names in a message."""
 MAX_COST: Final = 10_000 * NANO
-"""Most nanoseconds that are added to one call: the sum over the calls of a trace then fits into 64 bits."""
+"""Most nanoseconds that ADMs may add to one call: the sum over the calls of a trace then fits into 64 bits."""
 
 
 class Distribution(NamedTuple):
-    """Nanoseconds over all trees. A percentile is the smallest value that at least so many percent do not exceed."""
+    """Nanoseconds over all trees. The percentile p is the smallest value that at least p percent do not exceed."""
 
     percentiles: tuple[int, ...]
     """Those of `PERCENTILES`."""
     highest: int
     mean: float
     at_least: bool
-    """Something that belongs to it is not known, and is not in it."""
+    """Whether a cost is unknown and left out, so that the figures are lower bounds."""
 
 
 class Added(NamedTuple):
-    """What one layout adds."""
+    """What the ADMs of one layout add."""
 
     latency: Distribution
     cpu: Distribution
     """CPU time of a request."""
     cores: float | None
-    """Nano-cores that the requests take; None if the traces have no time span. Without idle sidecars."""
+    """Nano-cores that ADMs take for the requests, without idle sidecars; None if the traces have no time span."""
 
 
 class Taken(NamedTuple):
-    """What was read."""
+    """What was taken from the files, and what was left out."""
 
     trees: int
     calls: int
@@ -100,6 +100,7 @@ class _Part(NamedTuple):
     """How often each call of the program is in the part."""
     first: int
     last: int
+    """When the first and the last tree begin, in nanoseconds."""
 
 
 def trace_report(
@@ -112,7 +113,7 @@ def trace_report(
     *,
     partial_traces: bool = False,
 ) -> TraceReport:
-    """Raises `CommandError` (exit 1) if a file cannot be read, or nothing remains."""
+    """Raises `CommandError` (exit 1) if a file cannot be read, or no trace is left."""
     drops = Drops()
     directory = Directory(program, drops, names, partial_traces=partial_traces)
     plan = _costs(program, of_placement(program, placement), profile)
@@ -190,7 +191,7 @@ def _report(
 
 
 def summed_up(trees: int, calls: int, first: int, last: int, drops: Drops, sampled: float) -> Taken:
-    """`n` requests between the first and the last of them are `n - 1` intervals."""
+    """All that was taken. For the rate, `n` trees have `n - 1` intervals between their starts."""
     span = last - first
     rate = (trees - 1) * 10**9 / span / sampled if span else None
     whole = (drops.all(), drops.duplicates, drops.malformed, drops.first_malformed, drops.notes())
@@ -213,13 +214,13 @@ def _distribution(values: Ints, at_least: bool) -> Distribution:
 
 
 def _sum(values: Ints) -> int:
-    """Exact: the sum over millions of traces may have more than 64 bits, that of halves has not."""
+    """The exact sum. It may have more than 64 bits, so the halves of the values are summed separately."""
     half = 1 << 32
     return int((values // half).sum()) * half + int((values % half).sum())
 
 
 def nothing_left(drops: Drops, directory: Directory) -> CommandError:
-    """An error for each reason, after the one that says that no tree is left."""
+    """The error that no trace is left, followed by an error for each reason."""
     errors = [_diagnostic(dropped, directory.names) for dropped in drops.all()]
     unusable = counted(drops.malformed, "row or span", "rows or spans")
     skipped = f"{unusable} cannot be used; the first is {drops.first_malformed}"
@@ -252,7 +253,7 @@ def where(dropped: Dropped) -> str:
 
 
 def names_of(dropped: Dropped) -> str | None:
-    """The names that are not known."""
+    """The unknown names or undeclared calls, as messages list them."""
     if not dropped.names:
         return None
     more = f" and {len(dropped.names) - SHOWN} more" if len(dropped.names) > SHOWN else ""
@@ -260,7 +261,7 @@ def names_of(dropped: Dropped) -> str | None:
 
 
 def suggestion(dropped: Dropped, known: Sequence[str]) -> str:
-    """What to do, with a name that was meant."""
+    """The name that was probably meant; otherwise a hint what to do."""
     if dropped.reason is Reason.UNKNOWN_SERVICE and dropped.names:
         if dropped.names[0] == NAMELESS:
             return "a span needs the name of its service, and that of a client without a callee's span `peer.service`"

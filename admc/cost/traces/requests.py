@@ -1,9 +1,9 @@
-"""Shapes of traces as steps of requests, as a program states them.
+"""Makes a request of each shape of traces, with steps as a `request` statement has them.
 
-    files -> [imported] -> Import: a request for each shape, with its rate and the mean of each call's own time
+    files -> [imported] -> Import: a request for each shape, with its rate and the work of each step
 
-Equal steps one after the other become one with `times`. Nothing else is summed up: a call that only some requests make
-gives another shape, and so another request.
+Equal steps that follow each other become one step with `times`. Nothing else is merged: traces that differ in one call
+have different shapes, and become different requests.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _Key = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Step:
-    """A call, and what its callee does."""
+    """A call, and the calls that its callee makes."""
 
     call: int
     work: int
-    """Nanoseconds of all traces, and of all calls that became this step."""
+    """Nanoseconds of work of the callee: the sum over all traces, and over all calls that became this step."""
     rank: int
-    """The place of the call among all, by name."""
+    """The position of the call among all calls in the order of names."""
     made: int = 1
     """Calls of one trace that became this step."""
     times: int = 1
@@ -47,14 +47,14 @@ class Step:
     together: list[list[Step]] = field(default_factory=list)
     asynchronous: list[Step] = field(default_factory=list)
     key: _Key = ()
-    """Equal for steps that do the same."""
+    """Steps that make the same calls have equal keys."""
 
 
 class ImportedRequest(NamedTuple):
     name: str
     root: Step
     traces: int
-    """How many have its shape."""
+    """How many traces have its shape."""
     rate: float | None
 
 
@@ -73,7 +73,7 @@ def imported(
     *,
     partial_traces: bool = False,
 ) -> Import:
-    """Raises `CommandError` (exit 1) if a file cannot be read, or nothing remains."""
+    """Raises `CommandError` (exit 1) if a file cannot be read, or no trace is left."""
     drops = Drops()
     directory = Directory(program, drops, names, partial_traces=partial_traces)
 
@@ -111,7 +111,7 @@ def imported(
 def _named(
     shapes: Sequence[tuple[int, Step]], directory: Directory, trace_rate: float | None
 ) -> tuple[ImportedRequest, ...]:
-    """Named after the service that is called first, the most frequent first."""
+    """The requests, the most frequent first. Each is named after the service that it calls first."""
     names = _names([directory.calls[root.call].destination for _, root in shapes])
     return tuple(
         ImportedRequest(name, root, count, None if trace_rate is None else trace_rate * count)
@@ -120,7 +120,7 @@ def _named(
 
 
 def _names(callees: Sequence[str]) -> list[str]:
-    """A name for each, which no other has: `web_1` may be the name of a service, too.
+    """A different name for each request, by its callee. A number is skipped if a callee has this name already.
 
     >>> _names(["web", "web_1", "web"])
     ['web_2', 'web_1', 'web_3']
@@ -145,7 +145,7 @@ def _name(call: Named) -> tuple[str, str, str]:
 
 
 def _root(shape: Shape, ranks: Mapping[int, int]) -> Step:
-    """The tree of a shape, in an order of names. Children stand after their parents, so each is finished first."""
+    """The tree of a shape, in the order of names. Children come after parents, so the last call is finished first."""
     steps = [Step(call, work, ranks[call]) for call, work in zip(shape.calls, shape.work, strict=True)]
     groups: list[dict[int, list[Step]]] = [{} for _ in steps]
     for at in range(len(steps) - 1, -1, -1):
@@ -191,7 +191,7 @@ def _repeated(steps: list[Step]) -> list[Step]:
 
 
 def _merge(one: Step, other: Step) -> None:
-    """Adds the work of a step that does the same."""
+    """Add the work of `other` to `one`, which makes the same calls."""
     one.work += other.work
     one.made += other.made
     for mine, others in (
@@ -208,7 +208,7 @@ def _inner(step: Step) -> list[Step]:
 
 
 def _nesting(root: Step) -> int:
-    """How deep its braces are."""
+    """How deep the braces of the statement are nested."""
     deepest, level = 0, [(root, 1)]
     while level:
         step, depth = level.pop()

@@ -1,4 +1,4 @@
-"""Requests of traces as statements of the language, in canonical layout."""
+"""Writes imported requests as `request` statements, in canonical layout."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _callee(call: Named) -> str:
 
 
 def _work(step: Step, count: int) -> str:
-    """The mean of the callee's own time, in whole microseconds; empty if it is none."""
+    """The mean work of the callee, in whole microseconds; empty if it is zero."""
     over = count * step.made * NANO_OF_MICRO
     micro = (2 * step.work + over) // (2 * over)
     if not micro:

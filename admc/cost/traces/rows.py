@@ -1,6 +1,6 @@
-"""Rows of Alibaba's traces as compact columns: 24 bytes each, so that 50 million fit into memory.
+"""Collects rows of Alibaba's traces in compact columns: a row takes 24 bytes, so 50 million rows fit into memory.
 
-batches of a file -> [Table] -> parts of whole traces
+Batch after Batch -> [Table] -> Rows of whole traces, part by part
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from admc.cost.traces.forest import MAX_CALLS, MAX_DEPTH, Ints
 MAX_ROWS: Final = 120_000_000
 MAX_TRACES: Final = 20_000_000
 MAX_PATHS: Final = 4_000_000
-"""Most different ids of calls; traces share them."""
+"""Most different ids of calls in all traces together."""
 PART_ROWS: Final = 1_500_000
-"""Rows of whole traces that are worked on at once."""
+"""Most rows of one part, unless one trace has more."""
 MAX_STAMP: Final = 1 << 43
-"""Milliseconds before or after 1970: the year 2248. In nanoseconds such a time still fits into 64 bits."""
+"""Milliseconds before or after 1970, up to the year 2248. In nanoseconds such a time still fits into 64 bits."""
 _PATH: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
 _LONGEST_PATH: Final = 2000
 
 
 class Paths:
-    """Ids of calls, such as `0.1.2`, with the id of the caller's call, `0.1`. Code 0 is an id that cannot be read."""
+    """Gives each id of a call (`0.1.2`) a code, and keeps its parent (`0.1`). Code 0 is an id that cannot be read."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -71,7 +71,7 @@ class Rows(NamedTuple):
     trace: NDArray[np.int32]
     path: NDArray[np.int32]
     call: NDArray[np.int32]
-    """Twice the code of the directory, and one more for a call by a queue."""
+    """Twice the code by `Directory`, plus 1 for a message through a queue."""
     stamp: Ints
     """Milliseconds."""
     spent: NDArray[np.int32]
@@ -82,7 +82,7 @@ class Rows(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """A column of texts in one batch: a list of texts, and for each row a place in it."""
+    """A column of texts in one batch: the different texts, and for each row an index into them."""
 
     texts: list[str]
     places: NDArray[np.int32]
@@ -102,7 +102,7 @@ class Batch(NamedTuple):
 
 
 class Table:
-    """All rows of some files. Traces get numbers in the order in which they appear."""
+    """All rows of the files. Traces get numbers in the order in which they appear."""
 
     def __init__(self, directory: Directory, drops: Drops) -> None:
         self.paths = Paths()
@@ -146,7 +146,7 @@ class Table:
         return codes
 
     def _note_first(self, batch: Batch, known: int, codes: NDArray[np.int32]) -> None:
-        """Where each new trace begins."""
+        """Keep the row in which each new trace begins."""
         count = len(self.traces) - known
         first = np.full(len(codes), -1, np.int64)
         places = batch.trace.places
@@ -157,7 +157,7 @@ class Table:
         self._firsts.append((known, batch.file, new))
 
     def _calls(self, batch: Batch) -> NDArray[np.int32]:
-        """The directory's code of each row, and what is unknown by name."""
+        """The column `Rows.call`. The directory counts the names that it does not know."""
         width = len(batch.destination.texts)
         pairs = batch.source.places.astype(np.int64) * width + batch.destination.places
         size = len(batch.source.texts) * width
@@ -198,7 +198,7 @@ class Table:
         return flags
 
     def parts(self, counts: Ints, left_out: NDArray[np.bool_]) -> Iterator[tuple[int, Rows]]:
-        """Whole traces, so many at once as `PART_ROWS`, with the number of the first."""
+        """The rows of whole traces in parts of `PART_ROWS`, each part with the number of its first trace."""
         ends = np.cumsum(np.where(left_out, 0, counts))
         ranges = [(int(rows.trace.min()), int(rows.trace.max())) if len(rows.trace) else (0, -1) for rows in self._rows]
         low = 0
@@ -223,7 +223,7 @@ def too_large(counts: Ints) -> NDArray[np.bool_]:
 
 
 def _good(batch: Batch) -> NDArray[np.bool_]:
-    """Rows whose times are numbers in a range in which sums are exact."""
+    """Flags of rows whose times are numbers, in a range in which sums are exact."""
     good: NDArray[np.bool_] = (
         np.isfinite(batch.stamp)
         & np.isfinite(batch.spent)

@@ -1,9 +1,9 @@
-"""Equal trees become one request: those that make the same calls in the same arrangement, whatever their times.
+"""Counts trees by their shape. Trees of one shape make the same calls in the same arrangement, whatever their times.
 
-    Forest -> [shapes_of] -> Shapes -> [merged] -> the most frequent ones, with the mean of each call's own time
+    Forest -> [shapes_of] -> Sampled: the shapes of a part -> [merged] -> Kept: the shapes of all parts
 
-A call's shape is a number that is computed from its code and from those of its groups, level by level over all trees.
-Sums of mixed numbers do not depend on the order, so neither do shapes.
+The shape of a call is a hash of its code and of its groups, computed level by level over all trees. The hashes of calls
+that run together are added up, and so are those of groups: their order has no influence.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from numpy.typing import NDArray
 from admc.cost.traces.forest import Flags, Forest, Ints
 
 MAX_KEPT: Final = 100_000
-"""Most shapes that are counted; the trees of later ones are dropped."""
+"""Most shapes that are counted; the trees of shapes that come later are dropped."""
 Mixed = NDArray[np.uint64]
 _ASYNC: Final = np.uint64(0x9FB21C651E98DF25)
 _GROUP: Final = np.uint64(0xD6E8FEB86659FD93)
 _LANES: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
-"""Two numbers of 64 bits for each shape: two of a billion shapes are equal with a chance below 10^-20."""
+"""Seeds of two hashes of 64 bits: two of a billion shapes have equal hashes with a chance below 10^-20."""
 
 
 @dataclass(slots=True)
 class Shape:
-    """Calls of equal trees in canonical order, each after its parent."""
+    """The calls of trees that have one shape, in canonical order: each call comes after its parent."""
 
     calls: list[int]
     parents: list[int]
     groups: list[int]
-    """Calls of one parent with one number run together; -1 is asynchronous."""
+    """Calls of one parent that have the same number run together; -1 marks an asynchronous call."""
     work: list[int]
-    """Nanoseconds of all trees together."""
+    """Nanoseconds of each call, as the sum over all trees."""
     count: int = 0
 
 
@@ -55,7 +55,7 @@ class Sampled(NamedTuple):
 
 @dataclass(slots=True)
 class Kept:
-    """Shapes of all parts, and what was too much."""
+    """Shapes of all parts, and how many trees and calls were left out since there are too many shapes."""
 
     shapes: Shapes = field(default_factory=dict)
     lost_trees: int = 0
@@ -74,7 +74,7 @@ class Kept:
                 self.lost_calls += shape.count * len(shape.calls)
 
     def most_frequent(self, number: int) -> list[Shape]:
-        """The others are lost."""
+        """The most frequent shapes. The others count as lost."""
         ranked = sorted(self.shapes.items(), key=lambda entry: (-entry[1].count, entry[0]))
         for _, shape in ranked[number:]:
             self.lost_trees += shape.count
@@ -83,16 +83,16 @@ class Kept:
 
 
 class _Arranged(NamedTuple):
-    """For each call: the place of its group, and numbers of its shape and of its group's."""
+    """For each call: its group, the two hashes of its shape, and those of its group."""
 
     group: Ints
-    """Index of its group, or a number of its own for asynchronous calls and roots."""
+    """Index of the group. An asynchronous call or a root has a number that no other call has."""
     shapes: tuple[Mixed, ...]
     group_shapes: tuple[Mixed, ...]
 
 
 def shapes_of(forest: Forest, marks: Mixed) -> Sampled:
-    """`marks` has a number for each code of a call that depends on names alone."""
+    """The shapes of a part. `marks` has a number for each code of a call, which depends on names alone."""
     arranged = _arranged(forest, marks)
     order, starts, sizes = _canonical(forest, arranged)
     linked = forest.linked
@@ -130,7 +130,7 @@ def _totals(slots: Ints, values: Ints, size: int) -> Ints:
 
 
 def _mix(values: Mixed) -> Mixed:
-    """A permutation of the numbers of 64 bits in which each bit depends on all."""
+    """A permutation of the numbers of 64 bits: each bit of the output depends on all bits of the input."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: Mixed = values ^ (values >> np.uint64(31))
@@ -151,6 +151,7 @@ def _arranged(forest: Forest, marks: Mixed) -> _Arranged:
 
 
 def _lane(forest: Forest, group: Ints, groups: int, calls: Mixed, seed: np.uint64) -> tuple[Mixed, Mixed]:
+    """One hash of the shape of each call, and one of the group of each call."""
     linked = forest.linked
     depth = linked.depth
     inside = np.zeros(len(depth), np.uint64)
@@ -175,8 +176,8 @@ def _lane(forest: Forest, group: Ints, groups: int, calls: Mixed, seed: np.uint6
 
 
 def _canonical(forest: Forest, arranged: _Arranged) -> tuple[Ints, Ints, Ints]:
-    """All calls tree by tree, in an order that depends on shapes alone, up to equal siblings: these stand in the order
-    of their times. And where each tree begins, and its size."""
+    """The calls tree by tree, in an order that depends on shapes alone, and for siblings of one shape on their times.
+    Also the index at which each tree begins, and its size."""
     linked = forest.linked
     rank = np.zeros(len(linked.tree), np.int64)
     depth = linked.depth
@@ -194,7 +195,7 @@ def _ranked(forest: Forest, arranged: _Arranged, nodes: Ints, parents: Ints) -> 
     linked = forest.linked
     group = arranged.group[nodes]
     late: Flags = forest.asynchronous[nodes]
-    # Groups of equal shape under one parent begin one after the other; a group is its first call's start.
+    # Groups of one shape under one parent are ordered by their start, which is that of their first call.
     begins = linked.start[nodes] - linked.inner_start[linked.parent[nodes]]
     leading = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(leading, group, begins)
@@ -216,7 +217,7 @@ def _ranked(forest: Forest, arranged: _Arranged, nodes: Ints, parents: Ints) -> 
 
 
 def merged(parts: Iterable[Sampled]) -> tuple[Kept, Sampled | None]:
-    """All shapes, and the sums over all parts; None without a part."""
+    """The shapes of all parts, and the sums over all parts; None if there is no part."""
     kept = Kept()
     whole: Sampled | None = None
     for part in parts:

@@ -1,10 +1,16 @@
-"""Spans of OpenTelemetry and Jaeger as columns. The client's and the server's span of a call are one call.
+"""Links the spans of OpenTelemetry and Jaeger to trees of calls.
 
-    spans -> [link] -> Linked, and what is dropped
+    Span after Span -> [Spans] -> [parts] -> Linked of whole traces, part by part
 
-A span is the *callee's* if its service was entered there: a server's or a consumer's span, or one of another service
-than its parent. A client's span without such a child is a call to a service without spans, such as a database; its name
-is the span's peer. All other spans are steps inside a service, and are passed over.
+    span                                                   is
+    server, consumer or unstated, first in its trace       a call to its service
+    server or consumer, below a client or producer         a call to its service
+    neither client nor producer, below another service     a call to its service
+    client or producer, with a single such call below      the caller's record of that call
+    client or producer, with no call and no client below   a call to its peer, a service without spans
+    any other                                              a step inside a service, which is ignored
+
+Traces that are not whole, or contradict themselves, are dropped and counted.
 """
 
 from __future__ import annotations
@@ -47,21 +53,21 @@ class Span(NamedTuple):
     parent: str
     """Empty at the first span of a trace."""
     kind: Kind | None
-    """None: it has one that is not known, so nothing says what the span is."""
+    """None if the document has an unknown kind: such a span cannot be used."""
     service: str
     peer: str
     """The called service, if the span of a client names it."""
     start: int
     end: int
     follows: bool = False
-    """Its parent does not wait for it."""
+    """Whether the parent does not wait for the span."""
     port: str = ""
-    """Of the peer, if the span has it."""
+    """The port of the peer, if the span has it."""
 
 
 def kind_of(value: object) -> Kind | None:
-    """The kind that an exporter wrote: a number, also as text, or a name such as `SPAN_KIND_SERVER`, `Server`. None if
-    it is none of these."""
+    """The kind that an exporter wrote as a number (`2`, `"2"`) or as a name (`SPAN_KIND_SERVER`, `Server`); None if it
+    is unknown."""
     if isinstance(value, str):
         name = value.strip().upper().removeprefix("SPAN_KIND_")
         if name in Kind.__members__:
@@ -86,11 +92,11 @@ class Spans:
         """Traces with a span that cannot be used: a call may be missing, so they are not whole."""
 
     def file(self, name: str, what: str) -> None:
-        """The following spans are of this file, whose records are lines or spans."""
+        """Name the file of the spans that are added next. `what` names a record of it in messages."""
         self._files.append((len(self._columns[0]), name, what))
 
     def add(self, span: Span, record: int) -> bool:
-        """Whether the span can be used."""
+        """Add a span. Returns whether it can be used."""
         if not 0 < len(span.trace) <= MAX_ID:
             return False
         if len(self._columns[0]) + len(self.unusable) >= MAX_SPANS:
@@ -147,20 +153,23 @@ class Columns(NamedTuple):
 
 
 class _Calls(NamedTuple):
-    """Spans that stand for a call: the callee's, or that of a client whose callee has none."""
+    """Calls as columns of indexes of spans."""
 
     spans: Ints
+    """The span of the callee, or that of the client if the callee has none."""
     client: Ints
     """The span with the caller's times."""
     host: Ints
-    """The span of the callee in which the call was made; -1 at a root."""
+    """The span of the parent call; -1 for a root."""
 
 
 def parts(
     spans: Spans, directory: Directory, drops: Drops, *, partial_traces: bool = False
 ) -> Iterator[tuple[Linked, Ints]]:
-    """Whole trees, and the numbers of their traces. `partial_traces`: a trace whose first span is missing begins with
-    the only span that lacks its parent."""
+    """Whole trees part by part, and the numbers of their traces.
+
+    With `partial_traces`, a trace whose first span is missing begins with the only span whose parent is missing.
+    """
     if not spans.traces:
         return
     if spans.empty:
@@ -196,7 +205,8 @@ def _add(drops: Drops, spans: Spans, reason: Reason, traces: Ints, calls: int) -
 
 
 def _unique(columns: Columns, count: int, drops: Drops) -> tuple[Columns, Ints]:
-    """Spans by trace and id, each once; and the reasons of each trace, so far for two spans of one id."""
+    """The spans in the order of traces and ids, without copies; and the bits of the reasons to drop each trace, so far
+    for different spans of one id."""
     columns = columns.take(np.lexsort((columns.end, columns.start, columns.kind, columns.id, columns.trace)))
     same = np.zeros(len(columns.id), np.bool_)
     same[1:] = (columns.trace[1:] == columns.trace[:-1]) & (columns.id[1:] == columns.id[:-1])
@@ -210,8 +220,10 @@ def _unique(columns: Columns, count: int, drops: Drops) -> tuple[Columns, Ints]:
 
 
 def _parents(columns: Columns, wrong: Ints, *, partial_traces: bool) -> tuple[Ints, Flags]:
-    """Index of each span's parent, or -1; and the traces that begin with a span whose parent is missing. Marks traces
-    without exactly one first span, and with a missing parent."""
+    """The index of each span's parent, or -1; and the flags of traces that begin with a span whose parent is missing.
+
+    Marks traces without exactly one first span, with a missing parent, or with parents in a circle.
+    """
     width = max(int(columns.id.max()), int(columns.parent.max())) + 2
     keys = columns.trace * width + columns.id
     wanted = columns.trace * width + columns.parent
@@ -234,7 +246,7 @@ def _parents(columns: Columns, wrong: Ints, *, partial_traces: bool) -> tuple[In
 
 
 def _circular(above: Ints) -> Flags:
-    """Spans whose ancestors have no end."""
+    """Flags of spans whose line of ancestors has no end."""
     ancestor = above
     for _ in range(len(above).bit_length() + 1):
         ancestor = np.where(ancestor >= 0, ancestor[np.maximum(ancestor, 0)], -1)
@@ -253,7 +265,8 @@ def _calls(columns: Columns, above: Ints) -> _Calls:
     wrapped = np.bincount(above[child & calling & ~foreign], minlength=len(above))
     leaves = calling & (callees == 0) & (wrapped == 0)
     nodes = np.flatnonzero(entered | leaves)
-    # The nearest span above that is a callee's: spans in between point to their parent, callees to themselves.
+    # The nearest span above that is a call: such a span points to itself, and any other to its parent. Each pass doubles
+    # the distance.
     end = len(above)
     jump = np.append(np.where(entered, np.arange(end), np.where(child, above, end)), end)
     for _ in range(end.bit_length()):
@@ -267,7 +280,7 @@ def _calls(columns: Columns, above: Ints) -> _Calls:
 def _linked(
     spans: Spans, columns: Columns, above: Ints, calls: _Calls, directory: Directory, wrong: Ints
 ) -> tuple[Linked, Flags]:
-    """The calls, and which of them were moved into the call of their caller."""
+    """The calls, and the flags of those that were moved into the call of their caller."""
     nodes = calls.spans
     tree = columns.trace[nodes]
     leaf = np.isin(columns.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))
@@ -306,11 +319,11 @@ def _linked(
 def _by_the_clock_of_the_caller(
     columns: Columns, calls: _Calls, parent: Ints, queued: Flags
 ) -> tuple[Ints, Ints, Flags]:
-    """Start and end of each call as the caller saw them, and which of them had to be moved.
+    """Start and end of each call by the clock of the caller, and the flags of calls that had to be moved.
 
-    A call without a client's span has its times by the clock of the callee. Where these do not fit into the span of the
-    caller, the call is put into its middle, as Jaeger does it: the way there takes as long as the way back. One that is
-    longer than that span outlives it in any case, and begins no earlier.
+    A call without a client's span has its times by the clock of the callee. If these do not fit into the span of the
+    caller, the call is moved to the middle of that span, as Jaeger does: request and answer then take equally long. A
+    call that is longer than the span of the caller is moved if it begins before that span, and then begins with it.
     """
     start, end = columns.start[calls.client], columns.end[calls.client]
     nodes = calls.spans
@@ -336,7 +349,7 @@ def _codes(names: list[str], source: Ints, destination: Ints, directory: Directo
 
 
 def _depths(parent: Ints) -> NDArray[np.int16]:
-    """How many calls are above each: at most one more than the limit."""
+    """How many ancestors each call has, counted up to one more than `MAX_DEPTH`."""
     depth = np.zeros(len(parent), np.int16)
     ancestor = parent
     for _ in range(MAX_DEPTH + 1):
@@ -348,7 +361,8 @@ def _depths(parent: Ints) -> NDArray[np.int16]:
 
 
 def _reasons(wrong: Ints, numbers: Ints, linked: Linked) -> Ints:
-    """Why each trace is dropped, or -1. A trace without a call has no root, and one with two calls from outside two."""
+    """The reason why each trace is dropped, or -1. A trace without a call has no root; a trace with two calls from
+    outside has two roots."""
     roots = np.bincount(linked.tree[linked.parent < 0], minlength=len(wrong))
     wrong[(roots == 0) & (wrong & (1 << Reason.CYCLE) == 0)] |= 1 << Reason.NO_ROOT
     wrong[(roots > 1) & (wrong & ((1 << Reason.CUT_OFF) | (1 << Reason.CYCLE)) == 0)] |= 1 << Reason.TWO_ROOTS

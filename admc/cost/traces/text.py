@@ -1,4 +1,4 @@
-"""What ADMs add to the requests of traces, for a person at a terminal; and what was not taken, and why."""
+"""Writes a `TraceReport` as text for a terminal, with the traces that were left out and the reasons."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def imported(imported_requests: Import, output: Path) -> str:
 
 
 def dropped(summary: Taken, known: Sequence[str]) -> Iterator[str]:
-    """A line for each reason, and one for what it does not know by name."""
+    """For each reason a line with its counts, and a line with the unknown names and a hint; then the other notes."""
     for drop in summary.dropped:
         text = TEXTS[drop.reason]
         first = "" if drop.first is None else f"; the first: {visible(where(drop))}"
@@ -89,7 +89,7 @@ def _figures(distribution: Distribution) -> tuple[str, ...]:
 
 
 def _shown(nanoseconds: float, at_least: bool) -> str:
-    """A lower bound of zero is no figure."""
+    """Microseconds; `-` for a lower bound of zero, which is no figure."""
     if at_least and not nanoseconds:
         return "-"
     return (">= " if at_least else "") + significant(nanoseconds / MICRO, 4)
