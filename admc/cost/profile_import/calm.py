@@ -1,6 +1,7 @@
-"""The calmest turns of a measurement: those in which the host of a virtual machine took the least time away.
+"""Chooses the calmest turns of a measurement: the host of the virtual machine took the least time away in them.
 
-What it takes away makes requests wait, so it explains most of the differences between turns (docs/profiles.md).
+A turn measures each arm once. Requests wait while the host takes time away, and this explains most of the differences
+between turns (docs/profiles.md).
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 UNDISTURBED: Final = 0.02
-"""The part of the time of all cores up to which a turn is calm in any case. In a quarter of a second, two cores have 50
-ticks of the clock, so it is one of them."""
+"""A turn is calm in any case if the host took at most this part of the time of all cores: one tick of the clock, of the
+50 ticks that two cores have in a quarter of a second."""
 LEAST: Final = 3
-"""Turns that are kept at least: the median of fewer is no better than one of them."""
+"""The least number of turns that are kept: the median of fewer is no better than a single turn."""
 _Value = TypeVar("_Value")
 
 
 def calmest(values: Sequence[_Value], stolen: Callable[[_Value], float | None]) -> list[_Value]:
-    """The half with the least time taken away, and all that were not disturbed.
+    """The half of the values with the least stolen time, and all values that were not disturbed.
 
-    `stolen` is the part of the time of all cores that was taken away. Where it is not known for one of them, all are
-    kept. Equal ones are kept or left out together, so that their order means nothing."""
+    `stolen` returns the part of the time of all cores that the host took away. If it is None for one value, all values
+    are kept. Values with equal parts are kept or left out together, so that their order has no influence."""
     shares = [share for value in values if (share := stolen(value)) is not None]
     if len(shares) < len(values) or len(values) <= LEAST:
         return list(values)

@@ -1,8 +1,10 @@
-"""A median over the turns of a measurement, with its interval; a straight line over sizes; figures that do not rise.
+"""Estimates costs: medians over the turns of a measurement with their intervals, and straight lines over sizes.
 
-Measured values are whole numbers of `1 / UNIT`, which is exact and many times faster than `Fraction` where a table has
-100,000 runs. A figure becomes a `Fraction` when it is a median over turns. The interval of a median holds for any
-distribution, and needs no random draws: the same runs give the same profile.
+    values of turns -> [estimate, weighted] -> Estimate
+
+Measured values are whole numbers of `1 / UNIT`: they are exact, and many times faster than `Fraction` for a table of
+100,000 runs. Only an `Estimate` has fractions. The interval of a median holds for any distribution, and needs no random
+draws, so the same runs give the same profile.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from typing import Final, NamedTuple, TypeVar
 
 CONFIDENCE: Final = 0.90
 UNIT: Final = 4 * 10**12
-"""A run has at most 12 digits after the point; a median over slices halves that, and so does the median of idle CPU."""
+"""A run has at most 12 digits after the point. A median over slices halves a value, and so does that of idle CPU."""
 _Number = TypeVar("_Number", int, Fraction)
 
 
 _OF_A_MEDIAN: Final = Fraction(345, 100)
-"""The square of the median distance from the median is the variance of the median of one value, divided by this, where
-values are normally distributed: (1.483 x the median distance)^2 is theirs, pi/2 as much is that of a median of many."""
+"""The variance of the median of n values is this factor times MAD^2 / n, where MAD is the median distance from the
+median: normally distributed values have the variance (1.483 MAD)^2, and their median has pi/2 of it, divided by n."""
 _LEAST_FOR_SPREAD: Final = 3
 
 
@@ -30,20 +32,20 @@ class Estimate(NamedTuple):
     """A median over turns, in the unit of one request, with its interval. `weight` is the number of turns."""
 
     median: Fraction
-    """Below zero for a cost that is near zero, by chance."""
+    """The median of a cost near zero may be below zero by chance."""
     low: Fraction | None
     high: Fraction | None
     weight: int
     variance: Fraction | None = None
-    """Of the median; None if there are too few turns."""
+    """The variance of the median; None if there are too few turns."""
 
     @property
     def value(self) -> Fraction:
-        """A cost below zero is noise: its value is zero, and its interval stays."""
+        """The median, or zero if the median is below zero: a negative cost is noise."""
         return max(Fraction(0), self.median)
 
     def moved(self, median: Fraction) -> Estimate:
-        """Another median, in an interval that holds its value."""
+        """The estimate with another median; its interval is widened to the new value."""
         moved = self._replace(median=median)
         if self.low is None or self.high is None:
             return moved
@@ -56,7 +58,7 @@ def units(value: Decimal) -> int:
 
 
 def middles(values: Sequence[int]) -> int:
-    """Twice the median."""
+    """Twice the median, which is a whole number."""
     if len(values) == 1:
         return 2 * values[0]
     ordered = sorted(values)
@@ -64,9 +66,10 @@ def middles(values: Sequence[int]) -> int:
 
 
 class Line:
-    """The line of least squares through a figure at each size: each of its two figures is a weighted sum.
+    """The line of least squares through a figure at each size. Its slope and its value at zero are weighted sums.
 
-    `certain` says how much the figure of each size counts, in whole numbers. All weights are whole, over `over`.
+    `certain` has a whole number for each size: how much its figure counts. The weights in `slope` and `base` are whole
+    numbers, to be divided by `over`.
     """
 
     def __init__(self, sizes: Sequence[Decimal], certain: Sequence[int]) -> None:
@@ -86,14 +89,14 @@ class Line:
 
 
 def certainties(figures: Sequence[int]) -> list[int]:
-    """How much each figure of a line counts: one over its square, since errors grow with figures. Noise around zero is
-    not certain, so no figure counts more than 100 times as much as another."""
+    """How much each figure of a line counts: the inverse of its square, since errors grow with figures. A figure near
+    zero may be noise, so none counts more than 100 times as much as another."""
     most = max((abs(figure) for figure in figures), default=0)
     return [(10 * most // max(abs(figure), most // 10 + 1)) ** 2 if most else 1 for figure in figures]
 
 
 def estimate(values: Sequence[int], over: Fraction | int = 1) -> Estimate | None:
-    """The median with its interval."""
+    """The median of the values, divided by `over`, with its interval; None without values."""
     turns = [(value,) for value in values]
     return weighted((1,), turns, turns, over) if values else None
 
@@ -101,10 +104,11 @@ def estimate(values: Sequence[int], over: Fraction | int = 1) -> Estimate | None
 def weighted(
     weights: Sequence[int], calm: Sequence[Sequence[int]], turns: Sequence[Sequence[int]], over: Fraction | int
 ) -> Estimate:
-    """The weighted sum of the medians over the calm turns; each turn has a value for each weight.
+    """The weighted sum of the medians over the calm turns, divided by `over`. Each turn has a value for each weight.
 
-    The interval is that of the sums of single turns, widened to that of the calm ones and to the value: in a slow turn
-    all values are high. Too few calm turns have no interval, so all of them are in it."""
+    The interval is that of the weighted sums of single turns, since all values of a slow turn are high. It is widened
+    to the interval of the calm turns, and to the value. If the calm turns are too few for an interval, it is widened
+    to all of them."""
     unit = 1 / Fraction(over * UNIT)
     twice = sum(weight * middles(column) for weight, column in zip(weights, zip(*calm, strict=True), strict=True))
     sums = _sums(weights, turns)
@@ -119,7 +123,7 @@ def weighted(
 
 
 def _variance(values: Sequence[int], number: int, unit: Fraction) -> Fraction | None:
-    """Of a median over some of the values. Their spread is that of all of them: the median distance from the median."""
+    """The variance of a median over `number` of the values, by the median distance of all values from their median."""
     if len(values) < _LEAST_FOR_SPREAD:
         return None
     middle = middles(values)
@@ -136,7 +140,7 @@ def _ends(values: Sequence[int]) -> tuple[int, int]:
 
 
 def interval(values: Sequence[_Number]) -> tuple[_Number | None, _Number | None]:
-    """Two of the values between which the median lies with at least `CONFIDENCE`; None if there are too few."""
+    """Two of the values between which the median lies with at least `CONFIDENCE`; None if there are too few values."""
     rank = _rank(len(values))
     if rank == 0:
         return None, None
@@ -146,9 +150,10 @@ def interval(values: Sequence[_Number]) -> tuple[_Number | None, _Number | None]
 
 @cache
 def _rank(number: int) -> int:
-    """The highest rank from both ends between which the median of so many values lies with at least `CONFIDENCE`.
+    """The highest rank for which the median lies between the values of this rank from both ends, with at least
+    `CONFIDENCE`; zero if there are too few values.
 
-    The number of values below the median is binomial, whatever their distribution is. Zero if there are too few.
+    The number of values below the median is binomial, whatever the distribution of the values is.
     """
     samples = 2**number
     ways = outside = rank = 0
@@ -174,7 +179,7 @@ def merged(group: Sequence[Estimate]) -> Estimate:
 
 
 def rounded(value: Fraction, places: int) -> Decimal:
-    """Half to even.
+    """Round half to even.
 
     >>> rounded(Fraction(1, 3), 4), rounded(Fraction(-1, 8), 2)
     (Decimal('0.3333'), Decimal('-0.12'))

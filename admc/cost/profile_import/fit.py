@@ -1,14 +1,16 @@
-"""Makes a profile from raw runs: differences within a turn, medians over the calmest turns, intervals by order
-statistics over all of them.
+"""Makes a profile from raw runs.
 
-A hop is what a bare hop adds to no proxy; a component is what one policy adds to the bare hop, to that of its own side
-where hops have a side. Both are compared within one turn, so that slow changes of the machine cancel out. A straight
-line through the medians of the sizes gives the figure at the smallest size and the cost of a byte: so a burst of other
-work on the machine spoils one slice of a turn, and not the whole turn. Which turns are calm is known where the runs say
-how much time the host of a virtual machine took away; otherwise all turns count.
+    Run after Run -> medians in each turn (`run_medians`) -> differences within a turn -> medians over the calmest turns
+        (`calm`) -> lines over sizes (`estimates`) -> components drawn together over rates (`pooled`) -> Fitted
 
-    [Run] -> by turn (`run_medians`) -> differences -> medians of the calmest (`calm`) -> lines over sizes (`estimates`)
-          -> components: drawn together over rates (`pooled`)
+The latency of a hop is the difference between a bare hop and no proxy; its CPU is that of the sidecar, less that of an
+idle one. The cost of a component is the difference between a hop with one policy and a bare hop: the bare hop of its
+own side, if bare hops were measured by side. Arms are compared within one turn, so slow changes of the machine cancel
+out.
+
+A straight line through the medians of the sizes gives the figure at the smallest size, and the cost of a byte. Each
+size has a median of its own, so a burst of other work on the machine spoils one slice of a turn, and not the turn.
+Intervals are order statistics over all turns. Without the column `stolen`, all turns count as calm.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ _BYTE_PLACES: Final[Mapping[str, int]] = {LATENCY: 12, CPU: 15}
 class Fitted(NamedTuple):
     profile: Profile
     notes: tuple[str, ...]
-    """What was left out or merged."""
+    """Messages about runs and figures that were left out or merged."""
 
 
 def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, saturation: Decimal | None) -> Fitted:
@@ -143,7 +145,7 @@ class _Maker:
         )
 
     def _parts(self, protocol: Protocol, what: str, cpu: Law | None, sizes: Sizes) -> Sequence[Part]:
-        """Parts of the CPU beside `whole`, where stacks were sampled. Latency has none: no stack says who waits."""
+        """The parts of the CPU beside `whole`, if stacks were sampled. Latency has none: a stack shows no waiting."""
         places = _PLACES[CPU], _BYTE_PLACES[CPU]
         try:
             laws = {} if cpu is None else split(self.runs, protocol, cpu, sizes.reference, places)
@@ -184,12 +186,12 @@ class _Maker:
         )
 
     def _base(self, protocol: Protocol, arm: Arm) -> Arm:
-        """The bare hop that a component is compared with. Without a side it was measured at ingress."""
+        """The bare hop that a component is compared with. A component without a side was measured at ingress."""
         sided = Arm(HOP, arm.side or Side.INGRESS)
         return sided if self.runs.of(sided, protocol, LATENCY) or self.runs.of(sided, protocol, CPU) else Arm(HOP)
 
     def _latency(self, what: str, protocol: Protocol, arm: Arm, base: Arm) -> Differences:
-        """What an arm adds where no queue grows before it."""
+        """The latency that `arm` adds to `base`, without the rates and sizes at which requests wait for each other."""
         queues = waiting(self.runs.of(arm, protocol, LATENCY))
         for (rate, size), wait in sorted(queues.items()):
             self.notes.append(
@@ -221,7 +223,7 @@ class _Maker:
     def _law(
         self, quantity: str, what: str, turns: Differences, hop: Mapping[Decimal, Fraction] | None = None
     ) -> tuple[Law | None, frozenset[Decimal]]:
-        """The law, and the sizes that it was made of. `hop` is what a request takes of a bare hop, for a component."""
+        """The law, and the sizes that it was made of. For a component, `hop` has the costs of a bare hop by rate."""
         by_rate: dict[Decimal, dict[str, dict[Decimal, Value]]] = {}
         for turn, cells in turns.items():
             for (rate, size), value in cells.items():
@@ -248,11 +250,10 @@ class _Maker:
     def _line(
         self, quantity: str, what: str, rate: Decimal, smallest: Decimal, turns: Sequence[Mapping[Decimal, Value]]
     ) -> tuple[Estimate, Estimate | None, Sequence[Decimal]]:
-        """The figure of one request at the smallest size, and that of a byte, at one rate; and the sizes of the line.
+        """The figure of one request at the smallest size, that of a byte, and the sizes of the line, at one rate.
 
-        Each of `turns` has values by size. A slow turn may lack a size, since that was too much for the machine. All
-        sizes are taken of the same turns: else the line would join large messages of fast turns with small ones of
-        all."""
+        Each of `turns` has values by size. A slow turn may lack a size that was too much for the machine. All sizes are
+        taken from the same turns: otherwise large messages would come from fast turns, and small ones from all."""
         times = Counter(size for turn in turns for size in turn)
         sizes = sorted(times)
         complete = _with_all(sizes, turns)
@@ -275,7 +276,7 @@ class _Maker:
         return weighted(line.base, calm, rows, over), slope, sizes
 
     def _falling(self, what: str, rates: Sequence[Decimal], costs: Sequence[Estimate]) -> list[Estimate]:
-        """The nearest figures that do not rise with the rate: neighbours that rise become their mean."""
+        """The nearest figures that do not rise with the rate: neighbours that rise are replaced by their mean."""
         groups: list[list[Estimate]] = []
         for cost in costs:
             groups.append([cost])
@@ -294,12 +295,12 @@ class _Maker:
 
 
 def _calmest(turns: Sequence[Mapping[Decimal, Value]]) -> Sequence[Mapping[Decimal, Value]]:
-    """By the mean over the sizes: a burst of other machines of the host goes on for more than one slice."""
+    """The calmest turns by the mean over the sizes: a burst of other machines of the host outlasts one slice."""
     return calmest(turns, lambda turn: share_of(list(turn.values()), fmean))
 
 
 def _of_requests(quantity: str, law: Law | None) -> Mapping[Decimal, Fraction]:
-    """What one request takes, by rate."""
+    """The cost of one request at the smallest size, by rate."""
     return {
         knot.rate: Fraction(knot.figure.value) / (Fraction(knot.rate) if quantity == CPU else 1)
         for knot in (() if law is None else law.base)
@@ -324,7 +325,7 @@ def _curve(quantity: str, rates: Sequence[Decimal], costs: Sequence[Estimate], p
 
 
 def _scaled(cost: Estimate, factor: Decimal, places: int) -> Figure:
-    """The figure of one request, rounded once, times a factor. Rounding before keeps the order of figures by rate."""
+    """The figure of one request, rounded and then multiplied, which keeps the order of figures by rate."""
     low = None if cost.low is None else rounded(cost.low, places) * factor
     return Figure.of(
         rounded(cost.value, places) * factor, low, None if cost.high is None else rounded(cost.high, places) * factor

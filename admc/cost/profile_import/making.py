@@ -1,4 +1,4 @@
-"""Makes profiles of files that are none: a table of runs, or the pickle of MeshInsight's tool."""
+"""Makes a profile from a table of runs (`fitted`), or from the pickle of MeshInsight's tool (`imported`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dsl.text import SourceText
 
 
 def imported(path: Path, name: str, platform: str | None) -> NewProfile:
-    """The latencies of MeshInsight's pickle. Raises `CommandError` (exit 1)."""
+    """A profile of the latencies in MeshInsight's pickle. Raises `CommandError` (exit 1)."""
     _named(name)
     content = read_bounded(path, pickle_data.MAX_BYTES, "the pickle")
     try:
@@ -88,9 +88,9 @@ def _cores(text: str) -> Decimal:
 
 
 def checked(path: Path, made: NewProfile) -> NewProfile:
-    """The same after a reader has accepted its JSON: what admc writes, it reads. Raises `CommandError`.
+    """Read the JSON of a new profile, so that admc writes no profile that it cannot read. Raises `CommandError`.
 
-    The JSON is not written yet, so the errors have no place in it; they name the file that it was made of.
+    The JSON is in no file yet, so the errors have no span; they name the file that the profile was made from.
     """
     diagnostics = Diagnostics()
     read = read_profile(SourceText(f"{made.profile.name}.json", to_json(made.profile)), diagnostics)

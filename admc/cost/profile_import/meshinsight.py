@@ -1,8 +1,10 @@
-"""Imports a profile of MeshInsight's tool: the latencies in its pickle, with parsing.
+"""Makes a profile from the latencies in a pickle of MeshInsight's tool.
 
-Its latencies are regressions on the size of a message, in microseconds for a request and its answer, with one request
-at a time; so their rate is not stated. Its CPU figures are not taken: they are regressions on size times rate, divided
-by a peak rate that is not in the file.
+    bytes -> [platforms] -> a dictionary for each platform -> [profile] -> Imported
+
+The latencies are regressions on the size of a message, in microseconds for a request and its answer. The tool sends one
+request at a time, so the latencies have no rate. CPU figures are not taken: they are regressions on size times rate,
+divided by a peak rate that is not in the file.
 """
 
 from __future__ import annotations
@@ -47,9 +49,9 @@ _REGRESSIONS: Final[Mapping[str, str]] = {
     "envoy_reg": "other",
 }
 SIZES: Final = Sizes(Decimal(100), Decimal(4000), Decimal(0))
-"""The tool measures at 100 to 4,000 bytes, and its regressions start at 0."""
+"""The tool measures messages of 100 to 4,000 bytes, and its intercepts are those of an empty message."""
 MAX_ENTRIES: Final = 32
-"""Most entries of one dictionary: a file can name one dictionary many times, and so have a product of their sizes."""
+"""Most entries of one dictionary. A file can refer to one many times, so the sizes of nested ones multiply."""
 MAX_PLATFORM: Final = 1000
 """Most characters of the name of a platform."""
 _PLACES: Final = Decimal("1e-12")
@@ -71,7 +73,7 @@ _NAMES: Final = frozenset(
         *(Name(module, "object") for module in ("builtins", "__builtin__")),
     )
 )
-"""All names that the pickle of such a profile has, by protocols 0 to 5 and versions of numpy. None is imported."""
+"""All names in such a pickle, for the pickle protocols 0 to 5 and all versions of numpy. None is imported."""
 
 
 class NotTaken(NamedTuple):

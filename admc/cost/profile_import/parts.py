@@ -1,14 +1,18 @@
-"""Splits the CPU of a hop into parts, by what sampled stacks have seen of each.
+"""Splits the CPU of a hop into parts, by sampled stacks.
 
-Stacks are sampled in slices of their own, since that takes CPU. So they say in which proportion the parts share a total
-that other slices have measured: what all parts have adds up to the total, to the last digit. The share of a part is
-that of all stacks of one rate and size; what each byte adds is shared as the parts grow from the smallest sampled size
-to the largest. As for the total, a request and a byte never take more CPU of a part at a higher rate.
+    Runs -> _Slices by rate -> weights of the parts -> costs of one request that add up -> [split] -> Law of each part
 
-An interval comes of drawing turns anew, always the same way. The error of the total is independent of it, so their
-squares add up.
+Taking stacks takes CPU, so stacks are sampled in slices of their own. They give the proportion in which the parts share
+a total that other slices have measured:
 
-    runs -> [_Slices] by rate -> weights of the parts -> costs of one request that add up -> Law of each part
+    total                 proportion of the parts
+    CPU of one request    stacks at the smallest sampled size
+    CPU of one byte       growth of the part from the smallest to the largest sampled size
+
+The parts add up to the total, to the last digit. The cost of a part never rises with the rate, as that of the hop.
+
+The interval of a part comes from turns that are drawn anew, always in the same way. The error of the total is
+independent of it, so the squares of both add up.
 """
 
 from __future__ import annotations
@@ -30,30 +34,30 @@ DRAWS: Final = 400
 LEAST_TURNS: Final = 5
 """With fewer there is no interval."""
 MOST_BLOCKS: Final = 100
-"""More turns are drawn together, in so many groups."""
+"""More turns are put into so many groups, and groups are drawn."""
 _TAIL: Final = DRAWS // 20
 
 _Seen = Sequence[int]
-"""What stacks have seen of each part, less what an idle sidecar takes: below zero by chance."""
+"""CPU of each part by sampled stacks, less that of an idle sidecar; it may be below zero by chance."""
 _Weights = Sequence[int]
-"""In proportion to which the parts share something."""
+"""The proportion in which the parts share a total."""
 
 
 class CannotSplitError(Exception):
-    """The message says what is not there."""
+    """Stacks are missing; the message says which."""
 
 
 class _Slices(NamedTuple):
-    """The slices of one rate, by turn: at the smallest sampled size and at the largest."""
+    """The slices of one rate by turn, at the smallest and at the largest sampled size."""
 
     small: Sequence[_Seen]
     large: Sequence[_Seen]
     growth: Decimal
-    """Bytes from the one size to the other."""
+    """The difference of the two sizes, in bytes."""
 
 
 _Weigh = Callable[[_Seen, _Seen], _Weights | None]
-"""The weights by what was seen at the smallest and at the largest size; None if nothing was."""
+"""Computes weights from the stacks at the smallest and at the largest size; None if there is no stack."""
 
 
 class _Total(NamedTuple):
@@ -65,7 +69,7 @@ class _Total(NamedTuple):
     weigh: _Weigh
 
     def units(self, value: Decimal) -> Fraction:
-        """What one request takes, in units of the last of `places`."""
+        """The cost of one request, in units of the last of `places` digits after the point."""
         return Fraction(value) * Fraction(10**self.places) / Fraction(self.knot.rate or 1)
 
     def cores(self, units: int) -> Decimal:
@@ -75,7 +79,7 @@ class _Total(NamedTuple):
 def split(runs: Runs, protocol: Protocol, whole: Law, reference: Decimal, places: tuple[int, int]) -> Mapping[str, Law]:
     """The laws of the parts; empty without sampled stacks. Raises `CannotSplitError`.
 
-    `places` are the digits after the point that a request, and a byte of it, have in `whole`.
+    `places` are the numbers of digits after the point in `whole`: those of a request, and those of a byte.
     """
     by_name = {name: runs.of(Arm(PART + name), protocol, CPU) for name in PARTS}
     seen = {name: differences for name, differences in by_name.items() if differences}
@@ -96,17 +100,17 @@ def split(runs: Runs, protocol: Protocol, whole: Law, reference: Decimal, places
     return {name: Law(base[at], None if per_byte is None else per_byte[at]) for at, name in enumerate(seen)}
 
 
-# ---- what was sampled ----
+# ---- sampled stacks ----
 
 
 def _idle(runs: Runs, name: str) -> int:
-    """What a part has without requests, as a sidecar's own CPU: it belongs to no hop."""
+    """The CPU of a part in an idle sidecar, which belongs to no hop: the mean over all turns."""
     amounts = [value.amount for cells in runs.of(Arm(PART + name), None, CPU).values() for value in cells.values()]
     return sum(amounts) // len(amounts) if amounts else 0
 
 
 def _cells(seen: Sequence[Differences], idle: _Seen) -> Mapping[Cell, Mapping[str, Sequence[int]]]:
-    """What each part has in a cell, by turn, less what it has without requests."""
+    """The CPU of each part by cell and turn, less its CPU in an idle sidecar."""
     cells: dict[Cell, dict[str, list[int]]] = {}
     for at, by_turn in enumerate(seen):
         for turn, values in by_turn.items():
@@ -141,7 +145,7 @@ def _sum(seen: Sequence[_Seen]) -> _Seen:
     return [sum(column) for column in zip(*seen, strict=True)]
 
 
-# ---- in which proportion the parts share ----
+# ---- proportions of the parts ----
 
 
 def _weights(seen: _Seen) -> _Weights:
@@ -154,7 +158,10 @@ def _weights_of_small(small: _Seen, _: _Seen) -> _Weights | None:
 
 
 def _weights_of_growth(base: Decimal, growth: Decimal) -> _Weigh:
-    """`growth` is what the bytes between the two sizes take, beside the base. A part that shrinks has no share."""
+    """Weights by the growth of the parts between the two sizes. A part that shrinks has no share.
+
+    `base` is the CPU of the hop at the smallest size, and `growth` is what the hop takes more at the largest.
+    """
     over = Fraction(growth) / Fraction(base) if base else Fraction(1)
 
     def weigh(small: _Seen, large: _Seen) -> _Weights | None:
@@ -162,7 +169,7 @@ def _weights_of_growth(base: Decimal, growth: Decimal) -> _Weigh:
         before, after = sum(one) * over.denominator, sum(other) * over.denominator
         if not before or not after:
             return None
-        # Each part of `base + growth` at the largest size, less its part of `base` at the smallest, times what divides.
+        # The share of `base + growth` at the largest size, less that of `base` at the smallest, without the divisors.
         together = over.numerator + over.denominator
         weights = [max(0, b * together * sum(one) - a * after) for a, b in zip(one, other, strict=True)]
         return weights if any(weights) else other
@@ -186,10 +193,10 @@ def _curves(totals: Sequence[_Total]) -> Sequence[Curve]:
 
 
 def _shared(totals: Sequence[_Total], seen: Sequence[tuple[_Seen, _Seen]]) -> Sequence[Sequence[int]]:
-    """What one request takes of each part, by rate, in units. It falls with the rate, as the total does.
+    """The cost of one request in each part, by rate, in units. It does not rise with the rate, as the total does not.
 
-    At the highest rate, where most stacks are, the parts share the total. At each lower one they have at least as much,
-    and share what the total has more."""
+    At the highest rate, which has the most stacks, the parts share the total. At each lower rate a part costs at least
+    as much as at the rate above, and the parts share the rest of the total."""
     costs: list[Sequence[int]] = []
     least: Sequence[int] = [0] * len(seen[0][0])
     for total, (small, large) in zip(reversed(totals), reversed(seen), strict=True):
@@ -205,7 +212,7 @@ def _shared(totals: Sequence[_Total], seen: Sequence[tuple[_Seen, _Seen]]) -> Se
 
 
 def _in_proportion(total: int, weights: _Weights) -> Sequence[int]:
-    """Whole numbers that add up to the total, exactly: a profile's parts do. The largest remainders are rounded up."""
+    """Whole numbers that add up to the total exactly, as parts in a profile must. Largest remainders are rounded up."""
     over = sum(weights)
     parts = [total * weight // over for weight in weights]
     order = sorted(range(len(weights)), key=lambda at: (-(total * weights[at] % over), at))
@@ -215,7 +222,7 @@ def _in_proportion(total: int, weights: _Weights) -> Sequence[int]:
 
 
 def _drawn(totals: Sequence[_Total]) -> Sequence[Sequence[Sequence[int]]]:
-    """The same for turns that were drawn anew; nothing where turns are too few."""
+    """The costs as by `_shared`, for each draw of turns; empty if there are too few turns."""
     if any(len(total.slices.small) < LEAST_TURNS for total in totals):
         return []
     draw = random.Random(1)  # noqa: S311 - the same turns give the same interval
@@ -231,7 +238,7 @@ def _drawn(totals: Sequence[_Total]) -> Sequence[Sequence[Sequence[int]]]:
 
 
 def _ends(drawn: Sequence[int], value: int) -> tuple[int, int] | None:
-    """None also for a part that no stack was in: it is not zero for sure."""
+    """The interval of a part. A part without any stack has none, since its cost is not surely zero."""
     if not drawn or not max(drawn):
         return None
     ordered = sorted(drawn)

@@ -1,8 +1,10 @@
-"""Reads a pickle as data: nothing that the file names is imported, called or built.
+"""Reads a pickle as data. Nothing that the file names is ever imported, called or built.
 
-Python's own reader runs whatever a pickle says, so a file from elsewhere could run any program. This one has no way to
-do so: a name becomes a `Name`, a call a `Call` with its arguments, an object an `Object` with its state. Only names and
-instructions that a numeric profile needs are accepted, and every other one is refused before anything is done with it.
+    bytes -> [read] -> numbers, texts, bytes, lists, tuples, dictionaries, Name, Object
+
+Python's own reader executes a pickle, so an untrusted file could run any program. This reader cannot do so: a name
+becomes a `Name`, and a call or a new object becomes an `Object` with its arguments and its state. Only the names and
+instructions that a numeric profile needs are accepted. Any other is refused before anything is done with it.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ MAX_STACK: Final = 10_000
 MAX_DIGITS: Final = 100
 MAX_TEXT: Final = 10_000
 MAX_KEY: Final = 32
-"""Most texts of one key. A file can repeat one long text by its number, so a key may be much larger than the file."""
+"""Most texts of one key. A file can refer to one text many times, so a key may be much larger than the file."""
 
 
 class PickleError(Exception):
-    """The file is no pickle, is beyond a limit, or does what data does not."""
+    """The file is no pickle, exceeds a limit, or has a name or an instruction that is not accepted."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -112,7 +114,7 @@ class _Machine:
         return self.stack[-1]
 
     def marked(self) -> list[object]:
-        """Takes all values above the last mark, and the mark."""
+        """Pop all values above the last mark, and the mark."""
         values: list[object] = []
         while self.stack:
             value = self.stack.pop()
@@ -130,7 +132,7 @@ class _Machine:
         return global_name
 
     def key(self, value: object) -> object:
-        """A key of a dictionary: a text, or a tuple of texts."""
+        """Check a key of a dictionary, which is a text or a tuple of texts."""
         items = value if isinstance(value, tuple) else (value,)
         if len(items) > MAX_KEY:
             raise self.error(f"it has a dictionary with a key of more than {MAX_KEY} texts")

@@ -1,11 +1,13 @@
-"""The figures of a component at several rates, drawn together as far as chance explains how they differ.
+"""Moves the figures of a component at several rates towards their mean, as far as chance explains their differences.
 
-A component that costs next to nothing is measured as a difference of two large figures. At low rates a proxy is cold
-and a slice has few requests, so the difference is chance; at high rates it is small and certain. As a part of what the
-bare hop takes at the same rate it differs far less from rate to rate. So these parts are taken as draws around a mean
-of the component (the random-effects model of DerSimonian and Laird, Controlled Clinical Trials 7, 1986): each moves
-towards the mean, the further the less certain it is and the better the others agree. Parts that differ by more than
-chance stay.
+    figures of a component, costs of the bare hop -> [pooled] -> figures of the component
+
+The cost of a cheap component is a small difference of two large figures. At low rates the difference is mostly chance,
+since the proxy is cold and a slice has few requests; at high rates it is certain. As a part of the cost of the bare hop
+at the same rate, the cost of a component differs far less from rate to rate. So these parts are taken for random draws
+around a mean (the random-effects model of DerSimonian and Laird, Controlled Clinical Trials 7, 1986). Each part is
+moved towards the mean: the further, the less certain it is, and the better the parts agree. Parts that differ by more
+than chance explains stay where they are.
 """
 
 from __future__ import annotations
@@ -18,17 +20,17 @@ from admc.cost.profile_import.estimates import Estimate
 
 
 class _Part(NamedTuple):
-    """What a component takes at one rate, as a part of what the bare hop takes there."""
+    """The cost of a component at one rate, as a part of the cost of the bare hop at this rate."""
 
     value: Fraction
     variance: Fraction
 
 
 def pooled(measured: Sequence[Estimate], hop: Sequence[Fraction | None]) -> list[Estimate]:
-    """The figures of a component at rising rates, and what a bare hop takes at each.
+    """Move the figures of a component at rising rates towards their mean. `hop` has the cost of the bare hop at each rate.
 
-    A figure stays where the hop has none, and so do all where the variance of one is not known, or zero: then the runs
-    do not say how far chance goes."""
+    A figure stays if the hop has no cost at its rate. All figures stay if the variance of one is unknown or zero, since
+    the runs then do not show how far chance goes."""
     at = [index for index, cost in enumerate(hop) if cost]
     parts = [
         _Part(estimate.median / cost, estimate.variance / cost**2)
@@ -55,7 +57,7 @@ def _mean(parts: Sequence[_Part], between: Fraction) -> Fraction:
 
 
 def _between(parts: Sequence[_Part]) -> Fraction:
-    """The variance of the true parts from rate to rate: what is left of their differences without chance."""
+    """The variance of the true parts from rate to rate: that of the measured parts, less the effect of chance."""
     mean = _mean(parts, Fraction(0))
     weights = [1 / part.variance for part in parts]
     apart = _sum(weight * (part.value - mean) ** 2 for weight, part in zip(weights, parts, strict=True))

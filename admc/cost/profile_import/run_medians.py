@@ -1,4 +1,7 @@
-"""The runs of a table by arm and protocol, and by turn: what is compared is compared within one turn."""
+"""Groups runs by arm, protocol and turn, since arms are compared within one turn.
+
+Run after Run -> [Runs] -> Differences: a value for each turn, rate and size
+"""
 
 from __future__ import annotations
 
@@ -18,20 +21,20 @@ Cell = tuple[Decimal, Decimal]
 
 
 class Value(NamedTuple):
-    """What was measured in one turn."""
+    """A measured quantity, or the difference of two."""
 
     amount: int
-    """In units."""
+    """In units of `1 / UNIT` (`estimates`)."""
     stolen: float | None
     """The part of the time of all cores that the host took away meanwhile; None where that was not measured."""
 
 
 Differences = Mapping[str, Mapping[Cell, Value]]
-"""By turn and cell."""
+"""Values, or differences of values, by turn and cell."""
 
 
 class Runs:
-    """Runs by arm and protocol; several slices of one arm in a turn are one median."""
+    """Runs by arm and protocol. Several slices of one arm in a turn become their median."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
         self._values: dict[tuple[Arm, Protocol | None, str], dict[str, dict[Cell, list[Value]]]] = defaultdict(
@@ -63,7 +66,7 @@ def _middle(values: Sequence[Value]) -> Value:
 
 
 def share_of(values: Sequence[Value], one: Callable[[Sequence[float]], float]) -> float | None:
-    """`one` of the parts that the host took away; None if it is not known of a value."""
+    """`one` (a mean or a median) of the parts that the host took away; None if one of them was not measured."""
     shares = [value.stolen for value in values if value.stolen is not None]
     return one(shares) if len(shares) == len(values) else None
 

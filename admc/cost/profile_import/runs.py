@@ -1,4 +1,7 @@
-"""Reads the raw runs of a measurement from a CSV file; each mistake has a line."""
+"""Reads the raw runs of a measurement from a CSV table. Each finding points at a line.
+
+text -> [read_runs] -> Run after Run
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ COLUMNS: Final = (
     "stolen",
 )
 OPTIONAL: Final = frozenset({"stolen"})
-"""Columns that a table may lack: one that other tools have measured."""
+"""Columns that a table may lack: tables of other tools have no `stolen`."""
 MAX_BYTES: Final = 20_000_000
 MAX_LINES: Final = 200_000
 MAX_CELL: Final = 500
@@ -59,9 +62,14 @@ _CODE: Final = "ADM869"
 
 
 class Arm(NamedTuple):
-    """What was between the load and the echo: `none`, a bare `hop`, or a hop with one policy of a component.
+    """What stood between the load and the echo service, by its name:
 
-    `part:NAME` is what stacks of a bare hop, or of an idle sidecar, have seen of one part in a slice of its own.
+    none         no proxy
+    hop          a bare hop: a sidecar without policies
+    idle         a sidecar without requests
+    COMPONENT    a hop with one policy of this component
+    own:NAME     a hop with one policy of a component of the user
+    part:NAME    a bare hop, or an idle sidecar, in a slice with sampled stacks: the CPU of one part
     """
 
     name: str
@@ -126,7 +134,7 @@ def read_runs(source: SourceText, diagnostics: Diagnostics) -> tuple[Run, ...] |
 
 
 def _lines(source: SourceText, diagnostics: Diagnostics) -> Iterator[tuple[Span, dict[str, str]]]:
-    """Place and cells of each line after the header."""
+    """The span and the cells of each line after the header."""
     head: list[str] | None = None
     at = 0
     for number, line in enumerate(io.StringIO(source.text, newline="\n")):
@@ -219,7 +227,7 @@ def _side(cell: str) -> Side | None:
 
 
 def _arguments(cell: str) -> tuple[tuple[str, str], ...]:
-    """`algorithm=gzip; min_size=30`."""
+    """The arguments in a cell such as `algorithm=gzip; min_size=30`."""
     arguments = {}
     for item in cell.split(";") if cell else ():
         name, equals, value = item.partition("=")

@@ -1,6 +1,9 @@
-"""Where requests wait for each other: at such a rate and size the machine is saturated, and latency is that of a queue.
+"""Finds the rates and sizes at which requests wait for each other, since the machine is saturated.
 
-A queue grows for as long as the slice goes on, so its latency says nothing about a longer one, nor about other sizes.
+    latencies of an arm -> [waiting] -> Wait by rate and size
+
+The latency is then that of a queue, which grows as long as the slice goes on. So it holds neither for a longer slice
+nor for other sizes.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from admc.cost.profile_import.run_medians import Cell, Differences, Value
 
 _BUSY: Final = Decimal("0.7")
 LONGER: Final = 1 / (1 - _BUSY)
-"""A worker that is busy for 70% of the time answers this many times later than an idle one, if requests come at random
+"""A worker that is busy for 70% of the time takes this many times as long as an idle one, if requests come at random
 (the queue M/M/1)."""
 
 
@@ -27,11 +30,11 @@ class Wait(NamedTuple):
 
 
 def waiting(latencies: Differences) -> Mapping[Cell, Wait]:
-    """The cells of an arm in which requests take more than `LONGER` times as long as at a lower rate. A proxy that
-    waits between requests wakes up cold, so without a queue they take less at a higher rate.
+    """The cells of an arm in which requests take more than `LONGER` times as long as at a lower rate.
 
-    All turns count, and not the calmest alone: where a queue comes and goes with a little time that the host takes
-    away, the machine is at its limit."""
+    Without a queue, requests take less time at a higher rate, since a proxy that waits for requests gets cold. All
+    turns count, and not only the calmest: if a queue comes and goes with a little stolen time, the machine is at its
+    limit."""
     values: dict[Decimal, dict[Decimal, list[Value]]] = defaultdict(lambda: defaultdict(list))
     for cells in latencies.values():
         for (rate, size), value in cells.items():

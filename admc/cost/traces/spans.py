@@ -265,8 +265,8 @@ def _calls(columns: Columns, above: Ints) -> _Calls:
     wrapped = np.bincount(above[child & calling & ~foreign], minlength=len(above))
     leaves = calling & (callees == 0) & (wrapped == 0)
     nodes = np.flatnonzero(entered | leaves)
-    # The nearest span above that is a call: such a span points to itself, and any other to its parent. Each pass doubles
-    # the distance.
+    # The nearest span above that is a call: such a span points to itself, and any other to its parent. Each pass
+    # doubles the distance.
     end = len(above)
     jump = np.append(np.where(entered, np.arange(end), np.where(child, above, end)), end)
     for _ in range(end.bit_length()):
