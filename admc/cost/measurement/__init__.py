@@ -1,6 +1,12 @@
-"""Measures a profile on this machine: load, echo services, and real proxies with the configuration that admc emits.
+"""Measures a profile on this machine, with real proxies between a load and echo services.
 
-    arms, grid --design--> slices --session, in a process of its own (child)--> rows --table--> runs --fit--> NewProfile
+    Program --uses--> policies --layout--> arms, and the files that admc emits --bed--> running processes
+    running processes --session, design--> slices --table--> runs --profile_import--> NewProfile
 
-`sampler` and `stacks` say which part of a hop the CPU of a proxy goes to.
+    arm     a hop that is measured: a bare one, or one with a policy
+    cell    a rate and a size
+    slice   load on one arm in one cell, for about a second
+    turn    each slice once
+
+The measurement runs in a process of its own (`child`). `sampler` and `stacks` split the CPU of a proxy into parts.
 """

@@ -1,4 +1,7 @@
-"""A running measurement bed: the services, the sidecars of a layout, and the programs that send the load."""
+"""Runs the services of a layout, its sidecars, and the programs that send the load.
+
+Layout, Tools -> Bed -> [Bed.measure] -> Measured, slice after slice
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,15 @@ if TYPE_CHECKING:
     from dsl.program import Protocol
 
 _MOST_SECONDS: Final = 25.0
-"""Beyond the length of a slice: a request is given up after 10 s."""
+"""Seconds that a slice may take beyond its length: a request is given up after 10 s."""
 
 
 class Tools(NamedTuple):
-    """The programs that run here."""
+    """The paths of the programs that run."""
 
     envoy: str
     app: str
-    """Load and services."""
+    """Sends the load, and serves it."""
 
 
 class Load(NamedTuple):
@@ -61,7 +64,7 @@ class Measured(NamedTuple):
 
 
 class Bed:
-    """Use as a context: everything runs inside it, and has ended after it."""
+    """A context: all processes run inside it, and have ended after it."""
 
     def __init__(self, layout: Layout, folder: Path, tools: Tools) -> None:
         self.layout = layout
@@ -125,7 +128,7 @@ class Bed:
         self.sidecars[pod] = made
 
     def measure(self, loads: Sequence[Load], seconds: float, warm: float, pods: Sequence[str]) -> Measured:
-        """One slice. All loads are sent from one place. Raises `ProcessError`."""
+        """Measure a slice, and the CPU of the sidecars of `pods`. All loads have one sender. Raises `ProcessError`."""
         sender = self._senders[loads[0].to.sender if loads else next(iter(self._senders))]
         sidecars = [self.sidecars[pod] for pod in pods]
         before = Ticks.now()
@@ -140,7 +143,7 @@ class Bed:
         answer: dict[str, Any] = json.loads(sender.line(seconds + warm + _MOST_SECONDS))
         received = tuple(Received(**stream) for stream in answer["streams"] or ())
         cpu = {sidecar.name: float(answer["cpu"][str(sidecar.pid)]) for sidecar in sidecars}
-        # Whole per cents: a tick of the clock is about one of them.
+        # Whole per cents are enough: a tick of the clock is about one per cent.
         return Measured(received, float(answer["seconds"]), cpu, round(Ticks.now().share_since(before), 2))
 
     def forget_taps(self) -> None:

@@ -1,6 +1,9 @@
-"""Runs a measurement in a process of its own, which may leave the network, and hands over what it finds line by line.
+"""Runs a measurement in a process of its own, which may move into a network namespace.
 
-Its processes end with it, and it ends with the process that started it: a kill of any of them leaves nothing behind.
+    run(channel) in the process -> lines of JSON in a pipe -> [started] -> Message after Message
+
+The process ends with the process that started it, and its own processes end with it. So a kill of any of them leaves
+nothing behind.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class BrokenError(Exception):
 
 
 class Message(NamedTuple):
-    """A line of the process: its subject, and what it says of it."""
+    """A line of the process: `progress`, `row`, `note`, `fact`, `failed`, `broken` or `end`, and its content."""
 
     subject: str
     content: Any
@@ -44,12 +47,12 @@ class Message(NamedTuple):
 
 @contextmanager
 def started(run: Callable[[Channel], None]) -> Iterator[Iterator[Message]]:
-    """The messages of a measurement. The process has ended when the context is left, at once if it is left early."""
+    """The messages of a measurement. At the end of the context, the process is ended, also if it is left early."""
     reading, writing = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
-    # A signal between the fork and what follows it would find a process that nothing ends.
+    # A signal between the fork and the `try` would leave a process that nothing ends.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     pid = os.fork()
     if pid == 0:
@@ -64,7 +67,7 @@ def started(run: Callable[[Channel], None]) -> Iterator[Iterator[Message]]:
 
 
 def _end(pid: int) -> None:
-    """Waits until a process has ended, with its own ones. Kills it if it takes too long; its own ones end with it."""
+    """End a process, and wait until it has ended with its own processes. Kill it if that takes too long."""
     deadline = time.monotonic() + _END_SECONDS
     os.kill(pid, signal.SIGTERM)  # it is not reaped yet, so its number is no other process's
     while os.waitpid(pid, os.WNOHANG)[0] == 0:
@@ -88,7 +91,7 @@ def _messages(lines: IO[bytes]) -> Iterator[Message]:
 
 
 def _measure(run: Callable[[Channel], None], writing: int, parent: int) -> None:
-    """The process. It does not return."""
+    """The work of the process. It does not return."""
     code = 1
     try:
         for number in _SIGNALS:
@@ -101,7 +104,7 @@ def _measure(run: Callable[[Channel], None], writing: int, parent: int) -> None:
             with os.fdopen(writing, "wb", buffering=0) as out:
                 _reported(run, _says(out))
             code = 0
-    except BaseException:  # noqa: S110 - the reader has ended, or wants it to end
+    except BaseException:  # noqa: S110 - the reader has ended, or ends this process
         pass
     finally:
         os._exit(code)

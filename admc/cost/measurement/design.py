@@ -1,9 +1,9 @@
-"""Which slices are measured, and in which order: a pure plan.
+"""Plans which slices are measured, and in which order. The plan is pure: it starts no process.
 
-    ceiling -> rates -> [SliceGroup]: all slices at one rate that are compared with each other -> turns
+    ceiling -> rates -> SliceGroup: all slices at one rate that are compared with each other -> slices of a turn
 
-A group ends before time is up or is not begun, so no turn lacks a size that others have. Its arms come in another order
-in each turn.
+A group is begun only if it is expected to end before the time is up, so no turn lacks a size that others have. The
+order of the arms in a group differs from turn to turn.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dsl.program import Protocol, Side
 SIZES: Final = (100, 4096, 16384, 65536)
 LOWEST_RATE: Final = 5.0
 WORKER_SHARE: Final = 0.7
-"""The part of a worker's core up to which is measured."""
+"""The largest load of a worker, as a part of its core, that is measured."""
 HIGHEST_RATE: Final = 8000.0
 
 
 class Grid(NamedTuple):
-    """How much is measured. `rates` is a number of rates; slices are in seconds."""
+    """How much is measured. `rates` is the number of rates, and `lowest` is the lowest of them."""
 
     sizes: tuple[int, ...]
     rates: int
@@ -33,10 +33,11 @@ class Grid(NamedTuple):
     """The length of a slice at low rates."""
     fast_seconds: float
     requests: int
-    """Requests that make a slice shorter than `slow_seconds`."""
+    """A slice with so many requests may be shorter than `slow_seconds`."""
     warm: float
+    """The least number of seconds with load before a slice."""
     idle: int
-    """Seconds without requests."""
+    """Seconds in which an idle sidecar is measured."""
     strict: bool = False
     """Whether the budget ends the first turn, too, once each protocol has a bare hop."""
 
@@ -51,7 +52,8 @@ class Cell(NamedTuple):
 
 
 class SliceGroup(NamedTuple):
-    """The arms (by name, in any order) and cells that are measured together. The rate is the same in all cells."""
+    """Arms (by name) and cells that are measured together. The first arm is the one that the others are compared with.
+    The rate is the same in all cells."""
 
     name: str
     protocol: Protocol
@@ -59,7 +61,7 @@ class SliceGroup(NamedTuple):
     arms: tuple[str, ...]
     cells: tuple[Cell, ...]
     sampled: tuple[Cell, ...] = ()
-    """Cells in which stacks of the hop are sampled, in slices of their own: taking them takes CPU."""
+    """Cells in which stacks of the hop are sampled, in slices of their own, since sampling takes CPU."""
     alternate: bool = False
     """Whether the requests of its two arms alternate in one slice: those through a bare hop, and those past it."""
 
@@ -69,7 +71,7 @@ class SliceGroup(NamedTuple):
         return (order,) if self.alternate else tuple((name,) for name in order)
 
     def order(self, turn: int) -> tuple[str, ...]:
-        """The arms of one turn. The first one, which the others are compared with, comes again after some others."""
+        """The arms of one turn. The first arm comes again after every few others, so that all are near it in time."""
         first, *others = self.arms
         if len(others) <= 1:
             return in_turn(self.arms, turn)
@@ -78,31 +80,31 @@ class SliceGroup(NamedTuple):
         return (*(name for part in parts for name in (first, *part)), first)
 
     def seconds(self, grid: Grid) -> float:
-        """An estimate of the time that it takes."""
+        """An estimate of the seconds that one turn of the group takes."""
         cells = (*self.cells * len(self.slices(0)), *self.sampled)
         return sum(slice_seconds(cell.rate, grid) + warm_seconds(cell.rate, grid) + _OVERHEAD for cell in cells)
 
 
 ALTERNATE_RATE: Final = 120.0
-"""Requests/s up to which those through a bare hop and those past it alternate: a slice has so few that their difference
-from one slice to the next would be chance. At higher rates both together are too much for a small machine."""
+"""Up to this rate, requests through a bare hop and requests past it alternate in one slice: two slices have so few
+requests that their difference would be chance. At higher rates both together are too much for a small machine."""
 _BETWEEN_FIRST: Final = 5
 _OVERHEAD: Final = 0.02
 """Seconds of a slice beside the load."""
 
 
 def slice_seconds(rate: float, grid: Grid) -> float:
-    """Long enough for a number of requests, within bounds."""
+    """The length of a slice: long enough for the number of requests of the grid, within its bounds."""
     return min(grid.slow_seconds, max(grid.fast_seconds, grid.requests / rate))
 
 
 def warm_seconds(rate: float, grid: Grid) -> float:
-    """Before a slice: a request at low rates, and a tenth of a second of them at high ones."""
+    """How long the load runs before a slice: for one request at low rates, and for `grid.warm` at high rates."""
     return max(grid.warm, 1 / rate)
 
 
 def rates(ceiling: float, grid: Grid) -> tuple[float, ...]:
-    """From the lowest rate to the ceiling, by one factor, with two digits each.
+    """The rates from the lowest to the ceiling, each the same factor above the last, rounded to two digits.
 
     >>> rates(1600, FULL)
     (5.0, 21.0, 89.0, 380.0, 1600.0)
@@ -116,9 +118,9 @@ def two_digits(value: float) -> float:
 
 
 def component_cells(of: Sequence[float], grid: Grid) -> tuple[tuple[Cell, ...], ...]:
-    """Components are measured at the middle rate with both ends of the sizes, and at higher ones with the smallest.
+    """The cells for components: the middle rate with the smallest and the largest size, higher rates with the smallest.
 
-    At lower rates a slice has too few requests to see a small cost beside that of the hop. At the highest one, a
+    At lower rates a slice has too few requests to show a small cost beside that of the hop. At the highest rate, a
     component that works on each byte of a large message takes more than a worker.
     """
     slow, small, large = of[len(of) // 2], grid.sizes[0], grid.sizes[-1]
@@ -127,14 +129,14 @@ def component_cells(of: Sequence[float], grid: Grid) -> tuple[tuple[Cell, ...], 
 
 
 def in_turn(items: Sequence[str], turn: int) -> tuple[str, ...]:
-    """Another one first in each turn, and backwards in every second one."""
+    """The items in the order of a turn: every second turn another item comes first, and the turn after is backwards."""
     at = (turn // 2) % len(items)
     order = (*items[at:], *items[:at])
     return order if turn % 2 == 0 else tuple(reversed(order))
 
 
 class Tried(NamedTuple):
-    """What one rate of the search did. `cores` is the CPU of the sidecar."""
+    """The figures of one slice of the search for the ceiling. `cores` is the CPU of the sidecar."""
 
     cores: float
     latency: float
@@ -147,24 +149,25 @@ class Tried(NamedTuple):
 
 
 _LATER: Final = 2.0
-"""Requests may be sent so many times later than at a low rate, or by `_MOST_LATE` microseconds."""
+"""Requests may be sent this many times as late as at a low rate, or `_MOST_LATE` microseconds late."""
 _MOST_LATE: Final = 1_000.0
 _SLOWER: Final = 1.25
-"""Latencies of two slices differ by chance, also where a sidecar is not cold at a low rate."""
+"""Latency may be this many times that at a low rate: latencies of two slices differ by chance."""
 
 
 class Highest(NamedTuple):
-    """What the search found: a rate that holds, and why a higher one does not."""
+    """The highest rate that holds, and the reason why a higher rate does not."""
 
     rate: float
     why: str
 
 
 def limit(tried: Tried, first: Tried) -> str | None:
-    """What is saturated: the sidecar or the machine; None if neither is.
+    """Why a rate does not hold, since the sidecar or the machine is saturated; None if it holds. `first` is a slice at
+    a low rate.
 
-    At a low rate a sidecar is cold, and so its latency is high. Where it is well above that at a high rate, requests
-    wait for each other.
+    A sidecar is cold at a low rate, and so its latency is high. If the latency at a high rate is well above that,
+    requests wait for each other.
     """
     if tried.failed:
         return "requests failed"
@@ -179,14 +182,14 @@ def limit(tried: Tried, first: Tried) -> str | None:
 
 _FIRST_TRIES: Final = 5
 _ENOUGH: Final = 2
-"""Of three: a burst of other work on the machine may spoil one, and one may pass by luck where most do not."""
+"""So many tries that pass, or that fail, decide: other work on the machine may spoil one, and one may pass by luck."""
 _MOST_TRIES: Final = 20
-"""With those that fail while the host takes time away: they do not say what the machine takes. A burst goes on for
+"""Most tries at one rate. Tries that fail while the host takes time away do not decide, and a burst goes on for
 seconds."""
 
 
 def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int = 2) -> Highest:
-    """The highest rate that a sidecar takes here: doubled until one does not hold, then searched for in between."""
+    """The highest rate that holds on this machine: rates are doubled until one does not hold, and then bisected."""
     calm_first = calmest([run(start) for _ in range(_FIRST_TRIES)], lambda tried: tried.stolen)
     first = sorted(calm_first, key=lambda tried: tried.latency)[len(calm_first) // 2]
 
@@ -232,11 +235,11 @@ class Sample(NamedTuple):
 LEAST_TURNS: Final = 5
 """With fewer there is no interval."""
 NARROW: Final = 0.05
-"""Half an interval, as a part of what the whole arm takes."""
+"""An interval is narrow if half of it is at most this part of the cost of the whole arm."""
 
 
 def is_narrow(ours: Sequence[Sample], theirs: Sequence[Sample]) -> bool:
-    """Whether the differences of two arms, turn by turn, are known well enough."""
+    """Whether the differences of two arms, turn by turn, have narrow intervals."""
     from fractions import Fraction
     from statistics import median
 
@@ -253,7 +256,7 @@ def is_narrow(ours: Sequence[Sample], theirs: Sequence[Sample]) -> bool:
 
 
 def unreached(turns: Mapping[str, int], narrow: Mapping[str, bool]) -> tuple[str, ...]:
-    """What the budget was too short for, by the names of groups."""
+    """Notes about the groups for which the budget was too short."""
     none = [name for name in narrow if not turns[name]]
     few = [name for name, done in narrow.items() if not done and 0 < turns[name] < LEAST_TURNS]
     wide = [f"{name} ({turns[name]} turns)" for name, done in narrow.items() if not done and turns[name] >= LEAST_TURNS]

@@ -1,10 +1,10 @@
-"""The application of a measurement: a caller, a target, and pods with the sidecars that are measured.
+"""Lays out the application of a measurement: a caller, a target, and pods with the sidecars that are measured.
 
-    [Arm] -> [Layout]: program, hops, addresses -> the files that admc emits, and where each load is sent
+    Arm after Arm -> Layout: program, hops, addresses -> the files that admc emits, and the destination of each load
 
 Each arm is one hop with a port of its own: at ingress a port of its pod, at egress a port of the target. So one sidecar
-has all hops that are compared, and what differs between two arms is their policies. A bare hop is one without policies,
-which a plan never has; the emitters make it as they make any other.
+has all hops that are compared, and two arms differ in their policies alone. A bare hop has no policies. No plan has
+such a hop, but the emitters make it as they make any other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from emitters.interception.rules import restore_file
 from emitters.interception.tables import Family
 
 DIRECT: Final[Mapping[Protocol, int]] = {Protocol.TCP: 27001, Protocol.HTTP: 27002, Protocol.GRPC: 27003}
-"""Ports of the target that no sidecar is in front of."""
+"""Ports of the target without a sidecar in front."""
 _FIRST_PORT: Final = 20000
 _SHADOW_PORTS: Final[Mapping[Protocol, int]] = {Protocol.HTTP: 27011, Protocol.GRPC: 27012}
 _CHECK: Final = "/envoy.service.auth.v3.Authorization/Check"
@@ -78,7 +78,7 @@ class Layout:
     sizes: tuple[int, ...]
     """Bytes of the messages that the services answer with."""
     tapped: Path
-    """A folder for what `tap` writes."""
+    """A folder for the files that `tap` writes."""
 
     @cached_property
     def pods(self) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ class Layout:
         return replace(base, policies=tuple(policies), kinds=kinds, calls=calls)
 
     def _text(self) -> str:
-        """Services and calls, in the language."""
+        """The services and calls as the text of a program."""
         lines = ["app measurement", f"service {CALLER} {{ http 80 }}"]
         lines += [f"service {name} {{ {protocol} {_SHADOW_PORTS[protocol]} }}" for protocol, name in SHADOWS.items()]
         target = [f"{protocol} direct_{protocol} {number}" for protocol, number in DIRECT.items()]
@@ -158,7 +158,7 @@ class Layout:
 
     @cached_property
     def hops(self) -> Mapping[str, tuple[Hop, ...]]:
-        """By pod."""
+        """The hops of each pod."""
         by_port: dict[int, list[Policy]] = {}
         for policy in self.program.policies:
             for number in policy.ports or ():
@@ -188,7 +188,7 @@ class Layout:
         )
 
     def files(self) -> dict[str, bytes]:
-        """What admc emits: the configuration of each sidecar, and the rules that redirect to it. Raises `EmitError`."""
+        """The emitted files: the configuration of each sidecar, and the rules of redirection. Raises `EmitError`."""
         from emitters.envoy.bootstrap import static_json
         from emitters.envoy.messages.typed import to_yaml
 
@@ -209,7 +209,7 @@ class Layout:
     # ---- the load and the services that answer it ----
 
     def through(self, arm: Arm) -> Destination:
-        """The load of an arm: it passes the sidecar."""
+        """The destination of an arm's load, which passes the sidecar."""
         source, destination = self._ends(arm)
         port = self.ports[arm.name].number
         address = self.addresses.service_addresses(destination)[0]
@@ -218,7 +218,7 @@ class Layout:
         return Destination(source, arm.protocol, address, port, f"{destination}:{port}", arm.headers)
 
     def past(self, arm: Arm) -> Destination:
-        """The same load from the same sender, and no sidecar on its way."""
+        """The destination of the same load from the same sender, without a sidecar on the way."""
         source, _ = self._ends(arm)
         port = DIRECT[arm.protocol]
         address = self.addresses.service_addresses(TARGET)[0]
@@ -253,7 +253,10 @@ class Layout:
         return {place: {"listen": listeners, "routes": replies} for place, listeners in listens.items()}
 
     def _listening(self, service: str, port: Port, behind: set[int]) -> str:
-        """In a network of its own a process listens at all addresses; else the sidecar has the one that is dialled."""
+        """The address at which the process of a service listens; empty for all addresses, in a network of its own.
+
+        Otherwise a sidecar in front has the address that clients dial, and the process has that of the pod.
+        """
         if self.mode.redirected:
             return ""
         own = self.addresses.pod_addresses if port.number in behind else self.addresses.service_addresses

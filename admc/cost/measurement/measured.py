@@ -1,4 +1,7 @@
-"""`admc profile measure`: the tools of this machine, a measurement, and the profile that it makes."""
+"""Runs `admc profile measure`.
+
+Program or prelude, budget -> [measured] -> tools, a measurement (child, session) -> Measurement: profile and table
+"""
 
 from __future__ import annotations
 
@@ -35,17 +38,17 @@ from dsl.program import Program, Protocol
 from dsl.text import SourceText
 
 QUICK_MINUTES: Final = 1.7
-"""With what comes before and after, under two minutes."""
+"""The whole command then takes less than two minutes."""
 MINUTES: Final = 30.0
 _MOST_MINUTES: Final = 1440
 _SHOWN: Final = 3
-"""So many notes say why nothing was measured."""
+"""Most notes in the message that nothing was measured."""
 _ELSEWHERE: Final = "nothing was measured; name another place"
 
 
 @dataclass
 class MeasurementLog:
-    """What a measurement has said so far."""
+    """The messages of a measurement so far."""
 
     rows: list[Row] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
@@ -63,7 +66,7 @@ class Measurement:
 
 def budget_minutes(given: float | None, *, quick: bool) -> float:
     """Raises `CommandError`."""
-    if given is not None and not 0 < given <= _MOST_MINUTES:  # also for a number that is none
+    if given is not None and not 0 < given <= _MOST_MINUTES:  # NaN is refused, too
         raise wrong_usage(
             "ADM899",
             f"`--budget` is between 0 and {_MOST_MINUTES:,} minutes, and not {given:g}",
@@ -74,7 +77,7 @@ def budget_minutes(given: float | None, *, quick: bool) -> float:
 
 
 def check_output(path: Path | None, inputs: tuple[Path, ...]) -> None:
-    """What cannot be written is refused before the measurement, and not after it. Raises `CommandError`."""
+    """Refuse a file that cannot be written before the measurement, and not after it. Raises `CommandError`."""
     if path is None:
         return
     check_folder(path)
@@ -84,14 +87,14 @@ def check_output(path: Path | None, inputs: tuple[Path, ...]) -> None:
 
 
 def name_of(output: Path | None) -> str:
-    """The name of a profile: that of its file, with the characters that a name may have."""
+    """The name of a profile: the name of its file, with the characters that a name may have."""
     return re.sub(r"[^A-Za-z0-9_.-]", "-", "" if output is None else output.stem)[:100] or "measured"
 
 
 def measured(
     program: Program | None, name: str, minutes: float, *, quick: bool, progress: Callable[[str], None]
 ) -> Measurement:
-    """Raises `CommandError`: exit 1 where nothing can be measured, 130 where it is interrupted too early."""
+    """Raises `CommandError`: exit 1 if nothing can be measured, 130 if an interrupt comes before the first hop."""
     if sys.platform != "linux":
         raise wrong_usage("ADM896", "nothing can be measured: CPU times are taken from the files of Linux's kernel")
     envoy, version = programs.envoy()
@@ -201,7 +204,7 @@ def _made(
 
 
 def _advice(*, interrupted: bool, quick: bool) -> str:
-    """What to do where no hop was measured."""
+    """The hint if no hop was measured."""
     if not interrupted:
         return "nothing was written; end other work on this machine, and try again"
     if quick:
@@ -210,7 +213,7 @@ def _advice(*, interrupted: bool, quick: bool) -> str:
 
 
 def _described(profile: Profile, log: MeasurementLog, measured_uses: Sequence[uses.Use], app: str | None) -> Profile:
-    """With what a table of runs has no column for."""
+    """The profile with the facts for which a table of runs has no column."""
     floors = {(use.protocol, use.key.name, use.key.kind, use.key.arguments) for use in measured_uses if use.floor}
     memory = log.facts.get("memory", {})
     per = {
@@ -260,7 +263,7 @@ def _parts(facts: Mapping[str, Any]) -> str:
 
 
 def _saturation(rows: Sequence[Row]) -> Decimal:
-    """The largest load of a sidecar that was measured."""
+    """The largest load of a sidecar that was measured, in cores."""
     most = max((row.cores or 0.0 for row in rows), default=0.0)
     return Decimal(f"{max(0.01, min(design.WORKER_SHARE, most)):.2f}")
 

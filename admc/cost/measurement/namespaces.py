@@ -1,6 +1,6 @@
-"""Network namespaces without names: they end with the processes and descriptors that hold them.
+"""Makes network namespaces without names. A namespace ends with the processes and descriptors that hold it.
 
-Python 3.11 has no words for these system calls. Linux only.
+The system calls go through `ctypes`, since Python 3.11 has no functions for them. Linux only.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _OWN: Final = "/proc/thread-self/ns/net"
 
 
 def leave() -> None:
-    """Moves this process into a network of its own for good, and makes it root there. Raises `OSError`.
+    """Move this process into a network of its own for good, and make it root there. Raises `OSError`.
 
-    It gets a `/run` of its own, too: tools of the packet filter lock a file there.
+    The process also gets a `/run` of its own, since tools of the packet filter lock a file there.
     """
     user, group = os.geteuid(), os.getegid()
     _call("unshare", (0 if user == 0 else _NEW_USERS) | _NEW_NETWORK | _NEW_MOUNTS)
@@ -53,7 +53,7 @@ def open_own() -> int:
 
 @contextmanager
 def inside(network: int | None) -> Iterator[None]:
-    """What is opened or started meanwhile belongs to a network; None is the present one."""
+    """Sockets and processes that the block opens and starts belong to `network`; None is the present network."""
     if network is None:
         yield
         return

@@ -1,6 +1,9 @@
-"""Connects the places of a measurement in networks of their own, and redirects to the sidecars by the emitted rules.
+"""Makes a network namespace for the target and for each pod, and redirects to the sidecars by the emitted rules.
 
-The caller is where this process is, and a bridge connects it with the target and the pods. Nothing leads out.
+    Layout, emitted rules -> [Network.build] -> Network.places: a descriptor for each namespace
+
+The caller is in the namespace of this process, and a bridge connects it with the target and the pods. Nothing leads to
+other networks.
 """
 
 from __future__ import annotations
@@ -31,15 +34,15 @@ COMMIT
 -A INPUT -p tcp --syn -j CONNMARK --set-xmark 1/1
 COMMIT
 """
-"""What the emitted rules need of the kernel."""
+"""Rules that need all that the emitted rules need of the kernel."""
 
 
 class NetworkError(Exception):
-    """Networks of their own cannot be made here; the message says why."""
+    """Network namespaces cannot be made here; the message says why."""
 
 
 def isolate() -> None:
-    """Moves this process into a network of its own in which redirection works. Raises `NetworkError`."""
+    """Move this process into a network of its own, and check that redirection works in it. Raises `NetworkError`."""
     if sys.platform != "linux":
         raise NetworkError("only Linux has network namespaces")
     lacking = [tool for tool in ("ip", "iptables-restore") if shutil.which(tool, path=_PATH) is None]
@@ -59,7 +62,7 @@ def isolate() -> None:
 
 
 class Network:
-    """The networks of a layout's places. `places` are their descriptors; the caller has none."""
+    """The namespaces of a layout. `places` has descriptors of the target and the pods; the caller has none."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -84,10 +87,10 @@ class Network:
                     _run(["iptables-restore", "--noflush"], rules.decode())
 
     def close(self) -> None:
-        """Raises `NetworkError`.
+        """Delete the interfaces, and end the networks. Raises `NetworkError`.
 
         The kernel removes the interfaces of a network some time after the network has ended. The next layout uses the
-        same names, so they are deleted here, while their networks are there.
+        same names, so the interfaces are deleted here first.
         """
         names = [*(f"p{index}" for index in range(len(self.places))), _BRIDGE]
         try:

@@ -1,4 +1,4 @@
-"""The processes of a measurement. Each ends with the process that started it, also when that is killed."""
+"""Starts the processes of a measurement. Each ends with the process that started it, also if that is killed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class ProcessError(Exception):
 
 
 class Process:
-    """A program in a place, with its output in files."""
+    """A program that runs in a network. Its log is a file."""
 
     def __init__(
         self, name: str, command: Sequence[str], folder: Path, network: int | None, *, answers: bool = False
     ) -> None:
-        """`answers`: its output is read line by line. Else it is a file: a pipe that is not read would fill up."""
+        """With `answers`, `line` reads the output. Otherwise the output is a file: an unread pipe would fill up."""
         self.name = name
         self._network = network
         self.log, self.output = folder / f"{name}.log", folder / f"{name}.out"
@@ -60,7 +60,7 @@ class Process:
         return line.decode()
 
     def tell(self, asked: Mapping[str, Any]) -> None:
-        """A line of JSON to its input. Raises `ProcessError`."""
+        """Write a line of JSON to its input. Raises `ProcessError`."""
         to = cast("IO[bytes]", self.popen.stdin)
         try:
             to.write(json.dumps(asked).encode() + b"\n")
@@ -102,7 +102,7 @@ class Sidecar(Process):
             time.sleep(_POLL)
 
     def memory(self) -> int:
-        """Bytes, with its part of pages that processes share (PSS). Raises `OSError`."""
+        """Bytes of memory, with its part of the pages that processes share (PSS). Raises `OSError`."""
         rollup = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
         sizes = dict(line.split()[:2] for line in rollup.splitlines()[1:])
         return int(sizes["Pss:"]) * 1024

@@ -1,4 +1,4 @@
-"""The programs that a measurement runs: an Envoy, and load and services, which the installed Go builds once."""
+"""Finds the Envoy of a measurement, and builds the program of load and services once, by the installed Go."""
 
 from __future__ import annotations
 
@@ -91,9 +91,10 @@ class _Done(NamedTuple):
 
 
 def _run(*command: str, **variables: str) -> _Done:
-    """In the folder of the sources, without the network: they need the standard library alone.
+    """Run a command in the folder of the sources, without downloads: they need the standard library alone.
 
-    All that it starts ends if this process is interrupted, and the program itself also if this process is killed."""
+    If this process is interrupted, the command ends with all that it started. If this process is killed, the command
+    itself ends."""
     settings = {
         **os.environ,
         "CGO_ENABLED": "0",

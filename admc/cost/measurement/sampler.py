@@ -1,7 +1,9 @@
-"""Samples the stacks of a process in the kernel, by `perf_event_open`: Python has no words for it. Linux only.
+"""Samples the stacks of a process in the kernel, by `perf_event_open` through `ctypes`. Linux only.
 
-Each thread has an event that its CPU time fires, so nothing is sampled while it waits. The samples stay in the buffer
-of the event until the end: reading meanwhile would take CPU beside the measurement.
+    process, period -> [Sampler.sampling] -> Sampled: how many stacks each part has
+
+Each thread has an event that fires after a period of its CPU time, so a thread that waits is not sampled. The samples
+stay in the buffer of the event until the end, since reading them would take CPU during the measurement.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Final, NamedTuple
 from admc.cost.measurement.stacks import Symbols, counted
 
 _NUMBERS: Final = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331, "loongarch64": 241}
-"""Of the system call, by processor."""
+"""The number of the system call, by processor."""
 _ATTRIBUTES: Final = Struct("=IIQQQQQIIQ")
 _SOFTWARE, _CPU_CLOCK = 1, 0
 _CALL_CHAIN: Final = 1 << 5
@@ -30,13 +32,13 @@ _DISABLED, _NO_HYPERVISOR, _NO_USER_FRAMES = 1 << 0, 1 << 6, 1 << 22
 _CLOSE_ON_EXEC: Final = 8
 _ENABLE, _DISABLE = 0x2400, 0x2401
 _HEAD: Final = 1024
-"""Where the first page has the number of bytes that were written."""
+"""The offset at which the first page has the number of bytes that were written."""
 _ROOM: Final = 1 << 18
 """Bytes of one thread's buffer, a power of two."""
 _STACKS: Final = 400
-"""A goal for the stacks of a slice: enough in a few turns, and they fit into the buffer."""
+"""The intended number of stacks in a slice: a few turns have enough, and the buffer has room for them."""
 _SHORTEST: Final = 100_000
-"""Nanoseconds of CPU from one stack to the next: below, taking them would be much of what is sampled."""
+"""The shortest period in nanoseconds of CPU: with a shorter one, much of the CPU would be that of sampling."""
 _LONGEST: Final = 1_000_000
 _MOST_SYMBOLS: Final = 1 << 26
 _MOST_CONFIGURATION: Final = 1 << 22
@@ -57,7 +59,7 @@ class Sampled(NamedTuple):
 
 
 class Sampler:
-    """Raises `CannotSampleError` when it is made, if the machine does not allow it."""
+    """Samples processes. The constructor raises `CannotSampleError` if the machine does not allow sampling."""
 
     def __init__(self) -> None:
         if platform.machine() not in _NUMBERS:
@@ -72,9 +74,9 @@ class Sampler:
 
     @contextmanager
     def sampling(self, process: int, period: int) -> Iterator[list[Sampled]]:
-        """The stacks of a process meanwhile; they are in the list at the end.
+        """Sample a process while the block runs. The list has one `Sampled` after the block.
 
-        Raises `CannotSampleError`, and `LostError` at the end."""
+        Raises `CannotSampleError` before the block, and `LostError` after it."""
         samples: list[Sampled] = []
         with ExitStack() as stack:
             rings = [ring for thread in _threads(process) if (ring := _ring(stack, thread, period)) is not None]
@@ -91,7 +93,7 @@ class Sampler:
 
 
 def period_for(cores: float, seconds: float) -> int:
-    """Nanoseconds of CPU from one stack to the next, for a process that takes so many cores."""
+    """The period for a process that takes `cores`, in nanoseconds of CPU from one stack to the next."""
     return max(_SHORTEST, min(_LONGEST, int(cores * seconds * 1e9 / _STACKS)))
 
 
@@ -149,7 +151,7 @@ def _setting(name: str) -> str:
 
 
 def _interrupts_apart(root: Path = Path("/")) -> bool:
-    """Whether the kernel was built so. Where its configuration is not shown, it is taken for the usual: it was not."""
+    """Whether the kernel counts interrupts apart from processes. Usual kernels do not, so False if it is unknown."""
     release = platform.release()
     for path in (root / "proc/config.gz", root / f"boot/config-{release}", root / f"lib/modules/{release}/config"):
         with suppress(OSError, EOFError), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Files and tokens that policies need while they are measured: scripts that do nothing, and a key made for the run."""
+"""Makes the files and tokens that measured policies need: scripts that do nothing, and a key for the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ISSUER: Final = "https://measurement.example"
 ORIGIN: Final = "https://caller.example"
 TAPPED: Final = "/tapped"
-"""Stands for a folder of the run."""
+"""Replaced by a folder of the run."""
 _LUA: Final = b"function envoy_on_request(handle) end\n"
 _WASM: Final = bytes.fromhex(
     "0061736d01000000"  # the format and its version
@@ -64,7 +64,7 @@ def key_set() -> bytes:
 
 @cache
 def token() -> str:
-    """A token that such a policy admits; it does not expire during a run."""
+    """A token that a `jwt` policy with `key_set` admits; it does not expire during a run."""
     import jwt
 
     return jwt.encode({"iss": ISSUER, "exp": 4102444800}, _private(), algorithm="RS256", headers={"kid": "1"})

@@ -1,8 +1,9 @@
-"""One measurement, from the first process to the last slice. It runs in a process of its own (`child`).
+"""Runs one measurement, from the first process to the last slice, in a process of its own (`child`).
 
-    uses -> idle sidecar -> arms in one bed -> ceiling of each protocol -> turns until narrow, or until time is up
+    Task -> [run] -> idle sidecar -> arms in one bed -> ceiling of each protocol -> turns until intervals are narrow
+        -> rows, notes and facts through the Channel
 
-A row is sent as soon as it is measured: who is interrupted keeps what there is.
+A row is sent as soon as it is measured, so an interrupted measurement keeps its rows. The budget ends the turns.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _PROBE_SECONDS = 0.4
 class Task:
     uses: tuple[Use, ...]
     header: Use
-    """A policy for the cost of a policy in memory."""
+    """The policy by which the memory of one more policy is measured."""
     protocols: tuple[Protocol, ...]
     grid: Grid
     seconds: float
-    """The budget, from now on."""
+    """The budget, from the start of `run`."""
     tools: Tools
     folder: Path
 
@@ -72,12 +73,12 @@ def _report_idle(idle_costs: Idle, channel: Channel) -> None:
 
 
 def _hop_pod(protocol: Protocol) -> str:
-    """The sidecar with nothing but bare hops of a protocol: other hops beside one make each of its requests dearer."""
+    """The pod whose sidecar has only bare hops of a protocol: other hops in a sidecar make each request dearer."""
     return f"{protocol}_hop"
 
 
 def _component_pod(protocol: Protocol, side: Side) -> str:
-    """The sidecar with the hops that have a component, and with the bare one that they are compared with."""
+    """The pod whose sidecar has the hops with a component, and the bare hop that they are compared with."""
     return f"{protocol}_{side}"
 
 
@@ -105,7 +106,7 @@ def arms(protocols: Sequence[Protocol], uses: Sequence[Use]) -> tuple[Arm, ...]:
 
 
 def title(use: Use) -> str:
-    """`compressor (http, compression, algorithm=gzip)`."""
+    """The name of the arm of a use: `compressor (http, compression, algorithm=gzip)`."""
     choices = [f"{name}={value}" for name, value in use.key.arguments]
     return f"{use.key.name} ({', '.join([use.protocol, use.kind.name, *choices])})"
 
@@ -118,7 +119,7 @@ class _Session:
     until: float
     stacks: StackSlices
     samples: dict[tuple[str, str, Cell], list[Sample]] = field(default_factory=dict)
-    """By group, arm and cell: one for each turn."""
+    """The samples of all turns, by group, arm and cell."""
     broken: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -128,7 +129,7 @@ class _Session:
     # ---- before the first turn ----
 
     def check(self) -> None:
-        """Leaves out arms whose requests are not answered."""
+        """Leave out arms whose requests fail."""
         self.channel.progress("checking each arm")
         for arm in self.arms.values():
             size = self.task.grid.sizes[0]
@@ -172,7 +173,7 @@ class _Session:
     # ---- turns ----
 
     def turns(self, groups: Sequence[SliceGroup]) -> None:
-        """All groups in turn, until each is narrow or time is up."""
+        """Measure all groups turn by turn, until each is narrow or the time is up."""
         done = dict.fromkeys((group.name for group in groups), 0)
         narrow = dict.fromkeys(done, False)
         turn = complete = 0
@@ -217,7 +218,7 @@ class _Session:
     def _slice(
         self, group: SliceGroup, names: Sequence[str], side: Side, cell: Cell, turn: int
     ) -> Iterator[tuple[str, Sample]]:
-        """One slice with the requests of one arm, or of two that alternate; what each of them measured."""
+        """Measure one slice, with the requests of one arm or of two that alternate. Yields the sample of each arm."""
         hop = self.arms[bare(group.protocol, side)]
         pod = self.arms.get(names[0], hop).pod
         loads = [Load(self._destination(name, hop), cell.rate, cell.size) for name in names]
@@ -252,7 +253,7 @@ class _Session:
         return self.bed.layout.past(hop) if name == runs.NONE else self.bed.layout.through(self.arms.get(name, hop))
 
     def _sampled(self, group: SliceGroup, side: Side, cell: Cell, turn: int) -> None:
-        """A slice in which stacks are sampled."""
+        """Measure a slice in which stacks are sampled."""
         measured = self.samples.get((group.name, runs.HOP, cell))
         if measured:
             arm = self.arms[bare(group.protocol, side)]
@@ -263,7 +264,7 @@ class _Session:
             self.stacks.under(arm.pod, loads, seconds, warm, measured[-1].cores, f"{turn + 1}")
 
     def _key(self, name: str, side: Side) -> runs.Arm:
-        """How the table names an arm. A bare hop with a side is what components are compared with."""
+        """The arm as the table names it. Components are compared with the bare hop that has a side."""
         if name in (runs.NONE, runs.HOP):
             return runs.Arm(name)
         return self.use[name].key if name in self.use else runs.Arm(runs.HOP, side)
@@ -280,11 +281,11 @@ class _Session:
 
 
 def _side(group: SliceGroup, number: int) -> Side:
-    """Bare hops are measured at both sides in each turn: at the one with every second size, in the next turn with the
-    others."""
+    """The side of a slice. In each turn, bare hops are measured with every second size at one side and with the other
+    sizes at the other; the next turn swaps the sides."""
     return group.side if group.arms[0] != runs.NONE else list(Side)[number % 2]
 
 
 def _cores(seconds: float, load: Received, rate: float) -> float:
-    """CPU of the requests that were sent, at their rate: a slice ends a little later than its last request."""
+    """Cores by the CPU of one request and the rate: a slice ends a little later than its last request."""
     return seconds / load.sent * rate

@@ -1,4 +1,4 @@
-"""What a sidecar takes without requests: CPU, and memory for itself, for each hop, policy and connection."""
+"""Measures an idle sidecar: its CPU, its memory, and the memory of each hop, policy and connection."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dsl.program import Protocol, Side
 from emitters.envoy import Mode
 
 _MORE: Final = 10
-"""Hops and policies that one sidecar has more than another."""
+"""How many hops or policies one sidecar has more than another."""
 _CONNECTIONS: Final = 100
 _SIZE: Final = 100
 _SETTLED: Final = 0.5
 
 
 class Idle(NamedTuple):
-    """Bytes; CPU and memory of the sidecar itself are rows."""
+    """Rows with CPU and memory of the sidecar itself; bytes of one more hop, policy or connection."""
 
     rows: tuple[Row, ...]
     hop: int
@@ -36,7 +36,7 @@ class Idle(NamedTuple):
 def idle(
     mode: Mode, folder: Path, tools: Tools, header: Use, slices: int, seconds: float, progress: Callable[[str], None]
 ) -> Idle:
-    """`header` is a policy that may be on a hop many times. Raises what `Bed` raises."""
+    """`header` is a policy that may be on a hop many times. Raises the errors of `Bed`."""
     progress("idle sidecar")
     one = Arm("one", "pod_one", Side.INGRESS, Protocol.HTTP)
     rows = []

@@ -1,6 +1,8 @@
-"""Slices in which the stacks of a sidecar are sampled: a row for each part, with the cores that it takes by them.
+"""Measures slices in which the stacks of a sidecar are sampled.
 
-Taking stacks takes CPU, so the CPU of a hop comes of other slices, and these here say how it is shared.
+    loads -> [StackSlices] -> a row for each part, with its cores by the stacks
+
+Taking stacks takes CPU. So the CPU of a hop comes from other slices, and stacks give the proportion of its parts.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _IDLE_CORES: Final = 0.002
 
 
 class StackSlices:
-    """Where stacks cannot be sampled, nothing is measured, and a note says why."""
+    """If stacks cannot be sampled, nothing is measured, and a note says why."""
 
     def __init__(self, bed: Bed, idle: str, channel: Channel) -> None:
         """`idle` is the pod whose sidecar is sampled without requests."""
@@ -42,11 +44,11 @@ class StackSlices:
         return self._sampler is not None
 
     def idle(self, turn: str) -> None:
-        """Without requests: what is no hop's."""
+        """Measure a slice without requests. Its CPU belongs to no hop."""
         self._slice(self._idle, [], IDLE_SECONDS, 0.0, _IDLE_CORES, turn)
 
     def under(self, pod: str, loads: Sequence[Load], seconds: float, warm: float, cores: float, turn: str) -> None:
-        """While loads run, of which the first passes the sidecar. `cores` is what the sidecar takes."""
+        """Measure a slice with loads, the first of which passes the sidecar. `cores` is the CPU of the sidecar."""
         self._slice(pod, loads, seconds, warm, cores, turn)
 
     def _slice(self, pod: str, loads: Sequence[Load], seconds: float, warm: float, cores: float, turn: str) -> None:
@@ -65,7 +67,7 @@ class StackSlices:
             return
         (sampled,) = samples
         if any(one.failed for one in measured.loads):
-            return  # the slices without stacks say what fails
+            return  # the slices without stacks have a note about it
         self._stacks += sampled.stacks.total()
         self._channel.fact("stacks", self._stacks)
         protocol, rate, size = (loads[0].to.protocol, loads[0].rate, loads[0].size) if loads else (None, None, None)

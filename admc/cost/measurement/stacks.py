@@ -1,8 +1,9 @@
-"""Which part of a hop a sampled stack belongs to.
+"""Finds the part of a hop that a sampled stack belongs to.
 
-    /proc/kallsyms -> [Symbols]; records of a ring buffer -> stacks of addresses -> parts -> how many stacks each has
+    /proc/kallsyms -> Symbols
+    records of a ring buffer, Symbols -> stacks of addresses -> parts -> [counted] -> how many stacks each part has
 
-`docs/adr/0030-parts-by-sampled-stacks.md` says which functions count as which part, and why.
+`docs/adr/0030-parts-by-sampled-stacks.md` has the functions of each part, and the reasons.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ _CALLS: Final = {
     "write": "write writev pwrite64 pwritev pwritev2 sendto sendmsg sendmmsg send sendfile64 sendfile",
     "notification": "epoll_wait epoll_pwait epoll_pwait2 epoll_ctl poll ppoll select pselect6",
 }
-"""System calls by part. All others belong to the rest of the kernel, as a stack without any beginning does."""
+"""System calls by part. All others belong to the rest of the kernel, and so does a stack in which no part begins."""
 _BY_CALL: Final = {call: part for part, calls in _CALLS.items() for call in calls.split()}
 _CALL: Final = re.compile(r"(__[a-z0-9]+_sys_|ksys_|do_sys_|do_|_?__sys_)([a-z0-9_]+)")
-"""What a system call begins with: `__x64_sys_writev`, on each processor, and what that jumps to: `do_writev`,
-`ksys_read`, `__sys_sendto`. Compilers make a jump of a call at the end of a function, and then the stack has the second
-alone."""
+"""The first function of a system call (`__x64_sys_writev`, by processor), or the function that it calls (`do_writev`,
+`ksys_read`, `__sys_sendto`). Compilers make a jump of a call at the end of a function, and then the stack lacks the
+first function."""
 _RECEIVES: Final = frozenset(("net_rx_action", "__napi_poll", "process_backlog"))
-"""What the kernel begins with to receive packets."""
+"""Functions with which the kernel begins to receive packets."""
 _INTERRUPTS: Final = re.compile(r"asm_(?:sysvec_\w+|common_interrupt)|el[01][th]_64_irq|handle_softirqs|__do_softirq")
-"""What the kernel begins other work with in the middle of a system call or of user space."""
+"""Functions with which the kernel begins other work in the middle of a system call or of user space."""
 
 MAX_SYMBOLS: Final = 2_000_000
 _SAMPLE, _LOST, _THROTTLE, _LOST_SAMPLES = 9, 2, 5, 13
@@ -40,13 +41,13 @@ _HEADER: Final = Struct("=IHH")
 _MODE: Final = 7
 _IN_USER: Final = 2
 _LARGEST: Final = 1 << 12
-"""Bytes: no record is larger, since a stack has at most 127 frames and a few marks."""
+"""Bytes of the largest record: a stack has at most 127 frames and a few marks."""
 _MARKS: Final = 2**64 - 4095
-"""Addresses from here on say in which space the next ones are."""
+"""Addresses from here on are marks: whether the next addresses are in the kernel or in user space."""
 
 
 class Symbols:
-    """The functions of the kernel that parts begin with, by address."""
+    """The functions of the kernel with which parts begin, by address."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         """`lines` are those of `/proc/kallsyms`: address, type, name, and perhaps a module."""
@@ -68,11 +69,11 @@ class Symbols:
 
     @property
     def known(self) -> bool:
-        """Whether the kernel shows where all four parts of it begin."""
+        """Whether the kernel shows functions of all four parts that begin in it."""
         return {"read", "write", "notification", IPC} <= set(self._labels)
 
     def at(self, address: int) -> str | None:
-        """The part that begins with the function at an address; None if the function is no such beginning."""
+        """The part that begins with the function at an address; None if no part begins with it."""
         position = bisect_right(self._starts, address)
         return self._labels[position - 1] if position else None
 
@@ -105,7 +106,7 @@ class LostError(Exception):
 
 
 def stacks(records: bytes) -> Iterator[Stack]:
-    """The samples of a ring buffer that was not filled anew. Raises `LostError`."""
+    """The samples of a ring buffer that has not wrapped around. Raises `LostError`."""
     at = 0
     while at + _HEADER.size <= len(records):
         kind, misc, size = _HEADER.unpack_from(records, at)
@@ -123,7 +124,7 @@ def stacks(records: bytes) -> Iterator[Stack]:
 
 
 def part_of(stack: Stack, symbols: Symbols) -> str:
-    """The part that the innermost beginning in a stack names; without one, it is the rest of the kernel."""
+    """The part that begins innermost in a stack; the rest of the kernel if no part begins in it."""
     if stack.in_user:
         return USER
     for depth, address in enumerate(stack.frames):

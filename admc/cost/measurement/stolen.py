@@ -1,4 +1,4 @@
-"""The time that the host of a virtual machine takes away from it (`steal` in `/proc/stat`)."""
+"""Reads the time that the host takes away from this virtual machine (`steal` in `/proc/stat`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from admc.cost.profile_import.calm import UNDISTURBED
 
 STAT: Final = Path("/proc/stat")
 STEAL: Final = 7
-"""Of the columns of `STAT`."""
+"""The index of the column in `STAT`."""
 _COUNTED: Final = 8
-"""The columns after these (guests) are counted in the first ones already."""
+"""How many columns are read: the time in later columns (guests) is counted in earlier ones already."""
 
 
 def columns(stat: str) -> list[int]:
@@ -20,7 +20,7 @@ def columns(stat: str) -> list[int]:
 
 
 class Ticks(NamedTuple):
-    """Of all cores, since the machine was started."""
+    """Ticks of all cores since the machine was started."""
 
     all: int
     stolen: int
@@ -41,7 +41,7 @@ class Ticks(NamedTuple):
 
 
 def disturbance(share: float) -> str | None:
-    """What to say of a measurement in which the host took so much of the time away."""
+    """The note about a measurement in which the host took this part of the time away; None if it is small."""
     if share <= UNDISTURBED:
         return None
     return (

@@ -1,4 +1,4 @@
-"""The raw runs of a measurement as a CSV table, which `admc profile fit` reads, too."""
+"""Writes the raw runs of a measurement as a CSV table, which `admc profile fit` reads, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.program import Protocol
 
 
 class Row(NamedTuple):
-    """One slice. Rate and size are None for an idle sidecar, and what was not measured is None."""
+    """One slice. Rate and size are None for an idle sidecar. A figure that was not measured is None."""
 
     turn: str
     arm: Arm
@@ -54,14 +54,15 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def _number(value: float | None, places: int) -> str:
-    """Never in the form of 1e-05. A latency and a CPU time are not negative."""
+    """A number without an exponent. A negative one becomes zero, since no latency or CPU time is negative."""
     return "" if value is None else f"{max(0.0, value):.{places}f}"
 
 
 class Channel(NamedTuple):
-    """How a measurement says what it does and what it measures."""
+    """The functions by which a measurement reports."""
 
     progress: Callable[[str], None]
     row: Callable[[Row], None]
     note: Callable[[str], None]
     fact: Callable[[str, object], None]
+    """Reports a named value for which a row has no column."""

@@ -1,10 +1,10 @@
-"""What is measured: the policies of a program, or one for each component of the built-in kinds.
+"""Chooses the policies that are measured.
 
-    Program -> [Use]        each distinct kind, with its scripts and choices
-    prelude -> [Use]        each component, where its kinds differ each kind
+    Program -> [of_program] -> Uses            one Use for each kind, with its scripts and choices
+    prelude -> [of_prelude] -> Use after Use   one for each component, or for each kind where its kinds differ
 
 Requests have to pass, or there would be nothing to measure. So the numbers of a limit are raised, a fault hits one
-request in a million, callers and services are those of the measurement, and tokens are signed by a key of its own.
+request in a million, callers and services are those of the measurement, and tokens are signed by a key of the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsl.program import Effect, FileArgument, Kind, Parameter, Policy, Program, 
 CALLER: Final = "caller"
 TARGET: Final = "target"
 SHADOWS: Final[Mapping[Protocol, str]] = {Protocol.HTTP: "shadow_http", Protocol.GRPC: "shadow_grpc"}
-"""The services that copies and checks go to, by protocol."""
+"""The services that receive copies of requests, and checks of requests, by protocol."""
 _MANY: Final = 1_000_000_000
 _RARELY: Final = 0.0001
 _HARMLESS: Final[Mapping[str, Mapping[str, Value]]] = {
@@ -46,7 +46,7 @@ _SCRIPTS: Final = frozenset({"lua", "wasm"})
 
 @dataclass(frozen=True)
 class Use:
-    """One policy as it is measured. `key` says which policies its figures are for."""
+    """One policy as it is measured. `key` names the policies for which its figures hold."""
 
     kind: Kind
     arguments: Mapping[str, Value]
@@ -55,11 +55,11 @@ class Use:
     side: Side
     key: Arm
     floor: bool = False
-    """It is a script that does nothing: a user's own costs more."""
+    """Whether it is a script that does nothing: a script of the user costs more."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What a request needs for the policy to do its work; tcp has no headers."""
+        """Headers that a request needs for the policy to do its work; tcp has no headers."""
         if not self.kind.prelude:
             return {}
         if self.kind.name == "compression":
@@ -72,7 +72,7 @@ class Use:
 class Uses(NamedTuple):
     measurable: tuple[Use, ...]
     left_out: tuple[str, ...]
-    """What cannot be measured, with the reason."""
+    """Notes about policies that cannot be measured, with the reason."""
 
 
 _DEFAULTS: Final = """
@@ -146,7 +146,7 @@ def _protocols(kind: str) -> list[Protocol]:
 
 
 def of_program(program: Program) -> Uses:
-    """What a program uses, once for each kind, protocol, script and choice."""
+    """The policies of a program, once for each kind, protocol, script and choice."""
     uses: dict[tuple[Protocol, Arm], Use] = {}
     left_out: dict[str, None] = {}
     for policy in program.policies:
@@ -184,7 +184,7 @@ def _key(policy: Policy, *, alone: bool, choices: bool) -> Arm:
 
 
 def _only_side(policy: Policy) -> Side | None:
-    """A policy that may be at both sides is measured at ingress, and its figures are for both."""
+    """The only side of a policy; None if it may be at ingress: it is measured there, and its figures hold for both."""
     return None if Side.INGRESS in policy.sides else Side.EGRESS
 
 
@@ -211,7 +211,7 @@ def _use(policy: Policy, protocol: Protocol, key: Arm) -> Use:
 
 
 def _argument(policy: Policy, parameter: Parameter, protocol: Protocol) -> Value:
-    """Parties of the program become those of the measurement."""
+    """The value of an argument, with callers and services of the measurement instead of those of the program."""
     value = policy.arguments[parameter.name]
     if parameter.type.name == "service" and value is not None:
         return SHADOWS[Protocol.GRPC if policy.kind.traits.grpc_method else protocol]

@@ -27,7 +27,7 @@ class _Part(NamedTuple):
 
 
 def pooled(measured: Sequence[Estimate], hop: Sequence[Fraction | None]) -> list[Estimate]:
-    """Move the figures of a component at rising rates towards their mean. `hop` has the cost of the bare hop at each rate.
+    """Move the figures of a component at rising rates towards their mean. `hop` has the costs of the bare hop.
 
     A figure stays if the hop has no cost at its rate. All figures stay if the variance of one is unknown or zero, since
     the runs then do not show how far chance goes."""

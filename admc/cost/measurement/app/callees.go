@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Step is one call on the way to an answer. It is made on every N-th request: a cache is missed now and then.
+// Step is one call that a service makes before it answers: on every N-th request, as if a cache were missed then.
 type Step struct {
 	Protocol  string `json:"protocol"`
 	Address   string `json:"address"`
@@ -27,7 +27,7 @@ type Step struct {
 const (
 	callSeconds = 10 * time.Second
 	mostBytes   = 1 << 20
-	// What a service passes on from its caller to its callees, as applications do with a user's context.
+	// The header that a service passes on from its caller to its callees, as applications pass on the context of a user.
 	forwarded = "X-Membership"
 )
 
@@ -190,7 +190,7 @@ func frame(body []byte) []byte {
 	return append(head, body...)
 }
 
-// question is what the tcp services understand: how many bytes follow, how many are wanted, and the bytes.
+// question is a request to a tcp service: how many bytes follow, how many the answer has, and the bytes.
 func question(body []byte, want int) []byte {
 	head := make([]byte, 8, 8+len(body))
 	binary.BigEndian.PutUint32(head, uint32(len(body)))

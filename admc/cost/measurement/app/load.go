@@ -21,7 +21,7 @@ type Load struct {
 	Marker    string `json:"marker"`
 }
 
-// planned is one line of the schedule: microseconds after the start, path, and what the user is (`-`: nothing).
+// planned is one line of the schedule: microseconds after the start, path, and membership of the user (`-` for none).
 type planned struct {
 	after      time.Duration
 	path       string
@@ -42,7 +42,7 @@ const (
 	mostOfBody    = 300 // bytes of an answer that is no success, to tell why
 )
 
-// load is open: when a request is sent does not depend on any answer.
+// load sends each request at its planned time, whether earlier ones are answered or not (an open loop).
 func load(config Load, schedule string, start int64, out string) error {
 	plan, err := readSchedule(schedule)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command app is both ends of a measurement: the processes of an application, and the load that it gets.
 //
 //	app serve CONFIG                     one replica of a service: answers, and calls its callees first
-//	app measure [SOURCE]                 sends what each line of its input says, and writes a line with the figures
+//	app measure [SOURCE]                 sends the load of each line of its input, and answers with a line of figures
 //	app load CONFIG SCHEDULE START OUT   sends a schedule that was fixed in advance, from START (nanoseconds since 1970)
 //
 // Only the standard library is used: `net/http` speaks HTTP/2 without TLS since Go 1.24, and gRPC's framing is five

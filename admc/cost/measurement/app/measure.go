@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Slice is one line of the input: load for a short time, and the processes whose CPU is taken meanwhile.
+// Slice is one line of the input: load for a short time, and the processes whose CPU is measured meanwhile.
 type Slice struct {
 	Streams []Stream `json:"streams"`
 	// Requests are sent for Warm seconds first, which do not count, and then for Seconds.
@@ -40,7 +40,7 @@ type Measured struct {
 	CPU map[string]float64 `json:"cpu"`
 }
 
-// Streamed is the result of one Stream. Times are microseconds since a request should have been sent.
+// Streamed is the result of one Stream. Times are microseconds from the planned time of sending.
 type Streamed struct {
 	Sent    int     `json:"sent"`
 	Failed  int     `json:"failed"`
@@ -134,7 +134,7 @@ func planWindow(streams []Stream, seconds float64) []sent {
 	return plan
 }
 
-// window sends what is planned, and waits for all answers.
+// window sends the planned requests, and waits for all answers.
 func window(plan []sent, steps []*step) {
 	zero := time.Now().Add(settle)
 	var all sync.WaitGroup
@@ -187,7 +187,7 @@ func median(values []time.Duration) float64 {
 	return float64((values[middle-1] + values[middle]).Nanoseconds()) / 2e3
 }
 
-// cpuOf is nanoseconds by process and thread: `/proc/PID/schedstat` has those of the first thread alone.
+// cpuOf has nanoseconds of CPU by process and thread, since `/proc/PID/schedstat` has those of the first thread alone.
 func cpuOf(processes []int) map[string]int64 {
 	times := map[string]int64{}
 	for _, process := range processes {
@@ -210,7 +210,7 @@ func cpuOf(processes []int) map[string]int64 {
 	return times
 }
 
-// spentBetween is seconds by process. A thread that began meanwhile began at zero.
+// spentBetween has seconds of CPU by process. A thread that is missing before began at zero.
 func spentBetween(before, after map[string]int64) map[string]float64 {
 	spent := map[string]float64{}
 	for file, value := range after {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Service is one replica: where it listens, and what each of its paths does before it answers.
+// Service is one replica: where it listens, and the steps before the answer at each path.
 type Service struct {
 	Listen []Listen         `json:"listen"`
 	Routes map[string]Route `json:"routes"`
@@ -23,7 +23,7 @@ type Listen struct {
 	Protocol string `json:"protocol"`
 }
 
-// Route is what happens at one path: steps in sequence, then an answer of so many bytes.
+// Route is the work at one path: steps in sequence, then an answer of so many bytes.
 type Route struct {
 	Steps []Step `json:"steps"`
 	Reply int    `json:"reply"`
