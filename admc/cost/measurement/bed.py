@@ -60,7 +60,7 @@ class Measured(NamedTuple):
     cpu: dict[str, float]
     """Seconds of CPU by pod."""
     stolen: float
-    """The part of the time of all cores that the host took away meanwhile."""
+    """The part of the time of all cores that the host took away during the slice."""
 
 
 class Bed:

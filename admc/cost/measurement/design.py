@@ -33,7 +33,7 @@ class Grid(NamedTuple):
     """The length of a slice at low rates."""
     fast_seconds: float
     requests: int
-    """A slice with so many requests may be shorter than `slow_seconds`."""
+    """A slice with this many requests may be shorter than `slow_seconds`."""
     warm: float
     """The least number of seconds with load before a slice."""
     idle: int
@@ -145,7 +145,7 @@ class Tried(NamedTuple):
     late: float
     """Microseconds, the median."""
     stolen: float = 0.0
-    """The part of the time of all cores that the host took away meanwhile."""
+    """The part of the time of all cores that the host took away during the slice."""
 
 
 _LATER: Final = 2.0

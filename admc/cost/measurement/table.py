@@ -25,7 +25,7 @@ class Row(NamedTuple):
     memory: int | None = None
     """Bytes."""
     stolen: float | None = None
-    """The part of the time of all cores that the host took away meanwhile."""
+    """The part of the time of all cores that the host took away during the slice."""
 
 
 def table(rows: Iterable[Row]) -> str:

@@ -34,7 +34,7 @@ DRAWS: Final = 400
 LEAST_TURNS: Final = 5
 """With fewer there is no interval."""
 MOST_BLOCKS: Final = 100
-"""More turns are put into so many groups, and groups are drawn."""
+"""If there are more turns, they are put into this many groups, and groups are drawn."""
 _TAIL: Final = DRAWS // 20
 
 _Seen = Sequence[int]
@@ -160,7 +160,7 @@ def _weights_of_small(small: _Seen, _: _Seen) -> _Weights | None:
 def _weights_of_growth(base: Decimal, growth: Decimal) -> _Weigh:
     """Weights by the growth of the parts between the two sizes. A part that shrinks has no share.
 
-    `base` is the CPU of the hop at the smallest size, and `growth` is what the hop takes more at the largest.
+    `base` is the CPU of the hop at the smallest size, and `growth` is the additional CPU at the largest.
     """
     over = Fraction(growth) / Fraction(base) if base else Fraction(1)
 
@@ -193,7 +193,7 @@ def _curves(totals: Sequence[_Total]) -> Sequence[Curve]:
 
 
 def _shared(totals: Sequence[_Total], seen: Sequence[tuple[_Seen, _Seen]]) -> Sequence[Sequence[int]]:
-    """The cost of one request in each part, by rate, in units. It does not rise with the rate, as the total does not.
+    """The cost of one request in each part, by rate, in units. Neither this cost nor the total rises with the rate.
 
     At the highest rate, which has the most stacks, the parts share the total. At each lower rate a part costs at least
     as much as at the rate above, and the parts share the rest of the total."""

@@ -26,7 +26,7 @@ class Value(NamedTuple):
     amount: int
     """In units of `1 / UNIT` (`estimates`)."""
     stolen: float | None
-    """The part of the time of all cores that the host took away meanwhile; None where that was not measured."""
+    """The part of the time of all cores that the host took away during the slice; None if it was not measured."""
 
 
 Differences = Mapping[str, Mapping[Cell, Value]]

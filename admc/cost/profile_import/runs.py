@@ -93,7 +93,7 @@ class Run(NamedTuple):
     """Cores of the proxy."""
     memory: Decimal | None
     stolen: Decimal | None
-    """The part of the time of all cores that the host of a virtual machine took away meanwhile."""
+    """The part of the time of all cores that the host of a virtual machine took away during the slice."""
     span: Span
 
 

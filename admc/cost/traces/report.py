@@ -1,4 +1,4 @@
-"""Computes what ADMs add to the requests of traces, for each tree; the report has percentiles of all trees.
+"""Computes the latency and the CPU that ADMs add to each tree of the traces, and reports percentiles of all trees.
 
 program, placement, profile, files -> [trace_report] -> TraceReport
 """
@@ -83,7 +83,7 @@ class TraceReport(NamedTuple):
 
 
 class _Costs(NamedTuple):
-    """What a layout adds to one request of each declared call, in nanoseconds."""
+    """Latency and CPU that a layout adds to one request of each declared call, in nanoseconds."""
 
     latency: Ints
     cpu: Ints

@@ -1,4 +1,4 @@
-"""Makes a request of each shape of traces, with steps as a `request` statement has them.
+"""Makes a request from each shape of traces, with the steps of a `request` statement.
 
     files -> [imported] -> Import: a request for each shape, with its rate and the work of each step
 
