@@ -1,4 +1,7 @@
-"""The one serialisation of an estimate: from the result of the model to rows of JSON."""
+"""Turns an estimate into the rows of JSON that plans and `admc overhead --format json` share.
+
+Report -> OverheadRow, ProfileRow; AdmOverhead -> AdmRow; RequestOverhead -> RequestRow
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from admc.cost.rows import (
 from emitters.hops import hop_name
 
 _NONE = Totals(0, 0, ZERO, ZERO, ZERO)
-"""Without any sidecar."""
+"""The totals of an application without a sidecar."""
 
 
 def profile_row(named: NamedProfile) -> ProfileRow:
@@ -101,14 +104,14 @@ def _component(share: ComponentShare) -> ComponentRow:
 
 
 def _parts(adm: AdmOverhead) -> tuple[PartRow, ...]:
-    """Sums over the hops; all that is known of a part."""
+    """The CPU of each part, summed over the hops that have the figure; None if no hop has it."""
     totals: dict[str, int | None] = {}
     for hop in adm.hops:
         for part in hop.parts:
             before = totals.get(part.name)
             totals[part.name] = before if part.cpu is None else (before or 0) + part.cpu
     if any(cpu is not None for cpu in totals.values()) and totals.get(WHOLE, 0) is None:
-        del totals[WHOLE]  # the others add up to it
+        del totals[WHOLE]  # the other parts add up to `whole`
     return tuple(PartRow(name, cpu) for name, cpu in totals.items())
 
 

@@ -1,4 +1,4 @@
-"""The estimate for programs: whole nano-cores, nanoseconds and bytes, each with its interval or null."""
+"""Writes an estimate as JSON: whole nano-cores, nanoseconds and bytes, each with its interval or null."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def render(program: Program, report: Report, bill: Bill | None = None) -> str:
 
 def document(program: Program, report: Report, bill: Bill | None = None) -> dict[str, object]:
     fields = dict(fields_of(overhead_row(report)))
-    del fields["requests"]  # with their rates, below
+    del fields["requests"]  # the entry `requests` below also has their rates
     return {
         "app": program.app,
         "profile": plain(profile_row(report.profile)),
@@ -43,7 +43,7 @@ def document(program: Program, report: Report, bill: Bill | None = None) -> dict
 
 
 def _adm(program: Program, adm: AdmOverhead) -> dict[str, object]:
-    """As in a plan, with rates, and with the parts and calls of each hop."""
+    """The row of a plan with the rates, and with the parts and calls of each hop."""
     row = {name: plain(value) for name, value in fields_of(adm_row(adm))}
     return {
         "service": adm.service,
@@ -77,14 +77,14 @@ def _hop(program: Program, hop: HopOverhead) -> dict[str, object]:
 
 
 def _request(request: RequestOverhead) -> dict[str, object]:
-    """As in a plan, with its rate."""
+    """The row of a plan with the rate."""
     row = {name: plain(value) for name, value in fields_of(request_row(request))}
     rate = None if request.rate is None else Decimal(fixed(request.rate, 6))
     return {"request": row.pop("request"), "rate": rate, **row}
 
 
 def _rate(program: Program, rate: float, hops: Iterable[HopOverhead]) -> Decimal | None:
-    """The sum of known rates; None if no call has one."""
+    """The sum of the known rates; None if calls lack their rates and no other call adds to the sum."""
     if not rate and any(program.calls[call.call].rate is None for hop in hops for call in hop.calls):
         return None
     return Decimal(fixed(rate, 6))

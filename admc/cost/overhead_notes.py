@@ -1,4 +1,4 @@
-"""What an estimate lacks, and where it is extrapolated: one line for each reason."""
+"""Lists the figures that an estimate lacks, and those that it extrapolates: one line for each reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from admc.base.terminal import visible
 from admc.cost.model.overhead import Extrapolated, Lack, Missing
 
 SUBJECTS: Final = 12
-"""Subjects of one line."""
+"""The most subjects that one line names."""
 _NO_FIGURE: Final = "the profile has no figure for"
 _TEXTS: Final = {
     Lack.COMPONENT: _NO_FIGURE,
@@ -25,7 +25,7 @@ _TEXTS: Final = {
 
 
 def notes(missing: Iterable[Missing], extrapolated: Iterable[Extrapolated], when: str = "") -> list[str]:
-    """`when`: words after `missing` and `extrapolated`, with a blank before them."""
+    """The lines about missing and extrapolated figures. `when` follows these two words, and begins with a blank."""
     lacks, outside = phrases(missing), _outside(extrapolated)
     return [
         *([f"missing{when}, so that sums are lower bounds (`>=`):", *(f"  {line}" for line in lacks)] if lacks else []),
@@ -34,7 +34,7 @@ def notes(missing: Iterable[Missing], extrapolated: Iterable[Extrapolated], when
 
 
 def phrases(missing: Iterable[Missing]) -> list[str]:
-    """`the profile has no cost of bytes for: grpc hop, tcp hop`."""
+    """One phrase for each reason, such as `the profile has no cost of bytes for: grpc hop, tcp hop`."""
     by_text: dict[str, list[str]] = {}
     for gap in missing:
         subjects = by_text.setdefault(_TEXTS[gap.lack], [])

@@ -1,4 +1,4 @@
-"""The estimate for a person at a terminal: totals, each ADM with its hops, and what is missing."""
+"""Writes an estimate for a person at a terminal: totals, each ADM with its hops, and the missing figures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _totals(report: Report, width: int | None) -> list[str]:
 
 
 def _of_mesh(program: Program, report: Report) -> list[str]:
-    """Why figures of the full mesh are lower bounds where those of the plan are not: it has every call."""
+    """Lines that explain why figures of the full mesh are lower bounds where those of the plan are not."""
     plan, mesh = report.overhead.totals, report.full_mesh.everywhere
     saturated = counted(mesh.saturated, "sidecar")
     lines = [f"{saturated} of the full mesh would be saturated, so the sum has no latency of them"] * bool(
@@ -118,7 +118,7 @@ def _requests(requests: tuple[RequestOverhead, ...], width: int | None) -> list[
 
 
 def _rate(program: Program, rate: float, hops: Iterable[HopOverhead]) -> str:
-    """The sum of known rates: a lower bound if a call has none, and no figure if no call has one."""
+    """The sum of the known rates: `>= 5` if calls lack their rates, and `-` if no other call adds to the sum."""
     unrated = any(program.calls[call.call].rate is None for hop in hops for call in hop.calls)
     if unrated:
         return f">= {significant(rate)}" if rate else "-"
@@ -137,7 +137,7 @@ def _hop(program: Program, hop: HopOverhead) -> tuple[str, str, str, str, str, s
 
 
 def shown(amount: Whole | None, unit: int) -> str:
-    """An amount in a unit, with its interval, or as a lower bound. A lower bound of zero is no figure."""
+    """An amount in a unit: `1.2 [1.1, 1.3]` with its interval, `>= 1.2` as a lower bound, `-` for a bound of zero."""
     if amount is None or (amount.at_least and not amount.value):
         return "-"
     text = significant(amount.value / unit, 4)

@@ -1,4 +1,7 @@
-"""The estimate of one program: its plan, and a full mesh beside it."""
+"""Estimates the costs of a program's plan, and those of a full mesh for comparison.
+
+Program, Placement -> [Report]
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Report(NamedTuple):
 
 @no_collection()
 def report(program: Program, placement: Placement, folder: str = "") -> Report:
-    """Raises `CommandError` (exit 1) if the program has no profile."""
+    """Estimate by the profile of the program. Raises `CommandError` (exit 1) if the program has no profile."""
     named = profile_of(program, folder)
     if named is None:
         raise CommandError(

@@ -1,4 +1,4 @@
-"""The estimate as rows of JSON: the form in which plans and `admc overhead --format json` have it.
+"""The rows of JSON that an estimate has in plans and in the output of `admc overhead --format json`.
 
 CPU is in whole nano-cores, latency in nanoseconds, memory in bytes. `docs/profiles.md` explains the fields.
 """
@@ -11,16 +11,16 @@ from admc.cost.profiles.profile import Platform
 from dsl.documents import Count, Digest, Name, OneOf, Signed, document
 
 REASONS: Final = ("component", "hop", "bytes", "rate", "size", "idle", "memory", "floor", "saturated")
-"""Why a sum is `at least`: the words of `Lack`."""
+"""The reasons for which a sum is a lower bound: the values of `Lack`."""
 
 
 @document
 class AmountRow:
     value: Count
     interval: tuple[Signed, Signed] | None
-    """Null where a figure in it has none. The low end may be negative: a cost that is not told from zero."""
+    """Null if a figure in the amount has no interval. The low end may be negative: such a cost may be zero."""
     at_least: bool
-    """Something that belongs to it is not known, and is not in it."""
+    """The amount is a lower bound: it lacks a figure that is not known."""
 
 
 @document
@@ -44,7 +44,7 @@ class HopRow:
 
 @document
 class PartRow:
-    """One part of all hops of an ADM; null where the profile has no figure."""
+    """One part, summed over the hops of an ADM. `cpu` is null where the profile has no figure."""
 
     name: Name
     cpu: Count | None
@@ -94,7 +94,7 @@ class ExtrapolatedRow:
 
 @document
 class RequestCostRow:
-    """What ADMs add to one request."""
+    """The costs that ADMs add to one request."""
 
     latency_mean: AmountRow
     latency_worst: AmountRow
@@ -117,13 +117,13 @@ class OverheadRow:
     extrapolated: tuple[ExtrapolatedRow, ...]
     saturated: tuple[Name, ...]
     requests: tuple[RequestRow, ...] = ()
-    """Those of the program, by name. A plan of a program without requests has no such field."""
+    """The requests of the program, ordered by name. The plan of a program without requests lacks this field."""
 
 
 @document
 class ProfileRow:
     named: Name
-    """As the program names it: a path, or a built-in profile."""
+    """The path of the profile in the program, or the name of a built-in profile."""
     name: Name
     sha256: Digest
     platform: Platform

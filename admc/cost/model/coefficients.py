@@ -1,10 +1,15 @@
-"""Costs for the solver: what each ADM, hop and enforcement that a placement may have costs by a profile.
+"""Computes the costs that the solver minimises: those of each ADM, hop and enforcement that a placement may have.
 
-A coefficient takes its hop at the hop's own rate, since the other hops of the sidecar are not decided yet. CPU of a
-request never rises with the rate (`ADM867`), so a sum of coefficients is never below the full model: `capacity` (R9)
-errs on the safe side. Each coefficient is rounded once, as the model rounds each of its figures, after a margin that is
-larger than all errors of floats: it changes a rounded figure only where the two would round to other sides.
-What the profile lacks costs nothing here; a plan says what that is.
+    Program, decision points, Profile -> [Costs]
+
+A sum of coefficients is never below the full model, so that `capacity` (R9) errs on the safe side:
+
+- A coefficient takes its hop at the hop's own rate, since the other hops of the sidecar are not decided yet. The rate
+  of the whole sidecar is not lower, and the CPU of a request never rises with the rate (`ADM867`).
+- Each coefficient is rounded once, as each figure of the model is. A margin is added before, which is larger than all
+  errors of floats. It matters only where these errors could round the coefficient down and the model's figure up.
+
+A figure that the profile lacks counts as zero here, and the plan lists it as missing.
 """
 
 from __future__ import annotations
@@ -23,13 +28,13 @@ from solver.placement import Cost, Costs, Hop
 from solver.rules.options import DecisionPoint
 
 _MARGIN: Final = 2.0**-40
-"""A part of each cost: more than `ROUNDING` at each of the most rates of a law (`MAX_RATES`) adds up to."""
+"""A share of each cost that is larger than the sum of all rounding errors: `MAX_RATES` times `ROUNDING`."""
 
 
 def coefficients(program: Program, points: Sequence[DecisionPoint], profile: Profile) -> Costs:
-    """Costs of everything that the decisions `points` may need at either side.
+    """The costs of all ADMs, hops and enforcements that the decisions `points` may need at either side.
 
-    CPU is in nano-cores of all replicas; latency in nanoseconds that are added in each second to all requests.
+    CPU is in nano-cores of all replicas. Latency is in nanoseconds, added up over all requests of one second.
     """
     prices, traffics = Prices(profile), Traffics(program)
     idle = profile.sidecar.idle_cpu
@@ -52,7 +57,7 @@ def coefficients(program: Program, points: Sequence[DecisionPoint], profile: Pro
 
 
 def _policies(prices: Prices, traffics: Traffics, hop: LoadedHop, rate: float) -> list[tuple[str, Cost]]:
-    """The sidecar works at the rate of the hop at least, whatever part of it a policy is for."""
+    """The cost of each policy at the rate of the whole hop, even if the policy is for a part of the hop's calls."""
     costs = []
     for enforced in hop.enforced:
         cost = prices.component(enforced.policy, hop.port.protocol, hop.side)
@@ -64,7 +69,7 @@ def _policies(prices: Prices, traffics: Traffics, hop: LoadedHop, rate: float) -
 
 
 def _cost(cpu: Function | None, latency: Function | None, row: Traffic, rate: float) -> Cost:
-    """Of some traffic in a sidecar that works at `rate` (of one replica)."""
+    """The cost of some traffic in a sidecar whose replicas each work at `rate`."""
     return Cost(
         0 if cpu is None else _with_margin(cpu, row, rate or None, NANO),
         0 if latency is None else _with_margin(latency, row, rate or None, 1000),
@@ -72,7 +77,11 @@ def _cost(cpu: Function | None, latency: Function | None, row: Traffic, rate: fl
 
 
 def _with_margin(function: Function, row: Traffic, rate: float | None, factor: int) -> int:
-    """The margin is a part of the base, too: below the reference size a cost is a difference, with the base's error."""
+    """The rounded cost with its margin.
+
+    Below the reference size a cost is smaller than the base, but has the rounding error of the base: there the margin
+    is a share of the base.
+    """
     cost = function.of_traffic(rate, row.by_size, row.rate).amount.value
     base = function.base.at(rate)[0].value * row.rate
     return nearest((cost + _MARGIN * max(cost, base)) * factor)

@@ -1,4 +1,4 @@
-"""The CPU of hops: their bases with parts, and their policies, at the rate of the whole sidecar."""
+"""Estimates the CPU of hops, of their base, its parts and their policies, at the rate of the whole sidecar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from admc.cost.profiles.profile import CPU
 
 class HopCpu(HopFigures):
     def of_hop(self, hop: LoadedHop, passing: Traffic, rate: float | None) -> tuple[Base, tuple[Whole | None, ...]]:
-        """The base with its parts, and the policies of a hop, in nano-cores."""
+        """The CPU of the base of a hop with its parts, and of each policy there, in nano-cores."""
         components = tuple(self._component(hop, enforced, rate) for enforced in hop.enforced)
         self._rates_known(hop, passing)
         parts = self.prices.bases.get((hop.port.protocol, CPU))
@@ -39,7 +39,7 @@ class HopCpu(HopFigures):
             return None
         passing = self.traffics.of(enforced.calls)
         (estimate,) = cpu_of([self.prices.functions(cost)], rate, passing)
-        at_least = self.complete(hop, Lack.COMPONENT, subject, estimate, CPU) or bool(passing.unrated)
+        at_least = self.lacks_figure(hop, Lack.COMPONENT, subject, estimate, CPU) or bool(passing.unrated)
         if cost.floor:
             self.notes.lacks(Lack.FLOOR, subject, hop.service)
             at_least = True
@@ -55,7 +55,7 @@ class HopCpu(HopFigures):
                 self.notes.lacks(Lack.RATE, f"{call.source} -> {call.destination}", hop.service)
 
     def _bytes(self, hop: LoadedHop, subject: str, passing: Traffic, cost: Estimate) -> bool:
-        """Whether the cost of bytes is missing; notes that, and what is extrapolated."""
+        """Note what the cost lacks or extrapolates. Return whether it lacks the cost of bytes."""
         self.note(hop, subject, cost)
         if passing.unsized:
             for index in hop.calls:

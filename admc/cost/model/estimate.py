@@ -1,9 +1,9 @@
-"""The full model: what the ADMs of a layout cost by a profile. A pure function.
+"""Estimates what the ADMs of a layout cost by a profile: the full model, a pure function.
 
     Program, Layout, Profile -> [Overhead]
 
-Every hop of a sidecar is taken at the rate of the whole sidecar (of one replica). Retries, delays of faults and the
-time of an authorization service are no overhead of a sidecar.
+The figures of every hop are those at the rate of the whole sidecar (of one replica). Retries, injected delays and the
+time that an authorization service takes are no overhead of a sidecar.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Model:
         return Overhead(adms, totals, self.notes.missing(), self.notes.extrapolated(), saturated)
 
     def _weighted(self, adms: Sequence[AdmOverhead]) -> Whole:
-        """The sum over calls of rate and added latency, rounded once."""
+        """The sum over all calls of their rate times their added latency, rounded once."""
         values: list[float] = []
         lows: list[float] = []
         highs: list[float] = []
@@ -111,7 +111,7 @@ class _Model:
         )
 
     def _saturated(self, service: Service, cpu: Whole) -> bool:
-        """Whether one replica takes more cores than those up to which the profile holds."""
+        """Return, and note, whether one replica takes more cores than the profile holds for."""
         limit = self.profile.saturation
         saturated = limit is not None and cpu.value > limit * service.replicas * NANO
         if saturated:
@@ -134,7 +134,7 @@ class _Model:
         *,
         saturated: bool,
     ) -> HopOverhead:
-        """`rate` is that of the whole sidecar; None if one of its calls has none."""
+        """The costs of a hop. `rate` is the rate of the whole sidecar; None if one of its calls has no rate."""
         parts = self.prices.hops.get(hop.port.protocol, ())
         added_by = None if saturated else self.latency.of_hop(hop, rate)
         calls = tuple(CallLatency(index, self.latency.of_call(hop, index, added_by)) for index in hop.calls)
@@ -168,7 +168,7 @@ class _Model:
         )
 
     def _parts(self, hop: LoadedHop, latencies: Latencies | None, weights: Sequence[float]) -> Sequence[int | None]:
-        """The latency of each part of the base, on average over the calls."""
+        """The mean latency of each part of the base over the calls; empty if it is not known."""
         if latencies is None or not latencies.base:
             return ()
         if len(latencies.base) == 1:
@@ -206,6 +206,6 @@ def _mean_part(values: Sequence[int | None], weights: Sequence[float]) -> int | 
 
 
 def _of_scope(program: Program, enforced: Enforced, by_size: Mapping[int | None, Whole | None]) -> Whole | None:
-    """What a policy adds to a request in its scope, on average over its calls."""
+    """The latency that a policy adds to a request in its scope, on average over its calls."""
     calls = [index for index in enforced.calls if program.calls[index].size in by_size]
     return mean_whole([by_size[program.calls[index].size] for index in calls], weights_of(program, calls))

@@ -1,7 +1,10 @@
-"""What a full mesh would cost: totals alone, since a large application has ten times the hops of its plan.
+"""Estimates the totals of a full mesh. Its hops get no figures: in a large application they are ten times as many as
+those of the plan.
 
-The same model as in `estimate`. All requests of one protocol at one sidecar are taken together, since the law is
-linear in the size; so sums are rounded once for a sidecar and not once for a hop.
+    Program, Placement, Profile -> [FullMesh]
+
+The model is that of `estimate`. All requests of one protocol at one sidecar are taken together, since a law is linear
+in the size. So a sum is rounded once for a sidecar, and not once for each hop.
 """
 
 from __future__ import annotations
@@ -22,14 +25,14 @@ from solver.placement import Placement
 
 
 class FullMesh(NamedTuple):
-    """`hosting`: a sidecar at every service that can host one. `everywhere`: also at the others."""
+    """Totals with a sidecar at every service that can host one (`hosting`), and at all services (`everywhere`)."""
 
     hosting: Totals
     everywhere: Totals
 
 
 def full_mesh(program: Program, placement: Placement, profile: Profile) -> FullMesh:
-    """Totals of a full mesh whose policies are where the plan has them."""
+    """The totals of a full mesh that enforces each policy where the plan does."""
     sidecars = _Sidecars(program, profile)
     layout = of_full_mesh(program, placement, everywhere=True)
     by_service = {name: sidecars.totals(program.services[name], hops) for name, hops in layout.items()}
@@ -66,7 +69,7 @@ class _Sidecars:
         cpu = added((idle, self._requests(CPU, hops, together, rate, NANO)))
         limit = self.profile.saturation
         saturated = limit is not None and cpu.value > limit * service.replicas * NANO
-        # Latency falls as the rate rises, so the rates that are known give no bound.
+        # Latency falls as the rate rises, so a sum of the known rates alone gives no lower bound.
         known = None if any(traffic.unrated for traffic in together.values()) else rate
         latency = None if saturated else self._requests(LATENCY, hops, together, known, 1000)
         memory = self._memory(service, hops)
@@ -80,9 +83,9 @@ class _Sidecars:
         rate: float | None,
         factor: int,
     ) -> Whole:
-        """The cost of all requests in a second, at hops and by policies: nano-cores, or nanoseconds.
+        """The cost of all requests of one second, at hops and by policies, in nano-cores or nanoseconds.
 
-        Without a rate, a latency that depends on it is missing."""
+        Without a rate, each latency that depends on the rate is missing."""
         amounts: dict[int, list[Amount]] = {}
         at_least = False
         for protocol, row in together.items():
@@ -106,7 +109,7 @@ class _Sidecars:
 
     @staticmethod
     def _add(amounts: list[Amount], function: Function | None, row: Traffic, rate: float | None) -> bool:
-        """Adds the cost of some traffic; whether something is missing in it."""
+        """Add the cost of some traffic to `amounts`. Return whether that cost lacks a figure."""
         if function is None:
             return True
         estimate = function.of_traffic(rate, row.by_size, row.rate)

@@ -1,5 +1,5 @@
-"""What the CPU and the latency of a hop have in common: the base with its parts, policies that share an error, and
-notes of what is missing."""
+"""Computes what CPU and latency of a hop have in common: the base with its parts, sums of figures that share an error,
+and notes about missing figures."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dsl.program import Program, Protocol
 
 
 class Base(NamedTuple):
-    """The base of a hop and its parts, in the profile's order; None where the profile has no figure."""
+    """The base of a hop and its parts, in the order of the profile; None where the profile has no figure."""
 
     whole: Whole | None
     parts: tuple[int | None, ...]
 
 
 def split(base: Whole, estimates: Sequence[Estimate | None], factor: int) -> tuple[int | None, ...]:
-    """The figures of the parts in whole numbers that add up to the base; None where a part has none."""
+    """Round the figures of the parts so that they add up to the base. A part without a figure stays None."""
     rounded = iter(
         shares(base.value, [estimate.amount.value * factor for estimate in estimates if estimate is not None])
     )
@@ -31,7 +31,7 @@ def split(base: Whole, estimates: Sequence[Estimate | None], factor: int) -> tup
 
 
 class HopFigures:
-    """One quantity at the hops of a program."""
+    """Estimates one quantity at the hops of a program."""
 
     def __init__(self, program: Program, traffics: Traffics, prices: Prices, notes: Notes) -> None:
         self.program = program
@@ -40,7 +40,7 @@ class HopFigures:
         self.notes = notes
 
     def together(self, hop: LoadedHop, base: Whole | None, policies: Iterable[Whole | None]) -> Whole:
-        """The base and all policies of a hop. Policies with one figure share its error; others are independent."""
+        """The sum of base and policies. Policies with the same figure share its error; others are independent."""
         by_figure: dict[int, Whole | None] = {}
         for enforced, cost in zip(hop.enforced, policies, strict=True):
             key = id(self.prices.component(enforced.policy, hop.port.protocol, hop.side))
@@ -48,12 +48,12 @@ class HopFigures:
         return independently_added((base, *by_figure.values()))
 
     def parts_lack(self, hop: LoadedHop, quantity: str) -> bool:
-        """Whether a part of the base lacks a figure; notes all such parts at once."""
+        """Return whether a part of the base lacks a figure, and note all such parts together."""
         lacking = self.prices.lacking.get((hop.port.protocol, quantity))
-        return lacking is not None and self.complete(hop, Lack.HOP, lacking, None, quantity)
+        return lacking is not None and self.lacks_figure(hop, Lack.HOP, lacking, None, quantity)
 
     def note(self, hop: LoadedHop, subject: str, cost: Estimate) -> None:
-        """Notes what the profile lacks for a cost, and what is extrapolated in it."""
+        """Note whether the cost lacks that of bytes, and whether it is extrapolated."""
         if cost.no_slope:
             self.notes.lacks(Lack.BYTES, subject, hop.service)
         if cost.rate_outside:
@@ -61,8 +61,8 @@ class HopFigures:
         if cost.size_outside:
             self.notes.extrapolates("size", subject, hop.service)
 
-    def complete(self, hop: LoadedHop, lack: Lack, subject: str, cost: object | None, quantity: str) -> bool:
-        """Whether a figure is missing; notes that."""
+    def lacks_figure(self, hop: LoadedHop, lack: Lack, subject: str, cost: object | None, quantity: str) -> bool:
+        """Return whether a figure is missing, and note that."""
         if cost is None:
             self.notes.lacks(lack, f"{subject}: {quantity}", hop.service)
         return cost is None

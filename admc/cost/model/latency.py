@@ -1,4 +1,4 @@
-"""The latency that hops add to requests, by the size of their messages, at the rate of the whole sidecar."""
+"""Estimates the latency that hops add to requests, by the size of messages, at the rate of the whole sidecar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NANO_OF_MICRO: Final = 1000
 
 
 class Latencies(NamedTuple):
-    """What a hop adds to requests, by their size."""
+    """The latency that a hop adds to a request of each size."""
 
     base: Mapping[int | None, Base]
     policies: Sequence[Mapping[int | None, Whole | None]]
@@ -54,7 +54,7 @@ class HopLatency(HopFigures):
         protocol = hop.port.protocol
         own = self.prices.hops.get(protocol, ())
         parts = self.prices.bases.get((protocol, LATENCY), ())
-        # Latency falls as the rate of the sidecar rises, so the rates that are known give no bound.
+        # Latency falls as the rate of the sidecar rises, so a sum of the known rates alone gives no lower bound.
         if not parts or (rate is None and any(part.depends_on_rate(LATENCY) for part in parts)):
             return Base(None, (None,) * len(own))
         key = protocol, rate, size
@@ -66,7 +66,7 @@ class HopLatency(HopFigures):
         return base
 
     def _base_of(self, protocol: Protocol, rate: float | None, size: int | None) -> tuple[Base, Estimate]:
-        """The base of a request, and what it lacks: hops have the same sizes and rates many times."""
+        """The base for a request, and its estimate. `_base` keeps both, since many hops have the same size and rate."""
         own, parts = self.prices.hops[protocol], self.prices.bases[protocol, LATENCY]
         costs = [latency_of(part, rate, size) for part in parts]
         together = self.prices.sum_of(costs, protocol, LATENCY)
@@ -85,7 +85,7 @@ class HopLatency(HopFigures):
         if rate is None and part.depends_on_rate(LATENCY):
             return None
         estimate = latency_of(part, rate, size)
-        if self.complete(hop, Lack.COMPONENT, subject, estimate, LATENCY) or estimate is None:
+        if self.lacks_figure(hop, Lack.COMPONENT, subject, estimate, LATENCY) or estimate is None:
             return None
         self.note(hop, subject, estimate)
         return whole(estimate.amount, _NANO_OF_MICRO, at_least=estimate.no_slope or size is None or cost.floor)

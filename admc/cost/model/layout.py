@@ -1,6 +1,6 @@
-"""Which hops requests pass, and which policies meet which calls there: of a plan, and of a full mesh.
+"""Lists the hops that requests pass in a plan or in a full mesh, with the calls and the policies of each hop.
 
-program, placement -> [Layout] -> estimate
+Program, Placement -> [Layout] -> estimate
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Enforced(NamedTuple):
 
 
 class LoadedHop(NamedTuple):
-    """A hop with all that passes it."""
+    """A hop with its calls and policies."""
 
     service: str
     """The service that hosts the ADM."""
@@ -58,9 +58,9 @@ def of_placement(program: Program, placement: Placement) -> Layout:
 
 
 def of_full_mesh(program: Program, placement: Placement, *, everywhere: bool = False) -> Layout:
-    """A sidecar at every service that can host one, with all its calls; policies are where the plan has them.
+    """A sidecar at every service that can host one, for all calls of the service. Policies are where the plan has them.
 
-    `everywhere`: also at services that cannot host one.
+    With `everywhere`, the services that cannot host a sidecar have one, too.
     """
     hosts = {service.name for service in program.services.values() if everywhere or service.can_host}
     keys: dict[_Key, None] = {}
@@ -74,9 +74,9 @@ def of_full_mesh(program: Program, placement: Placement, *, everywhere: bool = F
 
 
 def of_every_decision(program: Program, points: Sequence[DecisionPoint]) -> Layout:
-    """Every hop that some placement may use, with every policy that might sit there: for coefficients.
+    """Every hop that a placement may use, with every policy that may be enforced there: for `coefficients`.
 
-    A side that a line of the program excludes is there, too: an explanation asks what would be without that line.
+    Sides that lines of the program exclude are included: an explanation needs the costs without such a line.
     """
     policies = program.policies
     placed = (

@@ -1,7 +1,7 @@
-"""The result of the model: what each ADM, hop, part and component costs, and what is missing in that.
+"""The result of the model: the costs of each ADM, hop, part and component, and the missing figures.
 
-CPU is in whole nano-cores, latency in whole nanoseconds for one request and its answer, memory in bytes. All figures
-are of all replicas together where nothing else is said.
+CPU is in whole nano-cores, latency in whole nanoseconds for one request and its answer, memory in bytes. CPU
+and memory are sums over all replicas, and so are rates unless a field names one replica.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dsl.program import Protocol, Side
 
 
 class Lack(StrEnum):
-    """Why a sum is `at least`."""
+    """The reason for which a sum is a lower bound (`at_least`)."""
 
     COMPONENT = "component"
     """The profile has no figure for the component of a policy."""
@@ -25,16 +25,16 @@ class Lack(StrEnum):
     BYTES = "bytes"
     """The profile has no cost of bytes."""
     RATE = "rate"
-    """A call has no rate, so no CPU."""
+    """A call has no rate, so its CPU is unknown."""
     SIZE = "size"
-    """A call has no size, so no bytes."""
+    """A call has no size, so the cost of its bytes is unknown."""
     IDLE = "idle"
     """The profile has no CPU of an idle sidecar."""
     MEMORY = "memory"
     FLOOR = "floor"
-    """The profile has a lowest cost only: a script that does nothing."""
+    """The profile has a lowest cost only: that of a script or a module that does nothing."""
     SATURATED = "saturated"
-    """A saturated sidecar has no latency."""
+    """The latency of a saturated sidecar is unknown."""
 
 
 class Missing(NamedTuple):
@@ -42,7 +42,7 @@ class Missing(NamedTuple):
     subject: str
     """A component, a protocol, a part or a call."""
     services: tuple[str, ...]
-    """The ADMs that it is about."""
+    """The services whose ADMs need the figure."""
 
 
 class Extrapolated(NamedTuple):
@@ -55,7 +55,7 @@ class Extrapolated(NamedTuple):
 
 
 class PartShare(NamedTuple):
-    """One part of the base of a hop; None where the profile has none. CPU of all parts adds up to `base`, exactly."""
+    """One part of the base of a hop. A figure is None where the profile has none. CPU adds up to `HopOverhead.base`."""
 
     name: str
     cpu: int | None
@@ -90,13 +90,13 @@ class HopOverhead:
     protocol: Protocol
     rate: float
     base: Whole | None
-    """CPU of the hop, whatever policies sit there; None if the profile has no hop of the protocol."""
+    """CPU of the hop without its policies; None if the profile has no hop of the protocol."""
     cpu: Whole
-    """The same with its policies."""
+    """CPU of the hop with its policies."""
     latency: Whole | None
-    """Added to a request on average over its calls, weighted by their rates (1/s where a call has none)."""
+    """The mean added latency over the calls, weighted by their rates (1/s for a call without a rate)."""
     parts: tuple[PartShare, ...]
-    """Shares of `base`, and of the latency of the base on average."""
+    """Shares of `base`, and of its mean latency."""
     components: tuple[ComponentShare, ...]
     calls: tuple[CallLatency, ...]
 
@@ -106,11 +106,11 @@ class AdmOverhead:
     service: str
     replicas: int
     rate: float
-    """Requests per second that one replica works on: each counts at every hop that it passes."""
+    """Requests per second in one replica. A request counts at every hop that it passes."""
     idle: Whole | None
     """CPU without any request; None if the profile has no such figure."""
     cpu: Whole
-    """With `idle`, of all replicas."""
+    """CPU of all replicas, with `idle`."""
     memory: Whole
     saturated: bool
     hops: tuple[HopOverhead, ...]
@@ -118,14 +118,14 @@ class AdmOverhead:
 
 class Totals(NamedTuple):
     sidecars: int
-    """ADMs, each times its replicas."""
+    """The replicas of all ADMs."""
     hops: int
     cpu: Whole
     memory: Whole
     latency: Whole
-    """Nanoseconds that are added in each second to all requests together: the sum over calls of rate and latency."""
+    """Nanoseconds, added up over all requests of one second: the sum over calls of rate times latency."""
     saturated: int = 0
-    """Saturated sidecars: their latency is not in the sum."""
+    """The number of saturated sidecars, whose latency is not in the sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Overhead:
 
 
 class Notes:
-    """Collects what an estimate lacks, each thing once with the ADMs that it is about."""
+    """Collects the figures that an estimate lacks or extrapolates: each once, with the services whose ADMs need it."""
 
     def __init__(self) -> None:
         self._missing: defaultdict[tuple[Lack, str], set[str]] = defaultdict(set)
@@ -152,9 +152,9 @@ class Notes:
         self._extrapolated[what, subject].add(service)
 
     def missing(self) -> tuple[Missing, ...]:
-        """In the order of `Lack`, then by subject."""
+        """The missing figures, in the order of `Lack` and then by subject."""
         order = list(Lack)
-        rows = sorted(self._missing.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
+        rows = sorted(self._missing.items(), key=lambda entry: (order.index(entry[0][0]), entry[0][1]))
         return tuple(Missing(lack, subject, tuple(sorted(services))) for (lack, subject), services in rows)
 
     def extrapolated(self) -> tuple[Extrapolated, ...]:

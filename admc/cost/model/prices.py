@@ -1,4 +1,4 @@
-"""A profile, prepared for one program: the cost of a request at each hop and of each policy, by the sidecar's rate."""
+"""Prepares a profile for one program: the cost of a request at a hop, and by a policy, at the rate of the sidecar."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dsl.program import Policy, Protocol, Side
 
 
 class Traffic(NamedTuple):
-    """What passes a hop, or the part of it in a policy's scope. Rates are those of all replicas together."""
+    """The requests that pass a hop, or those of them in a policy's scope. Rates are sums over all replicas."""
 
     rate: float
     """Sum of the rates that are known."""
     by_size: Mapping[int | None, float]
-    """The same by the size of messages; None for calls without a size."""
+    """The known rates by the size of messages; the key None stands for calls without a size."""
     calls: int
     unrated: int
     """Calls without a rate."""
@@ -29,7 +29,7 @@ class Traffic(NamedTuple):
 
 
 class PartFunctions(NamedTuple):
-    """One part of a hop, or a component; a quantity that was not measured is None."""
+    """The functions of a part of a hop, or of a component, by quantity; None for a quantity that was not measured."""
 
     name: str
     functions: Mapping[str, Function | None]
@@ -48,8 +48,8 @@ class Prices:
 
     @cached_property
     def hops(self) -> Mapping[Protocol, tuple[PartFunctions, ...]]:
-        """The parts of a hop by protocol; a protocol that the profile lacks is missing. Figures of `whole` are not
-        here where other parts add up to it."""
+        """The parts of a hop, by each protocol that the profile has. The part `whole` has no functions here where other
+        parts add up to it."""
         return {
             hop.protocol: tuple(
                 PartFunctions(
@@ -80,7 +80,7 @@ class Prices:
 
     @cached_property
     def lacking(self) -> Mapping[tuple[Protocol, str], str]:
-        """The parts of a hop that were not measured, in words, by protocol and quantity."""
+        """The parts that were not measured, by protocol and quantity, as text: `ipc, parse of grpc hop`."""
         subjects = {}
         for (protocol, quantity), parts in self.bases.items():
             names = [part.name for part in parts if part.functions[quantity] is None]
@@ -102,7 +102,7 @@ class Prices:
 
     @cached_property
     def _outermost(self) -> tuple[float, float] | None:
-        """The lowest and the highest rate of all figures; None if no figure has one."""
+        """The lowest and the highest rate of all figures; None if no figure has a rate."""
         parts = [
             *(part for parts in self.bases.values() for part in parts),
             *map(self.functions, self.profile.components),
@@ -113,7 +113,10 @@ class Prices:
         return (min(rates), max(rates)) if rates else None
 
     def equivalent(self, rate: float | None) -> float | None:
-        """One rate for all at which the profile has the same figures: those below all of its rates, or above."""
+        """A rate at which the profile has the same figures as at `rate`; None if its figures have no rates.
+
+        All rates far below those of the profile become one rate, and so do all rates far above, so that figures which
+        are kept by their rate are used again."""
         if rate is None or self._outermost is None:
             return None
         lowest, highest = self._outermost
@@ -125,12 +128,12 @@ class Prices:
         return bool(parts) and all(part.functions[quantity] is not None for part in parts)
 
     def slope_known(self, protocol: Protocol, quantity: str) -> bool:
-        """Whether the cost of bytes at a hop is known: some part has it, and it may be one of all parts together."""
+        """Whether the cost of bytes at a hop is known. One part with it is enough: it may be that of all parts."""
         functions = (part.functions[quantity] for part in self.bases[protocol, quantity])
         return any(cost_function is not None and cost_function.slope is not None for cost_function in functions)
 
     def sum_of(self, costs: Iterable[Estimate | None], protocol: Protocol, quantity: str) -> Estimate:
-        """The costs of the parts of a hop that are known, together: they share their errors."""
+        """The sum of the known costs of the parts of a hop, which share their errors."""
         known = [cost for cost in costs if cost is not None]
         return Estimate(
             total([cost.amount for cost in known]),
@@ -140,7 +143,7 @@ class Prices:
         )
 
     def component(self, policy: Policy, protocol: Protocol, side: Side) -> ComponentCost | None:
-        """The most specific entry of the profile for a policy; None without one."""
+        """The most specific entry of the profile for a policy; None if no entry fits."""
         key = policy.name, protocol, side
         if key not in self._chosen:
             fitting = [
@@ -184,10 +187,10 @@ def _specific(cost: ComponentCost) -> tuple[int, bool, bool]:
 
 
 def cpu_of(parts: Sequence[PartFunctions], rate: float | None, traffic: Traffic) -> list[Estimate | None]:
-    """Cores of the parts of one hop for some traffic, in a sidecar that works at `rate` (of one replica); None for a
-    part that was not measured."""
+    """The cores that each part of one hop takes for some traffic, in a sidecar whose replicas each work at `rate`; None
+    for a part that was not measured."""
     functions = [part.functions[CPU] for part in parts]
-    sizes = next((known.sizes for known in functions if known is not None), None)  # all have those of the hop
+    sizes = next((known.sizes for known in functions if known is not None), None)  # all parts have the sizes of the hop
     load = load_of(sizes, traffic.by_size, traffic.rate)
     return [None if known is None else known.of_load(rate, load) for known in functions]
 

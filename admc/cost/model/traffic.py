@@ -1,4 +1,4 @@
-"""What passes a hop: rates by size, the weights of calls, and connections."""
+"""Adds up the traffic of a hop: rates by size, weights of calls, and connections."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsl.program import Program
 
 
 class Traffics:
-    """What groups of calls carry together. A hop and the policies there mostly have the same calls, so each group is
-    added up once."""
+    """The traffic of groups of calls. A hop and its policies mostly have the same calls, so each group is added up
+    once."""
 
     def __init__(self, program: Program) -> None:
         self._calls = program.calls
@@ -37,11 +37,11 @@ class Traffics:
 
 
 def connections(program: Program, hop: LoadedHop) -> int:
-    """Connections of callers to all replicas, one for each replica of a caller: the fewest that there are."""
+    """The fewest connections that a hop has: one for each replica of a caller, and one for an external."""
     sources = [program.calls[index].source for index in hop.calls]
     return sum(program.services[name].replicas if name in program.services else 1 for name in sources)
 
 
 def weights_of(program: Program, calls: Iterable[int]) -> list[float]:
-    """Rates as weights; a call without a rate counts as 1/s."""
+    """The rates of calls as weights; a call without a rate counts as 1/s."""
     return [1.0 if (rate := program.calls[index].rate) is None else rate for index in calls]

@@ -1,7 +1,9 @@
-"""The money of a month for a plan, for a full mesh and for no mesh: what sidecars use, and what they reserve.
+"""Computes the monthly price of a plan, of a full mesh and of no mesh.
 
-What is used follows the estimate, with its intervals and lower bounds. What is reserved is counted: each replica of a
-sidecar reserves the same, whatever it does.
+Report, PriceList -> [Bill]
+
+used        the estimated cores and memory of all sidecars, with the intervals and lower bounds of the estimate
+reserved    the cores and memory that all sidecars reserve: each replica the same, whatever its load
 """
 
 from __future__ import annotations
@@ -51,5 +53,5 @@ def _money(totals: Totals, prices: PriceList) -> Money:
 
 
 def _priced(amount: Whole, price: Decimal, unit: int) -> Whole:
-    """An amount that is given in `1 / unit` of what has the price."""
+    """The price of an amount, where `price` is that of `unit` nano-cores or bytes."""
     return whole(Amount(amount.value, amount.low, amount.high), float(price) * MICRO / unit, at_least=amount.at_least)

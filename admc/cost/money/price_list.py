@@ -28,7 +28,7 @@ _Price = Annotated[Exact, Ge(0)]
 
 @document
 class Reserved:
-    """What one sidecar reserves: what its container requests of Kubernetes."""
+    """The resources that one sidecar reserves: the resource requests of its container in Kubernetes."""
 
     cores: _Price
     gib: _Price
@@ -36,7 +36,7 @@ class Reserved:
 
 @document
 class PriceList:
-    """What a core and a GiB of memory cost in a month, and what a sidecar reserves of both."""
+    """The prices of a core and of a GiB of memory for a month, and the amounts of both that a sidecar reserves."""
 
     schema_version: Literal[1]
     currency: Annotated[str, Form("[A-Z]{3}", "must be three capital letters, such as `EUR`")]
@@ -48,7 +48,7 @@ class PriceList:
 
 
 def named_prices(path: Path) -> PriceList:
-    """Raises `CommandError` (exit 1) with all mistakes of the file."""
+    """Read the prices in a file. Raises `CommandError` (exit 1) with all mistakes of the file."""
     content = read_bounded(path, MAX_CHARACTERS, "the price list")
     diagnostics = Diagnostics()
     text = decode(str(path), content, None, diagnostics)

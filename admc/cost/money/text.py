@@ -1,4 +1,4 @@
-"""Money of a month, as text and JSON."""
+"""Writes a bill as text and as JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def shown(amount: Whole) -> str:
 
 
 def figure(micros: int) -> str:
-    """
+    """An amount in the currency, of which `micros` are the millionths.
+
     >>> figure(1_500_000), figure(-1_500_000), figure(0), figure(4_200)
     ('1.50', '-1.50', '0', '0.0042')
     """

@@ -1,4 +1,4 @@
-"""Whole amounts of results: each figure is rounded once, and then only added."""
+"""Rounds the figures of an estimate to whole numbers: each is rounded once, and from then on only added."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _MILLIONTH: Final = 1e-6
 
 
 class Whole(NamedTuple):
-    """A whole number of nano-cores, nanoseconds or bytes, with its interval; None where a figure in it has none.
+    """A whole number of nano-cores, nanoseconds or bytes, with its interval.
 
-    `at_least`: something that belongs to it is not known, and is not in it.
+    `low` and `high` are None if a figure in the sum has no interval. With `at_least`, the sum lacks a figure that is
+    not known.
     """
 
     value: int
@@ -48,7 +49,7 @@ def nearest(value: float) -> int:
 
 
 def rounded_down(value: float) -> int:
-    """What lies within a millionth of a whole number is that number: floats are not exact.
+    """Round down. A float that is less than a millionth below a whole number counts as that number.
 
     >>> rounded_down(2.9), rounded_down(0.1 * 3 * 10), rounded_down(2.9999999999)
     (2, 3, 3)
@@ -57,7 +58,8 @@ def rounded_down(value: float) -> int:
 
 
 def rounded_up(value: float) -> int:
-    """
+    """Round up. A float that is less than a millionth above a whole number counts as that number.
+
     >>> rounded_up(2.1), rounded_up(0.1 * 3 * 10)
     (3, 3)
     """
@@ -65,7 +67,7 @@ def rounded_up(value: float) -> int:
 
 
 def added(amounts: Iterable[Whole | None]) -> Whole:
-    """The sum; what is not known (None) is not in it, and then the sum is `at_least`."""
+    """The sum of the known amounts. It is `at_least` if an amount is not known (None)."""
     value = low = high = 0
     known_low = known_high = True
     at_least = False
@@ -83,8 +85,8 @@ def added(amounts: Iterable[Whole | None]) -> Whole:
 
 
 def independently_added(amounts: Iterable[Whole | None]) -> Whole:
-    """The same sum, of figures whose errors are independent: squares of their errors add up, and the root of them is
-    rounded up."""
+    """The sum of `added` for amounts whose errors are independent: the squares of the errors add up, and the root of
+    their sum is rounded up."""
     summands = tuple(amounts)
     known = [amount for amount in summands if amount is not None]
     value, low, high, at_least = added(summands)
@@ -106,9 +108,9 @@ def hypotenuse(sides: Iterable[int]) -> int:
 
 
 def shares(total: int, parts: Sequence[float]) -> list[int]:
-    """The parts in whole numbers that add up to `total`, their rounded sum.
+    """Round parts to whole numbers that add up to `total`, which is the rounded sum of the parts.
 
-    The largest remainders are rounded up.
+    The parts with the largest remainders are rounded up.
 
     >>> shares(10, [10 / 3] * 3)
     [4, 3, 3]
@@ -119,7 +121,7 @@ def shares(total: int, parts: Sequence[float]) -> list[int]:
     for at in order[: max(0, missing)]:
         rounded[at] += 1
     if order:
-        rounded[order[0]] += total - sum(rounded)  # floats of more than 2^53 have no remainders
+        rounded[order[0]] += total - sum(rounded)  # floats above 2^53 have no remainders
     return rounded
 
 
@@ -129,7 +131,7 @@ def mean(values: Sequence[int], weights: Sequence[float]) -> float:
 
 
 def mean_whole(values: Sequence[Whole | None], weights: Sequence[float]) -> Whole | None:
-    """The weighted mean; None if one of the values is not known. Zero if there is none."""
+    """The weighted mean: None if a value is not known, and zero without any value."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None

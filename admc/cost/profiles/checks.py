@@ -1,7 +1,10 @@
-"""What must hold among the figures of one hop or component, so that the estimates of the solver err on the safe side.
+"""Checks the figures of one hop or component, so that the estimates of the solver err on the safe side.
 
-CPU per request must not rise with the rate. The solver takes each hop at its own rate, and the sidecar works at the sum
-of the rates of its hops, so this makes the solver's figure an upper bound of the model's (rule R9 relies on it).
+    HopCost or ComponentCost -> [Problem], or None
+
+The CPU of a request must not rise with the rate. The solver takes each hop at the hop's own rate, and the sidecar works
+at the sum of the rates of its hops. So the solver's figure is an upper bound of the model's, and rule R9 (capacity)
+relies on that.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ def hop_problem(hop: HopCost) -> Problem | None:
 
 
 def _sum_problem(hop: HopCost, quantity: str) -> Problem | None:
-    """Whether the parts beside `whole` do not add up to it, at each rate, to the last digit."""
+    """A problem if the other parts do not add up to `whole` at each rate, to the last digit."""
     whole = None if hop.whole is None else law(hop.whole, quantity)
     parts = hop.shares(quantity)
     if whole is None or hop.whole in parts:
@@ -72,7 +75,7 @@ def _knots(curve: Curve | None) -> dict[Decimal | None, Decimal]:
 
 
 def _sum_of_knots(curves: Sequence[Curve | None]) -> dict[Decimal | None, Decimal] | None:
-    """None where a part has no curve, or other rates than the first one."""
+    """The sum of the curves at each rate; None if the curves have different rates, or if only some parts have one."""
     knots = [_knots(curve) for curve in curves]
     if any(figures.keys() != knots[0].keys() for figures in knots):
         return None
@@ -90,7 +93,7 @@ def component_problem(cost: ComponentCost) -> Problem | None:
 
 
 def unclear(one: ComponentCost, other: ComponentCost) -> bool:
-    """Whether one policy may fit both entries, and neither is more specific: they name other arguments."""
+    """Whether a policy may fit both entries, and neither is more specific: as many arguments, but other ones."""
     if (one.component, one.protocol, one.side, one.kind) != (other.component, other.protocol, other.side, other.kind):
         return False
     names, others = (cost.arguments.keys() for cost in (one, other))
@@ -119,7 +122,7 @@ def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None)
         )
     if quantity != CPU:
         return None
-    # A cost at the smallest size and a cost of each byte that do not rise make a cost that rises at no size.
+    # If neither the cost at the smallest size nor the cost of a byte rises, then the cost rises at no size.
     slopes = [
         cost_function._replace(base=cost_function.slope, slope=None)
         for cost_function in functions
@@ -139,12 +142,12 @@ def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None)
 
 
 def _costs(functions: Sequence[Function], rates: Sequence[float], size: int | None) -> list[list[float]]:
-    """What each function has, by rate."""
+    """The costs by all functions, for each rate."""
     return [[priced.estimate(rate, size).amount.value for priced in functions] for rate in rates]
 
 
 def _risen(rates: Sequence[float], values: Sequence[float], compared: Sequence[float]) -> float | None:
-    """The first rate at which a value is larger than at the rate before, by more than `compared` is rounded."""
+    """The first rate whose value exceeds that of the previous rate by more than the rounding error of `compared`."""
     steps = zip(rates[1:], pairwise(values), compared[1:], strict=True)
     return next((rate for rate, (one, other), scale in steps if other - one > ROUNDING * scale), None)
 
@@ -154,9 +157,10 @@ def _noun(quantity: str) -> str:
 
 
 def _rates(functions: Iterable[Function]) -> list[float]:
-    """All rates of knots, ascending. Between two, every figure is linear in the logarithm, and so is their sum.
+    """All rates of the knots, ascending; any one rate if the source states none.
 
-    One rate, which does not matter, where the source states none."""
+    It is enough to check these rates: between two of them each figure is linear in the logarithm of the rate, and so
+    is the sum."""
     lines = [
         line for cost_function in functions for line in (cost_function.base, cost_function.slope) if line is not None
     ]

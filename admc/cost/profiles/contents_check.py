@@ -1,6 +1,8 @@
-"""What must hold among the fields of a profile: names stand in it, figures lie in their intervals, rates ascend.
+"""Checks the fields of a profile against each other: names are declared, figures lie in their intervals, rates ascend.
 
-The types in `profile.py` say what each field may be; `checks.py` has what must hold among the figures of one hop.
+    Profile as it was read -> [Profile in its canonical order], or diagnostics
+
+The types in `profile.py` bound each field alone, and `checks.py` checks the figures of one hop against each other.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ TWICE: Final = "ADM870"
 
 
 def checked(profile: Profile, source: SourceText, diagnostics: Diagnostics) -> Profile | None:
-    """The profile in its canonical order, with arguments as `vocabulary.written` has them; None after errors."""
+    """The profile in its canonical order, with arguments in the form of `vocabulary.written`; None after errors."""
     before = diagnostics.errors
     checker = _Checker(profile, source, diagnostics)
     checker.own_components()
@@ -81,7 +83,7 @@ class _Checker:
         *,
         key: bool = False,
     ) -> None:
-        """`key`: the place is that of the last key of the path, and not of its value."""
+        """Report an error at the value of a path, or with `key` at the last key of the path."""
         if self.diagnostics.full:
             self.diagnostics.drop(Severity.ERROR)
             return
@@ -201,7 +203,7 @@ class _Checker:
         return changed
 
     def arguments(self, cost: ComponentCost, kinds: Mapping[str, Kind], path: Path) -> Mapping[str, str]:
-        """The arguments by name. A component of the user's own has any."""
+        """The arguments by name, in the form of `vocabulary.written`. A component of the user's own may have any."""
         if not kinds:
             return dict(sorted(cost.arguments.items()))
         chosen = [declared for name, declared in kinds.items() if cost.kind in (None, name)]

@@ -14,11 +14,11 @@ from dsl.program import Protocol
 
 
 class Cell(NamedTuple):
-    """A figure of one profile. Latency and CPU are microseconds of one request, memory is bytes, idle CPU is cores."""
+    """A figure of one profile: latency and CPU in microseconds for one request, memory in bytes, idle CPU in cores."""
 
     value: float
     extrapolated: bool = False
-    """The profile has no measurement at this rate or size, or states none."""
+    """The profile was not measured at this rate or size, or does not state at which it was."""
 
 
 class Row(NamedTuple):
@@ -115,7 +115,7 @@ def _sidecars(one: Profile, other: Profile) -> Iterator[Row]:
 
 
 def _rows(subject: str, quantity: str, one: _Costs | None, other: _Costs | None) -> Iterator[Row]:
-    """One row for each rate that either profile has measured, at the reference size of the first that has one."""
+    """One row for each rate of either profile, at the reference size of the first profile that has sizes."""
     prepared = [_functions(quantity, costs) for costs in (one, other)]
     if not any(prepared):
         return
@@ -131,7 +131,7 @@ def _rows(subject: str, quantity: str, one: _Costs | None, other: _Costs | None)
 
 
 def _functions(quantity: str, costs: _Costs | None) -> Sequence[Function] | None:
-    """None where a law is missing: a sum without it would be too low."""
+    """The functions of all laws; None if a law is missing, because a sum without it would be too low."""
     if costs is None or not costs.laws or None in costs.laws:
         return None
     return [function(quantity, cost_law, costs.sizes) for cost_law in costs.laws if cost_law is not None]

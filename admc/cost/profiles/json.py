@@ -1,4 +1,4 @@
-"""Profiles and their differences for programs."""
+"""Writes profiles and their differences as JSON."""
 
 from __future__ import annotations
 

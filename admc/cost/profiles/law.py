@@ -1,10 +1,14 @@
-"""The arithmetic of a law: its value at a rate and a size, in floats.
+"""Computes the value of a law at a rate and a size, in floats.
 
-Between two knots the figure of a request is linear in the logarithm of the rate: a proxy that waits longer is colder.
-Beyond the outer knots the figure of the nearest one stands, and the result says that it is extrapolated.
-`docs/adr/0019-law-of-a-hop.md` compares this with other forms, and `docs/adr/0038-costs-are-floats.md` says why floats
-are enough. Results are the same on every machine: additions have a fixed order or are those of `fsum`, roots are those
-of `sqrt`, and logarithms are those of `decimal`, which are all rounded correctly.
+    Law -> [Function] -> Estimate at a rate and a size
+
+Between two knots the figure of a request is linear in the logarithm of the rate: a proxy that waits longer between two
+requests is colder. Beyond the outer knots the figure of the nearest knot holds, and the estimate is marked as
+extrapolated. `docs/adr/0019-law-of-a-hop.md` compares this with other forms, and `docs/adr/0038-costs-are-floats.md`
+gives the reasons for floats.
+
+Estimates are the same on every machine: additions have a fixed order or use `fsum`, roots use `sqrt`, and logarithms
+use `decimal`. All of these round correctly.
 """
 
 from __future__ import annotations
@@ -19,12 +23,12 @@ from typing import Final, NamedTuple
 from admc.cost.profiles.profile import CPU, Curve, Figure, Law, Sizes
 
 ROUNDING: Final = 2.0**-48
-"""A relative difference that comes of rounding floats alone: 16 times the distance of two neighbours."""
+"""The relative difference that rounding alone may make: 16 times the distance of two neighbouring floats."""
 _LOGARITHM: Final = Context(prec=20, rounding=ROUND_HALF_EVEN)
 
 
 class Amount(NamedTuple):
-    """A value and its interval; `low` and `high` are None where a figure has none."""
+    """A value and its interval; `low` and `high` are None if a figure in it has no interval."""
 
     value: float
     low: float | None = None
@@ -40,7 +44,7 @@ NOTHING: Final = Amount(0.0, 0.0, 0.0)
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    """The sum of amounts that share their errors: ends of intervals add up."""
+    """The sum of amounts that share their errors: the ends of the intervals add up."""
     summands = tuple(amounts)
     if len(summands) == 1:
         return summands[0]
@@ -54,7 +58,7 @@ def total(amounts: Iterable[Amount]) -> Amount:
 
 
 def independent(plus: Iterable[Amount], minus: Iterable[Amount] = ()) -> Amount:
-    """The sum of amounts, less others, whose errors are independent: squares of their errors add up."""
+    """The sum of `plus` less the sum of `minus`. All errors are independent, so their squares add up."""
     values: list[float] = []
     downs: list[float | None] = []
     ups: list[float | None] = []
@@ -72,7 +76,7 @@ def independent(plus: Iterable[Amount], minus: Iterable[Amount] = ()) -> Amount:
 
 
 def root_of_squares(errors: Iterable[float | None]) -> float | None:
-    """None if an error is not known.
+    """The root of the sum of the squares; None if an error is not known.
 
     >>> root_of_squares([3, 4]), root_of_squares([0]), root_of_squares([3, None])
     (5.0, 0.0, None)
@@ -86,7 +90,7 @@ def root_of_squares(errors: Iterable[float | None]) -> float | None:
 
 
 class Estimate(NamedTuple):
-    """The cost of one request, or of some traffic, by a law, and what the law lacks for it."""
+    """The cost of one request, or of some traffic, by a law. The flags tell what the law lacks for it."""
 
     amount: Amount
     rate_outside: bool = False
@@ -122,7 +126,7 @@ class Line(NamedTuple):
 
     @staticmethod
     def _between(one: Amount, other: Amount, near: float, far: float) -> Amount:
-        """Two knots were measured by other runs, so squares of their errors add up."""
+        """Interpolate between two knots. Each has runs of its own, so the squares of their errors add up."""
         over = near + far
         if over == 0:
             return one
@@ -171,15 +175,15 @@ class Function(NamedTuple):
         return any(len(line.knots) > 1 for line in (self.base, self.slope) if line is not None)
 
     def estimate(self, rate: float | None, size: int | None) -> Estimate:
-        """One request. Without a rate the first knot stands; without a size the reference size does."""
+        """The cost of one request: at the first knot without a rate, and at the reference size without a size."""
         return self.of_traffic(rate, {size: 1.0}, 1.0)
 
     def of_traffic(self, rate: float | None, by_size: Mapping[int | None, float], requests: float) -> Estimate:
-        """All requests of some traffic, given by size. `requests` is the sum of all sizes."""
+        """The cost of all requests of some traffic. `by_size` has their number by size, `requests` its sum."""
         return self.of_load(rate, load_of(self.sizes, by_size, requests))
 
     def of_load(self, rate: float | None, load: Load) -> Estimate:
-        """The same. `load` is by the sizes of this function."""
+        """The cost of a load that `load_of` has computed for the sizes of this function."""
         base, outside = self.base.at(rate)
         cost = base.scaled(load.requests)
         if self.slope is None:
@@ -195,7 +199,7 @@ class Function(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Some traffic, with its sizes summed up: a cost is linear in the size."""
+    """Some traffic with its bytes added up. The sum is enough, since a cost is linear in the size."""
 
     requests: float
     beyond: float
@@ -204,7 +208,7 @@ class Load(NamedTuple):
     """The size of some request is known."""
     size_outside: bool
     differs: bool
-    """The size of some request is not the reference."""
+    """The size of some request differs from the reference."""
 
 
 def load_of(sizes: MeasuredSizes | None, by_size: Mapping[int | None, float], requests: float) -> Load:
@@ -238,7 +242,7 @@ def line(quantity: str, curve: Curve) -> Line:
     rates = [float(knot.rate) for knot in curve if knot.rate is not None]
     if len(rates) < len(figures):
         return Line(None, (), tuple(figures[:1]))
-    if quantity == CPU:  # given as cores
+    if quantity == CPU:  # a profile gives CPU as cores
         figures = [_divided(figure, rate) for figure, rate in zip(figures, rates, strict=True)]
     return of_knots(rates, figures)
 
@@ -253,7 +257,7 @@ def of_knots(rates: Sequence[float], figures: Sequence[Amount]) -> Line:
 
 
 def together(functions: Sequence[Function]) -> Function:
-    """The sum of the functions of one hop. Between all their knots each is linear in the logarithm; so is the sum."""
+    """The sum of the functions of one hop. Like each of them, it is linear in the logarithm between all their knots."""
     slopes = [function_of_part.slope for function_of_part in functions if function_of_part.slope is not None]
     slope = _sum_of_lines(slopes) if slopes else None
     return Function(_sum_of_lines([function_of_part.base for function_of_part in functions]), slope, functions[0].sizes)

@@ -1,4 +1,4 @@
-"""A profile that was measured, or made of another tool's file."""
+"""A profile that was measured, or made from the file of another tool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from admc.cost.profiles.profile import Profile
 
 
 class NewProfile(NamedTuple):
-    """`notes` say what is not in it."""
+    """`notes` list the figures that the new profile lacks, with the reasons."""
 
     profile: Profile
     notes: tuple[str, ...]

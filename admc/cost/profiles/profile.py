@@ -23,7 +23,7 @@ from dsl.program import Protocol, Side
 SCHEMA_VERSION: Final = 1
 MAX_TEXT: Final = 2000
 MAX_RATES: Final = 100
-"""Most rates of one law, and of all parts of a hop together: their sum has a figure at each."""
+"""The most rates of one law, and of all parts of a hop together, since their sum has a figure at each rate."""
 LATENCY: Final = "latency"
 CPU: Final = "cpu"
 QUANTITIES: Final = (LATENCY, CPU)
@@ -37,7 +37,7 @@ _NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,99}"
 _LETTERS: Final = "at most 100 letters, digits and `_`, first no digit"
 Name = Annotated[str, Form(_NAME, f"is no name: it has {_LETTERS}")]
 Reference = Annotated[str, Published({"pattern": f"^{_NAME}$"})]
-"""A name that has to stand elsewhere: `contents_check.py` looks for it."""
+"""A name that the profile or a built-in kind has to declare: `contents_check.py` looks for the declaration."""
 Text = Annotated[str, Len(1, MAX_TEXT), Form(r"[\s\S]*\S[\s\S]*", "has nothing but blanks")]
 Number = Annotated[Exact, Ge(0)]
 Positive = Annotated[Exact, Gt(0)]
@@ -74,7 +74,7 @@ class Knot:
     """A figure at the rate of the whole sidecar at which it was measured."""
 
     rate: Positive | None
-    """None, for a single figure, where the source states no rate."""
+    """Null for a single figure whose source states no rate."""
     value: Number
     interval: Interval
 
@@ -95,7 +95,7 @@ Curve = Annotated[tuple[Knot, ...], Len(1, MAX_RATES)]
 class Law:
     """One quantity as a function of rate and size: `base` at the reference size, `per_byte` for each byte beyond it.
 
-    `per_byte` is None where no slope is known.
+    `per_byte` is null where the cost of a byte is not known.
     """
 
     base: Curve
@@ -104,7 +104,7 @@ class Law:
 
 @document
 class Part:
-    """One part of the base of a hop. A quantity that was not measured is None."""
+    """One part of the base of a hop. A quantity that was not measured is null."""
 
     name: Reference
     latency: Law | None
@@ -127,11 +127,11 @@ Runs = Annotated[int, Ge(1), Lt(10**19)]
 
 @document
 class HopCost:
-    """The base of a hop of one protocol: what every request pays that passes the hop, whatever policies sit there."""
+    """The base of a hop of one protocol: the cost of every request that passes the hop, without that of policies."""
 
     protocol: Protocol
     sizes: Sizes | None
-    """None where the source states no size."""
+    """Null where the source states no size."""
     runs: Runs | None
     parts: Annotated[tuple[Part, ...], Len(1, MAX_PARTS)]
 
@@ -146,7 +146,7 @@ class HopCost:
         return next((part for part in self.parts if part.name == WHOLE and len(self.parts) > 1), None)
 
     def shares(self, quantity: str) -> tuple[Part, ...]:
-        """The parts that add up to the base: `whole` alone, or all others where they have figures of the quantity."""
+        """The parts that add up to the base: all others if one of them has the quantity, and `whole` alone if not."""
         whole = self.whole
         if whole is None:
             return self.parts
@@ -154,17 +154,18 @@ class HopCost:
         return others if any(law(part, quantity) is not None for part in others) else (whole,)
 
     def bases(self, quantity: str) -> tuple[Part, ...]:
-        """The parts whose figures are those of the base: `whole` where it was measured, since its interval is that of
-        the sum, and shares have errors of their own."""
+        """The parts whose sum is the base: `whole` alone where it was measured, since its interval is that of the sum,
+        while each share has an error of its own."""
         whole = self.whole
         return self.shares(quantity) if whole is None or law(whole, quantity) is None else (whole,)
 
 
 @document
 class ComponentCost:
-    """What one policy of a component adds to each request in its scope.
+    """The cost that one policy of a component adds to each request in its scope.
 
-    `side`, `kind` and `arguments` say which policies the figures are for; None and no arguments stand for all of them.
+    `side`, `kind` and `arguments` restrict the policies that the figures are for. Where they are null or empty, the
+    figures are for all policies of the component.
     """
 
     component: Reference
@@ -172,7 +173,7 @@ class ComponentCost:
     side: Side | None
     kind: str | None
     arguments: Mapping[str, Text]
-    """Parameters and their values as `vocabulary.written` has them; a file stands as `sha256:DIGEST`. By parameter."""
+    """The values of parameters, by parameter, in the form of `vocabulary.written`; a file is `sha256:DIGEST`."""
     floor: bool
     """The component costs at least this: a script or a module that does nothing was measured."""
     sizes: Sizes | None
@@ -180,7 +181,7 @@ class ComponentCost:
     latency: Law | None
     cpu: Law | None
     memory: Figure | None
-    """Bytes for each policy; None where the figure of `Sidecar.memory_policy` stands for it."""
+    """Bytes for each policy; where it is null, `memory_policy` of the sidecar holds."""
 
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:
@@ -199,7 +200,7 @@ class ComponentCost:
 
 @document
 class SidecarCost:
-    """What one sidecar takes without any request: CPU in cores, memory in bytes."""
+    """The costs of one sidecar without any request: CPU in cores, memory in bytes."""
 
     idle_cpu: Figure | None
     memory: Figure | None
@@ -226,7 +227,7 @@ class Proxy:
 @document
 class Method:
     statistic: Literal["median", "mean", "unstated"]
-    """What a latency is, over requests."""
+    """The statistic of latencies: how the latencies of many requests became one figure."""
     text: Text
 
 
@@ -255,16 +256,16 @@ class Profile:
     method: Method
     units: Units
     saturation: Positive | None
-    """Most cores of one sidecar up to which the figures hold; None where the source states none."""
+    """The figures hold for sidecars that take at most so many cores; null where the source states no limit."""
     parts: Annotated[Mapping[Name, Text], Len(1, MAX_PARTS)]
-    """Name of each part, and what it is; `whole` stands for all parts together, and others beside it add up to it."""
+    """The parts by name, each explained. `whole` stands for all parts together; others in a hop add up to it."""
     own_components: Annotated[tuple[Name, ...], Len(0, MAX_COMPONENTS)]
     """Components that no built-in kind has."""
     sidecar: SidecarCost
     hops: Annotated[tuple[HopCost, ...], Len(0, len(Protocol))]
-    """In the order of `Protocol`, each at most once."""
+    """In the order of `Protocol`; each protocol at most once."""
     components: Annotated[tuple[ComponentCost, ...], Len(0, MAX_COMPONENTS)]
-    """By component, protocol, side, kind and arguments."""
+    """Ordered by component, protocol, side, kind and arguments."""
 
     def measures(self, quantity: str) -> bool:
         """Whether there is any figure of a quantity."""

@@ -1,4 +1,4 @@
-"""Finds the profile that a program or a command line names: a file, or one that admc brings.
+"""Finds the profile that a program or a command line names: a file, or a built-in profile.
 
 Compile, explain and serve get the profile of a program here, so that all of them use the same figures and digest.
 """
@@ -33,7 +33,7 @@ class NamedProfile(NamedTuple):
 
 
 def profile_of(program: Program, folder: str = "") -> NamedProfile | None:
-    """The profile of a program, or None without one. Raises `CommandError` (exit 1) with all findings."""
+    """The profile of a program; None if the program has none. Raises `CommandError` (exit 1) with all findings."""
     source = program.profile
     if source is None:
         return None
@@ -51,7 +51,7 @@ def named_profile(named: str) -> NamedProfile:
 
 
 def named_source(named: str, span: Span) -> ProfileSource:
-    """The same as the statement `profile` of a program would name it. Raises `CommandError` (exit 1)."""
+    """The profile in the form of a program's statement `profile`. Raises `CommandError` (exit 1)."""
     text = _named_text(named)
     if text is not None:
         _read(named, text, "")
@@ -82,14 +82,14 @@ def built_in_names() -> tuple[str, ...]:
 
 @cache
 def built_in(name: str) -> NamedProfile:
-    """A profile that admc brings."""
+    """The built-in profile of a name."""
     text = (_FOLDER / f"{name}{ENDING}").read_text(encoding="utf-8")
     return _read(name, SourceText(f"{name}{ENDING}", text), "")
 
 
 @lru_cache(maxsize=2)
 def _read(named: str, text: SourceText, folder: str) -> NamedProfile:
-    """Several stages of a compile ask for the profile of one program."""
+    """Read a profile. Several stages of a compile need that of one program, so the last profiles are kept."""
     diagnostics = Diagnostics()
     profile = read_profile(text, diagnostics)
     if profile is None:

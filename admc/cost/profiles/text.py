@@ -1,4 +1,4 @@
-"""Profiles and their differences for a person at a terminal."""
+"""Writes profiles and their differences for a person at a terminal."""
 
 from __future__ import annotations
 

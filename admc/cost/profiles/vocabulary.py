@@ -1,4 +1,4 @@
-"""The components that built-in kinds name, and the values of arguments as a profile writes them."""
+"""The components of built-in kinds, and the form that the values of arguments have in a profile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS: Final[Mapping[str, Callable[[str], float | units.BadNumber]]] = {
     "size": units.size,
     "percent": units.percent,
 }
-"""By the name of a parameter's type."""
+"""Readers of numbers, by the name of a parameter's type."""
 
 
 @cache
@@ -52,15 +52,15 @@ def written(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple) and not isinstance(value, FileArgument):
-        return f"[{', '.join(written(item) for item in value)}]"
+        return f"[{', '.join(written(element) for element in value)}]"
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
     return "none" if value is None else str(value)
 
 
 def read_argument(text: str, of: ParameterType) -> str | units.BadNumber:
-    """The same for an argument as a program writes it: `10ms` is `10000`. A number without a unit is in microseconds,
-    bytes or per cent.
+    """The text of `written` for an argument in the syntax of a program: `10000` for `10ms`. A number without a unit is
+    in microseconds, bytes or per cent.
 
     >>> duration, percent = ParameterType("duration"), ParameterType("percent")
     >>> read_argument("10ms", duration), read_argument("10000", duration), read_argument("12.50%", percent)

@@ -1,4 +1,4 @@
-"""Writes a profile as JSON: one text for one profile, with decimals as they are."""
+"""Writes a profile as JSON, with exact decimals. Equal profiles have equal texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def to_json(profile: Profile) -> str:
 
 
 def json_text(value: object) -> str:
-    """Any JSON value, with decimals as they are."""
+    """The text of any JSON value, with exact decimals."""
     return _text(value, 0) + "\n"
 
 

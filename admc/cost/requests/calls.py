@@ -1,4 +1,4 @@
-"""What the ADMs of a layout add to one request of a call: latency and CPU of all hops that it passes."""
+"""Estimates the latency and the CPU that ADMs add to one request of a call, over all hops that the request passes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class CallCost(NamedTuple):
     cpu: Amount
     """Seconds of one core."""
     cpu_at_least: bool
-    """Some of the CPU is not known, and not in `cpu`."""
+    """`cpu` lacks a figure that is not known."""
 
 
 def call_costs(
     program: Program, layout: Layout, overhead: Overhead, prices: Prices, calls: Iterable[int]
 ) -> Mapping[int, CallCost]:
-    """For some calls, by index. `overhead` is the estimate of `layout`, perhaps with more ADMs."""
+    """The costs of `calls`, by index. `overhead` is the estimate of `layout`, and may have more ADMs."""
     latencies: dict[int, list[Whole | None]] = {index: [] for index in calls}
     cpu: dict[int, list[_Cpu]] = {index: [] for index in latencies}
     adms = {adm.service: adm for adm in overhead.adms}
@@ -55,8 +55,8 @@ class _Cpu(NamedTuple):
 
 
 def _cpu(program: Program, prices: Prices, hop: LoadedHop, index: int, rate: float | None) -> _Cpu:
-    """CPU of one request at one hop. Policies with one figure share its error, as the parts of a hop share theirs;
-    errors of different figures are independent."""
+    """The CPU of one request at one hop. Policies with the same figure share its error, and so do the parts of the
+    hop; errors of different figures are independent."""
     size = program.calls[index].size
     protocol = hop.port.protocol
     parts = prices.bases.get((protocol, CPU))
@@ -78,9 +78,9 @@ def _cpu(program: Program, prices: Prices, hop: LoadedHop, index: int, rate: flo
 
 
 def _part(part: PartFunctions, rate: float | None, size: int | None, *, slopes: bool) -> Iterable[Amount | None]:
-    """`slopes`: another part has the cost of bytes."""
+    """Yield the CPU of a part, and None for a missing figure. With `slopes`, another part has the cost of bytes."""
     function = part.functions[CPU]
-    # CPU of a request falls as the rate of the sidecar rises, so the rates that are known give no bound.
+    # CPU of a request falls as the rate of the sidecar rises, so a sum of the known rates alone gives no lower bound.
     if function is None or (rate is None and function.depends_on_rate):
         yield None
         return

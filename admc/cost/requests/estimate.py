@@ -1,4 +1,4 @@
-"""What each request of a program costs: in the plan, and in a full mesh.
+"""Estimates what each request of a program costs, in the plan and in a full mesh.
 
 Program, Placement, Profile, Overhead -> [RequestOverhead]
 """
@@ -25,12 +25,12 @@ from solver.placement import Placement
 
 
 class RequestCost(NamedTuple):
-    """What ADMs add to one request. A figure is `at_least` if something in it is not known."""
+    """The costs that ADMs add to one request. A figure is `at_least` if a part of it is not known."""
 
     mean: Whole
     """Added latency in nanoseconds, on average over all outcomes of the request's chances."""
     worst: Whole
-    """The same of the worst outcome."""
+    """The largest added latency of an outcome, in nanoseconds."""
     cpu: Whole
     """Nanoseconds of one core, on average. An idle ADM's own CPU belongs to no request."""
 
@@ -42,9 +42,9 @@ class RequestOverhead:
     """Requests per second."""
     plan: RequestCost
     hosting: RequestCost
-    """In a full mesh: a sidecar at every service that can host one."""
+    """The cost in a full mesh: a sidecar at every service that can host one."""
     everywhere: RequestCost
-    """In a full mesh with a sidecar also at the others."""
+    """The cost in a full mesh with a sidecar at all services."""
 
 
 _Key = tuple[str, str, int]
@@ -53,7 +53,7 @@ _Key = tuple[str, str, int]
 def of_requests(
     program: Program, placement: Placement, profile: Profile, overhead: Overhead
 ) -> tuple[RequestOverhead, ...]:
-    """By name. `overhead` is the estimate of the plan."""
+    """The costs of all requests, ordered by name. `overhead` is the estimate of the plan."""
     if not program.requests:
         return ()
     made = {step.call for request in program.requests for step, _ in request.steps()}
@@ -91,7 +91,7 @@ def _of(layout: Layout, services: set[str]) -> Layout:
 
 
 def request_cost(request: Request, costs: Mapping[_Key, CallCost]) -> RequestCost:
-    """`costs` has every call of the request."""
+    """The costs of one request. `costs` contains every call of the request."""
     made = list(request.steps())
     step_costs = [costs[step.call] for step, _ in made]
     cpu = total(cost.cpu.scaled(float(times)) for cost, (_, times) in zip(step_costs, made, strict=True))
@@ -100,7 +100,8 @@ def request_cost(request: Request, costs: Mapping[_Key, CallCost]) -> RequestCos
 
 
 def _latency(request: Request, costs: Mapping[_Key, CallCost]) -> tuple[Whole, Whole]:
-    """Mean and worst. What is not known counts as nothing, and the result is a lower bound: no path gets shorter."""
+    """The mean and the worst added latency. A latency that is not known counts as zero, and the sums are lower bounds:
+    more latency makes no path shorter."""
     latencies = {key: costs[key].latency for key in sync_calls(request.root)}
     at_least = any(latency.at_least for latency in latencies.values())
     low = all(latency.low is not None for latency in latencies.values())

@@ -1,11 +1,13 @@
-"""The longest path of a request, exactly, over all outcomes of its chances.
+"""Computes the longest path of a request, exactly, for all outcomes of its chances.
 
-Times of steps that follow each other add up, and of steps together the longest counts. With ADMs another path may be
-the longest than without, and both depend on the same chances. So an outcome has one time without ADMs and one or more
-with them, and all are carried along: what is added is their difference in each outcome, and never a difference of
-means or of maxima.
+    Step of a request, latencies of calls -> [Outcomes]
 
-Outcomes with equal times are merged. `dsl.requests.outcomes` bounds how many there are.
+The times of steps that follow each other add up; among steps that run together, the longest time counts. The longest
+path with ADMs may be another path than the longest one without them, and both depend on the same chances. So each
+outcome has a time without ADMs and one or more times with them. The added latency is their difference within one
+outcome, and never a difference of means or of maxima.
+
+Outcomes with equal times are merged. `dsl.requests.outcomes` bounds the number of outcomes.
 """
 
 from __future__ import annotations
@@ -20,17 +22,17 @@ from typing import NamedTuple
 from dsl.requests import Grouping, Step
 
 Times = tuple[int, ...]
-"""Nanoseconds of one path: without ADMs, then by each of several latencies of them."""
+"""Nanoseconds of one outcome: first without ADMs, then with each of the given latencies of ADMs."""
 
 
 class Outcomes(NamedTuple):
-    """The times of all outcomes, each with its weight; its probability is the weight divided by `total`."""
+    """The times of all outcomes with their weights. The probability of an outcome is its weight divided by `total`."""
 
     weights: Mapping[Times, int]
     total: int
 
     def mean_added(self, at: int) -> float:
-        """Mean of what the latency at index `at` adds to the path without ADMs: whole numbers, divided once."""
+        """The mean of the time at index `at` less the time without ADMs: a sum of whole numbers, divided once."""
         return sum(weight * (times[at] - times[0]) for times, weight in self.weights.items()) / self.total
 
     def worst_added(self, at: int) -> int:
@@ -38,7 +40,7 @@ class Outcomes(NamedTuple):
 
 
 def outcomes(step: Step, latencies: Mapping[tuple[str, str, int], Sequence[int]]) -> Outcomes:
-    """`latencies` has for each call what ADMs add to it: one or more figures, of which each gives a path of its own."""
+    """The outcomes of a step. `latencies` has one or more latencies of ADMs for each call, and each makes one time."""
     once = [_constant((step.work, *(step.work + latency for latency in latencies[step.call])))]
     for group in step.groups:
         inner = [outcomes(inner_step, latencies) for inner_step in group.steps if group.grouping is not Grouping.ASYNC]
@@ -62,7 +64,7 @@ def _longest(one: Times, other: Times) -> Times:
 
 
 def _combined(parts: Sequence[Outcomes], combine: Callable[[Times, Times], Times]) -> Outcomes:
-    """All outcomes of independent parts."""
+    """All combinations of the outcomes of independent parts."""
     fixed = [next(iter(part.weights)) for part in parts if len(part.weights) == 1]
     # Parts without a chance come first, so that each of them is combined once, and not once for every outcome.
     ordered = [_constant(reduce(combine, fixed))] if fixed else []
@@ -80,7 +82,7 @@ def _pairs(one: Outcomes, other: Outcomes, combine: Callable[[Times, Times], Tim
 
 
 def _repeated(once: Outcomes, times: int) -> Outcomes:
-    """The sum of independent repetitions: how many of them have each outcome decides, and not their order."""
+    """The sums over independent repetitions. Only the number of repetitions with each outcome counts, not the order."""
     if times == 1:
         return once
     width = len(next(iter(once.weights)))
@@ -108,7 +110,7 @@ def _with_chance(made: Outcomes, chance: Fraction) -> Outcomes:
 
 
 def sync_calls(step: Step) -> Iterable[tuple[str, str, int]]:
-    """The calls that bear on the latency of a request; some may occur several times."""
+    """The calls that a request waits for; a call may occur several times."""
     yield step.call
     for group in step.groups:
         for inner in group.steps if group.grouping is not Grouping.ASYNC else ():

@@ -1,4 +1,4 @@
-"""What costs would be if something were otherwise: other figures, another profile, more traffic, another plan.
+"""Compares the costs of a program before and after a change: of figures, of the profile, of traffic, of the plan.
 
-options --changes--> changes --scenario--> Program as it would be --run--> two reports --comparison--> text | json
+options --changes--> changes --scenario--> changed Program --run--> two reports --comparison--> text | json
 """

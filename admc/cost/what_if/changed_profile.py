@@ -1,7 +1,9 @@
-"""A profile with some of its figures multiplied.
+"""Multiplies figures of a profile.
 
-The result has the JSON form of a profile, and passes its reader again: a part that falls more than another may make the
-CPU of a request rise with the rate (`ADM867`), and then the solver's figures would be no upper bound.
+    Profile, changes -> [text of the changed profile]
+
+The text is checked by the reader of profiles: if one part falls more than another, the CPU of a request may rise with
+the rate (`ADM867`), and the solver's figures would be no upper bounds.
 """
 
 from __future__ import annotations
@@ -35,27 +37,32 @@ from dsl.documents import MAX_PLACES, fields_of
 from dsl.text import SourceText
 
 SIDECAR: Final = "sidecar"
-"""The idle CPU, and all memory that is no component's own."""
+"""The name for the idle CPU, and for all memory that is not given for a component."""
 NAMED: Final = 20
-"""Names in a message."""
+"""The most names in a message."""
 _EXACT: Final = Context(prec=200)
 _FINEST: Final = Decimal(1).scaleb(-MAX_PLACES)
 
 
 def changed(profile: Profile, changes: Sequence[Change]) -> SourceText:
     """The JSON of the profile with the changes. Raises `CommandError` (exit 1)."""
-    result = profile
+    changed_profile = profile
     with localcontext(_EXACT):
         for change in changes:
             _check(profile, change)
-            result = _with(result, change)
-    text = SourceText(f"{profile.name}.json", to_json(result))
+            changed_profile = _with(changed_profile, change)
+    text = SourceText(f"{profile.name}.json", to_json(changed_profile))
     diagnostics = Diagnostics()
     if read_profile(text, diagnostics) is None:
         quoted = " ".join(f"`{change.text}`" for change in changes)
         problems = [
-            replace(item, message=f"the profile cannot be changed by {quoted}: {item.message}", span=None, related=())
-            for item in diagnostics.items
+            replace(
+                diagnostic,
+                message=f"the profile cannot be changed by {quoted}: {diagnostic.message}",
+                span=None,
+                related=(),
+            )
+            for diagnostic in diagnostics.items
         ]
         raise CommandError(Exit.INPUT, problems)
     return text
@@ -77,7 +84,7 @@ def _with(profile: Profile, change: Change) -> Profile:
 
 
 def _hop(hop: HopCost, change: Change) -> HopCost:
-    """A change of `whole` is one of all parts. After a change of another part, `whole` is the new sum."""
+    """A change of `whole` changes all parts. After a change of another part, `whole` becomes the new sum."""
     names = {change.name} if hop.whole is None or change.name != WHOLE else {part.name for part in hop.parts}
     changed_hop = replace(hop, parts=tuple(_part(part, change) if part.name in names else part for part in hop.parts))
     if changed_hop == hop or changed_hop.whole is None:
@@ -92,7 +99,7 @@ def _part(part: Part, change: Change) -> Part:
 
 
 def _summed(hop: HopCost, whole: Part, quantity: str) -> Law | None:
-    """The law of `whole`, moved to the sum of the parts that add up to it."""
+    """The law of `whole`, moved to the sum of the changed parts."""
     own = law(whole, quantity)
     parts = [part_law for part in hop.shares(quantity) if (part_law := law(part, quantity)) is not None]
     if own is None:
@@ -102,7 +109,7 @@ def _summed(hop: HopCost, whole: Part, quantity: str) -> Law | None:
 
 
 def _sum(curve: Curve, parts: Sequence[Curve]) -> Curve:
-    """Each figure and its interval, moved to the sum of the parts: the error of the whole stays what it was."""
+    """Each figure, moved to the sum of the parts. Its interval moves along, so that its error stays the same."""
     moved = []
     for knot, *shares in zip(curve, *parts, strict=True):
         value = sum((share.value for share in shares), Decimal(0))
@@ -143,7 +150,7 @@ def _times(figure: Figure, factor: Decimal) -> Figure:
 
 
 def _written(value: Decimal, rounding: str) -> Decimal:
-    """With no more digits than a profile may have: the product has those of figure and factor."""
+    """Round to the digits that a profile may have: a product has those of the figure and of the factor."""
     exponent = value.as_tuple().exponent
     return value if isinstance(exponent, int) and exponent >= -MAX_PLACES else value.quantize(_FINEST, rounding)
 
@@ -152,7 +159,7 @@ def _written(value: Decimal, rounding: str) -> Decimal:
 
 
 def _check(profile: Profile, change: Change) -> None:
-    """That the profile has the figures that a change is about. Raises `CommandError` (exit 1)."""
+    """Check that the profile has the figures that a change multiplies. Raises `CommandError` (exit 1)."""
     having = {name for name in _names(profile) if _has(profile, name, None)}
     name = change.name
     if name not in having:
@@ -181,7 +188,7 @@ def _names(profile: Profile) -> set[str]:
 
 
 def _has(profile: Profile, name: str, quantity: str | None) -> bool:
-    """Whether a figure of the quantity (None: of any) is there."""
+    """Whether the profile has a figure of a part, a component or the sidecar: of the quantity, or of any if None."""
     figures: dict[str, list[object]] = {LATENCY: [], CPU: [], MEMORY: []}
     for part in (part for hop in profile.hops for part in hop.parts if part.name == name):
         figures[LATENCY].append(part.latency)

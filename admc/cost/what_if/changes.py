@@ -15,7 +15,7 @@ CODE: Final = "ADM857"
 MEMORY: Final = "memory"
 CHANGED: Final = (LATENCY, CPU, MEMORY)
 MOST: Final = 50
-"""Changes of one command."""
+"""The most changes of one command."""
 LARGEST: Final = 1_000_000
 _CHANGE: Final = re.compile(r"(?P<name>[^.=\s]+)\.(?P<quantity>[^.=\s]+)=(?P<by>\S+)")
 _PERCENT: Final = re.compile(r"(?P<sign>[+-])(?P<number>[0-9]{1,9}(?:\.[0-9])?)%")
@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
 
 def read_changes(texts: Sequence[str]) -> tuple[Change, ...]:
-    """The values of `--what-if`. Raises `CommandError` (exit 1)."""
+    """Read the values of `--what-if`. Raises `CommandError` (exit 1)."""
     if len(texts) > MOST:
         raise wrong_usage(CODE, f"more than {MOST} changes are given by `--what-if`", hint="change the profile itself")
     changes: dict[tuple[str, str], Change] = {}
@@ -92,7 +92,7 @@ def _cause(by: str) -> str:
 
 
 def read_traffic(text: str) -> Decimal:
-    """The value of `--traffic`: `x10`. Raises `CommandError` (exit 1)."""
+    """Read the value of `--traffic`: `x10`. Raises `CommandError` (exit 1)."""
     match = _FACTOR.fullmatch(text)
     factor = Decimal(0) if match is None else Decimal(match["number"])
     if not 0 < factor <= LARGEST:

@@ -1,7 +1,9 @@
-"""Two estimates of one application, figure by figure: totals, and each ADM that differs. They are never added.
+"""Compares two estimates of one application, figure by figure: totals, and each ADM that differs.
 
-A difference of two lower bounds says something only where both lack the same: then it is that of what is known. Where
-they lack different things there is no difference.
+    Scenario, two Reports -> [Comparison]
+
+Figures of the two estimates are never added. A lower bound is the sum of the known figures. Two lower bounds have a
+difference only if both lack the same figures: it is then the difference of the known ones.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ _LACKED_IN: Final[Mapping[Lack, tuple[str, ...]]] = {
     Lack.MEMORY: (MEMORY,),
     Lack.SATURATED: (LATENCY,),
 }
-"""What a lack makes incomplete: CPU and latency, if nothing else is said."""
+"""The quantities that a lack makes incomplete; CPU and latency for a lack that is not listed."""
 
 
 class Pair(NamedTuple):
-    """One figure before and after; None where there is none. `difference` is None where it says nothing."""
+    """One figure before and after; None where there is none. `difference` is None if the two are not comparable."""
 
     before: Whole | None
     after: Whole | None
@@ -51,7 +53,7 @@ class TotalsPair(NamedTuple):
 
 
 class HopPair(NamedTuple):
-    """A hop of an ADM; a figure that is None on one side may be that of a hop that this plan does not have."""
+    """A hop of an ADM. If the plan before or after does not have the hop, the figures of that side are None."""
 
     name: str
     protocol: str
@@ -70,11 +72,11 @@ class AdmPair(NamedTuple):
     cpu: Pair
     memory: Pair
     hops: tuple[HopPair, ...]
-    """Those that differ."""
+    """The hops that differ."""
 
 
 class RequestPair(NamedTuple):
-    """What ADMs of the plan add to one request."""
+    """The costs that the ADMs of the plan add to one request."""
 
     name: str
     mean: Pair
@@ -92,20 +94,22 @@ class Comparison:
     everywhere: TotalsPair
     adms: tuple[AdmPair, ...]
     requests: tuple[RequestPair, ...]
-    """Those that differ."""
+    """The requests that differ."""
     over_capacity: tuple[str, ...]
-    """Services whose ADM takes more than their `capacity` after the change. Solved again, none does (R9)."""
+    """Services whose ADM exceeds their `capacity` after the change. With `--replan` there are none (R9)."""
     unused: tuple[Change, ...]
-    """Changes of parts and components that no hop of the plans has."""
+    """Changes of parts and components that no hop has after the change."""
     cautions: tuple[str, ...]
     """Why the figures of two profiles may not be comparable."""
 
 
 def compare(scenario: Scenario, before: Report, after: Report, program: Program, *, one_profile: bool) -> Comparison:
-    """`program`: after the change. `one_profile`: both are by the same profile, whose figures may have been changed."""
+    """Compare two reports. `program` is the changed program. With `one_profile`, both reports use one profile, before
+    and after a change of its figures."""
     one, other = before.overhead, after.overhead
     lacks = _Lacks(one.missing, other.missing)
-    # A full mesh lacks what its plan does, and perhaps more; by one profile this is the same before and after.
+    # A full mesh lacks the figures that its plan lacks, and perhaps more. With one profile, these are the same before
+    # and after.
     mesh = lacks if one_profile else _Lacks(one.missing, other.missing, comparable=False)
     return Comparison(
         scenario,
@@ -123,7 +127,7 @@ def compare(scenario: Scenario, before: Report, after: Report, program: Program,
 
 
 class _Lacks:
-    """`comparable`: whether lower bounds can be compared at all."""
+    """The figures that two estimates lack. Without `comparable`, two lower bounds have no difference."""
 
     def __init__(self, before: Iterable[Missing], after: Iterable[Missing], *, comparable: bool = True) -> None:
         self._comparable = comparable
@@ -138,7 +142,7 @@ class _Lacks:
         return lacked
 
     def pair(self, quantity: str, before: Whole | None, after: Whole | None, service: str | None = None) -> Pair:
-        """`service`: the ADM of the figures; None for totals."""
+        """Pair two figures of the ADM at `service`, or two totals if it is None."""
         if before is None or after is None:
             return Pair(before, after, None)
         if any(figure.at_least and not figure.value for figure in (before, after)):
@@ -188,7 +192,7 @@ def _adm(service: str, one: AdmOverhead | None, other: AdmOverhead | None, lacks
 def _hops(
     one: AdmOverhead | None, other: AdmOverhead | None
 ) -> Iterator[tuple[str, HopOverhead | None, HopOverhead | None]]:
-    """Ingress before egress, as in a plan."""
+    """The hops of both sides, ingress before egress as in a plan."""
     before, after = (
         {} if adm is None else {hop_name(hop.side, hop.destination, hop.port): hop for hop in adm.hops}
         for adm in (one, other)
@@ -229,7 +233,7 @@ def _over_capacity(program: Program, overhead: Overhead) -> Iterator[str]:
 
 
 def _met(overhead: Overhead) -> set[str]:
-    """Parts and components that requests of a plan pass, and the sidecars themselves."""
+    """The parts and components that requests of a plan pass, and `sidecar` if the plan has any ADM."""
     hops = [hop for adm in overhead.adms for hop in adm.hops]
     parts = {part.name for hop in hops for part in hop.parts}
     components = {share.component for hop in hops for share in hop.components if share.component is not None}
@@ -237,11 +241,11 @@ def _met(overhead: Overhead) -> set[str]:
 
 
 Lacked = tuple[tuple[Missing, ...], tuple[Extrapolated, ...]]
-"""What an estimate lacks, and where it is extrapolated."""
+"""The figures that an estimate lacks, and those that it extrapolates."""
 
 
 def shared(comparison: Comparison) -> Lacked:
-    """What both estimates lack."""
+    """The figures that both estimates lack or extrapolate."""
     one, other = comparison.before.overhead, comparison.after.overhead
     return (
         tuple(gap for gap in one.missing if gap in other.missing),
@@ -250,7 +254,7 @@ def shared(comparison: Comparison) -> Lacked:
 
 
 def lacked(one: Report, other: Report) -> Lacked:
-    """What one estimate lacks, and the other does not."""
+    """The figures that `one` lacks or extrapolates, and `other` does not."""
     return (
         tuple(gap for gap in one.overhead.missing if gap not in other.overhead.missing),
         tuple(figure for figure in one.overhead.extrapolated if figure not in other.overhead.extrapolated),

@@ -1,4 +1,4 @@
-"""Two estimates as JSON: each whole, and their differences."""
+"""Writes two estimates as JSON: both in full, and their differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsl.program import Program
 
 
 def render(programs: tuple[Program, Program], comparison: Comparison, bills: tuple[Bill, Bill] | None = None) -> str:
-    """`programs`: before and after. Their rates may differ."""
+    """`programs` are the program before and after the change: their rates may differ."""
     before, after = bills or (None, None)
     return json_text(
         {
@@ -87,7 +87,7 @@ def _request(request: RequestPair) -> dict[str, object]:
 
 
 def _difference(pair: Pair) -> dict[str, object] | None:
-    """Null where nothing can be said."""
+    """The difference of two figures; None if they are not comparable."""
     if pair.difference is None or pair.before is None:
         return None
     before = pair.before.value

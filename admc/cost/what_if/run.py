@@ -1,4 +1,4 @@
-"""The estimates of a command: of the program alone, or before and after a change."""
+"""Makes the estimates of a command: of the program alone, or before and after a change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Solve = Callable[[Program], Placement]
 
 
 class Estimates(NamedTuple):
-    """`program` and `report`: as it is. `other` and `comparison`: after the change, if there is one."""
+    """`program` and `report` are those before the change. `other` is the changed program; it and `comparison` are None
+    without a change."""
 
     program: Program
     placement: Placement
@@ -28,7 +29,7 @@ class Estimates(NamedTuple):
 
     @property
     def missing(self) -> tuple[Missing, ...]:
-        """Of all estimates, each thing once."""
+        """The missing figures of both estimates, without repetition."""
         missing = self.report.overhead.missing
         if self.comparison is not None:
             missing += tuple(gap for gap in self.comparison.after.overhead.missing if gap not in missing)
@@ -36,7 +37,7 @@ class Estimates(NamedTuple):
 
 
 def estimates(program: Program, scenario: Scenario, solve: Solve, folder: str = "") -> Estimates:
-    """Raises `CommandError`: without a profile, for a wrong change, and if no placement is correct after it."""
+    """Raises `CommandError` without a profile, for a wrong change, and if no placement is correct after the change."""
     placement = solve(program)
     base = before(program, scenario)
     base_report = report(base, placement, folder)
@@ -51,7 +52,8 @@ def estimates(program: Program, scenario: Scenario, solve: Solve, folder: str = 
 
 
 def _solved_again(program: Program, solve: Solve) -> Placement:
-    """The lines of an error are those of the program as it is, so its message says that it is about the change."""
+    """Solve the changed program. Errors point at lines of the unchanged program, so a message begins with
+    `after the change`."""
     try:
         return solve(program)
     except CommandError as error:

@@ -1,6 +1,9 @@
-"""The program as it would be: with another profile, with changed figures of it, with other rates.
+"""Changes a program: another profile, other figures of its profile, other rates.
 
-A program names its profile, so a changed profile is another program; then every stage has one way to its figures.
+    options of a command -> [Scenario]
+    Program, Scenario -> [Program before the change, Program after it]
+
+A changed profile becomes the profile of the changed program, so that every stage reads it in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from dsl.text import Span
 
 
 class Scenario(NamedTuple):
-    """What is otherwise. `profile` is a file or the name of a built-in one."""
+    """A change. `profile` is the path of a profile or the name of a built-in one."""
 
     changes: tuple[Change, ...] = ()
     profile: str | None = None
@@ -31,7 +34,7 @@ class Scenario(NamedTuple):
 
 
 def read_scenario(what_if: Iterable[str], profile: str | None, traffic: str | None, *, replan: bool) -> Scenario:
-    """Raises `CommandError` (exit 1) for a change that is not understood, and where there is nothing to compare."""
+    """Raises `CommandError` (exit 1) for a change that cannot be read, and for `--replan` without any other change."""
     scenario = Scenario(
         read_changes(tuple(what_if)), profile, None if traffic is None else read_traffic(traffic), replan
     )
@@ -45,33 +48,33 @@ def read_scenario(what_if: Iterable[str], profile: str | None, traffic: str | No
 
 
 def before(program: Program, scenario: Scenario) -> Program:
-    """What is compared with: the program as it is. If it has no profile, it is estimated by that of the scenario."""
+    """The program before the change. If it has no profile, that of the scenario is used."""
     if program.profile is not None or scenario.profile is None:
         return program
     return replace(program, profile=_source(program, scenario.profile))
 
 
 def after(program: Program, scenario: Scenario, folder: str = "") -> Program:
-    """Raises `CommandError` (exit 1) for a profile that cannot be read or changed."""
+    """The program after the change. Raises `CommandError` (exit 1) for a profile that cannot be read or changed."""
     source = program.profile if scenario.profile is None else _source(program, scenario.profile)
-    result = replace(program, profile=source)
+    other = replace(program, profile=source)
     if scenario.changes and source is not None:
-        named = profile_of(result, folder)
+        named = profile_of(other, folder)
         if named is not None:
             text = changed(named.profile, scenario.changes)
-            result = replace(result, profile=ProfileSource(source.name, source.span, text))
+            other = replace(other, profile=ProfileSource(source.name, source.span, text))
     if scenario.traffic is not None:
         factor = Fraction(scenario.traffic)
-        result = replace(
-            result,
+        other = replace(
+            other,
             calls=tuple(_call(call, factor) for call in program.calls),
             requests=tuple(_request(request, factor) for request in program.requests),
         )
-    return result
+    return other
 
 
 def compares(program: Program, scenario: Scenario) -> bool:
-    """Whether there is a before and an after: a profile alone, for a program without one, gives figures only."""
+    """Whether there are two estimates: `--profile` alone makes only one if the program itself has no profile."""
     if scenario.changes or scenario.traffic is not None or scenario.replan:
         return True
     return scenario.profile is not None and program.profile is not None
@@ -83,7 +86,8 @@ def _source(program: Program, named: str) -> ProfileSource:
 
 
 def _call(call: Call, factor: Fraction) -> Call:
-    """Its rate is the shortest decimal of the float: 6/m is 0.1, and not the binary fraction next to it."""
+    """Multiply the rate of a call as the shortest decimal of its float: 6/m is 0.1, and not the binary fraction next
+    to 0.1."""
     return call if call.rate is None else call._replace(rate=units.nearest_rate(Fraction(repr(call.rate)) * factor))
 
 

@@ -1,4 +1,4 @@
-"""Two estimates for a person at a terminal: before, after, and the difference, in figures and in per cent."""
+"""Writes two estimates for a person at a terminal: before, after, and the difference as a figure and in per cent."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _counts(name: str, pair: tuple[int, int]) -> Row:
 
 
 def _figure(name: str, pair: Pair, unit: int, *, always: bool = True) -> Iterator[Row]:
-    """A row; none if there is no figure at all, and without `always` none if nothing differs."""
+    """Yield a row. Without any figure there is none, and without `always` there is none for equal figures."""
     before, after = (_known(figure) for figure in (pair.before, pair.after))
     if (before is None and after is None) or not (always or pair.differs):
         return
@@ -139,12 +139,12 @@ def _figure(name: str, pair: Pair, unit: int, *, always: bool = True) -> Iterato
 
 
 def _known(amount: Whole | None) -> Whole | None:
-    """A lower bound of zero is no figure."""
+    """The amount; None for a lower bound of zero, which is no figure."""
     return None if amount is None or (amount.at_least and not amount.value) else amount
 
 
 def _without_interval(amount: Whole) -> Whole:
-    """Both sides share their errors, so their intervals do not tell whether they differ; the JSON has them."""
+    """Both sides share their errors, so intervals would not show whether the sides differ. The JSON has them."""
     return amount._replace(low=None, high=None)
 
 
