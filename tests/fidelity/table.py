@@ -22,25 +22,29 @@ if TYPE_CHECKING:
 HEAD = """\
 # Fidelity: on both sides a policy has the same results for clients
 
-Made by `python -m tests.fidelity.table > docs/fidelity.md` from a run of real Envoys; do not edit.
+Real Envoys give the same answers wherever a policy is enforced. In the [first table](#kind-side-protocol), `equal (2)`
+stands for two samples with the predicted results; [differences](#what-differs) are at the end.
 
-A judge without any notion of sides reads each program as layers: policies in declared order around a call. It is
-written from [the kinds](kinds.md), [the rules](rules.md) and [the language](language.md) and shares no code with the
-compiler. Answers at the clients and requests at the servers (status, headers, body, time, attempts, copies) are
-compared with its prediction: without a mesh, in a full mesh and compiled.
+A judge without any notion of sides predicts the results. It reads each program as layers (policies in declared order
+around a call), is written from [the kinds](kinds.md), [the rules](rules.md) and [the language](language.md), and shares
+no code with the compiler. Real Envoys run each program without a mesh, in a full mesh and compiled, and answers at the
+clients and requests at the servers (status, headers, body, time, attempts, copies) are compared with the prediction.
+`python -m tests.fidelity.table > docs/fidelity.md` made this page; do not edit it.
 
 ## Kind, side, protocol
-`equal (n)`: n samples, each as predicted, in the full mesh as well; `refused`: by the compiler, with this code;
-`not applicable`: the kind does not support the protocol. Where several callers share a quota, the compiler refuses the
-sender's side.
+| cell | meaning |
+|---|---|
+| `equal (n)` | n samples, each as predicted, in the full mesh as well |
+| `refused` | by the compiler, with this code; at the senders for example a quota that several callers share |
+| `not applicable` | the kind does not support the protocol |
 """
 
 
 FOOT = f"""
-Pairs that do not commute are tried in both orders, on the textbook's sides and on the compiler's choice; on each pair
-of given sides one case in {EVERY}, and all by `make fuzz`. The compiler refuses a pair whose sides would reverse the
-order. Hypothesis draws random programs of several shapes: chains, fans, diamonds. A case that differed once is kept in
-`tests/fidelity/cases` and runs first.
+Pairs that do not commute are tried in both orders, on the textbook's sides and on the sides that the compiler chooses.
+On every given pair of sides, one case in {EVERY} is tried here, and all cases by `make fuzz`. The compiler refuses a
+pair whose sides would reverse the order. Hypothesis draws random programs of several shapes: chains, fans, diamonds. A
+case that differed once is kept in `tests/fidelity/cases` and runs first.
 
 `make mutants` shows that this comparison notices mistakes in the emitted configuration."""
 
