@@ -144,7 +144,7 @@ def _tool(family: Family) -> Tool:
     reasons = []
     for flavour in FLAVOURS:
         tool = Tool(family, TOOLS[family] + flavour)
-        if any(shutil.which(f"{tool.name}-{each}", path=_PATH) is None for each in ("save", "restore")):
+        if any(shutil.which(f"{tool.name}-{action}", path=_PATH) is None for action in ("save", "restore")):
             continue
         try:
             for table in CHAINS:
@@ -171,8 +171,8 @@ def _run(command: list[str], text: str = "") -> str:
     except subprocess.TimeoutExpired as error:
         raise RulesError("ADM962", f"`{' '.join(command)}` did not end within {SECONDS:.0f} s") from error
     if done.returncode:
-        said = " / ".join(done.stderr.strip().splitlines()[:_LINES_SHOWN]) or "it says nothing"
-        raise RulesError("ADM962", f"`{' '.join(command)}` failed with exit code {done.returncode}: {said}")
+        output = " / ".join(done.stderr.strip().splitlines()[:_LINES_SHOWN]) or "it says nothing"
+        raise RulesError("ADM962", f"`{' '.join(command)}` failed with exit code {done.returncode}: {output}")
     return done.stdout
 
 
@@ -206,8 +206,8 @@ def _without(text: str, hooked: frozenset[Hook]) -> str:
 def _verify(tool: Tool, text: str) -> None:
     """Raises `RulesError` unless the kernel has as many rules in each chain as the text, and all jumps."""
     asked = dict(_counts(text.splitlines()))
-    found = {count for table in CHAINS for count in _counts(tool.saved(table))}
-    missing = sorted(chain for chain, count in asked.items() if (chain, count) not in found)
+    counts = {count for table in CHAINS for count in _counts(tool.saved(table))}
+    missing = sorted(chain for chain, count in asked.items() if (chain, count) not in counts)
     missing += sorted(f"{hook.builtin} -> {hook.chain}" for hook in frozenset(HOOKS) - _hooked(tool))
     if missing:
         raise RulesError(

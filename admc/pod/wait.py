@@ -78,10 +78,10 @@ def _parsed(arguments: Sequence[str]) -> Target | None:
     parser.add_argument("--token", required=True, type=Path, metavar="FILE")
     parser.add_argument("--name", required=True)
     try:
-        found = parser.parse_args(arguments)
+        options = parser.parse_args(arguments)
     except SystemExit:
         return None
-    return Target(found.server, found.ca, found.token, found.name)
+    return Target(options.server, options.ca, options.token, options.name)
 
 
 def _attempts() -> Iterator[list[None]]:
@@ -125,5 +125,5 @@ class _Lines:
     def __call__(self, line: str) -> None:
         if line != self._last:
             self._last = line
-            shown = "".join(each if each.isprintable() else "?" for each in line[:_LINE])
+            shown = "".join(character if character.isprintable() else "?" for character in line[:_LINE])
             print(f"{self._prefix}: {shown}", file=sys.stderr, flush=True)

@@ -148,7 +148,7 @@ def test_a_pod_that_gets_a_second_service_takes_both_out() -> None:
     assert list(cluster.listed) == ["rate", "search"]
     cluster.pods(pod("a", "rate", "10.1.0.1", labels={"app": "rate", "tier": "web"}))
     assert cluster.listed == {}
-    assert cluster.endpoints.findings() == ()  # `admc.kubernetes.cluster.fitting` has it
+    assert cluster.endpoints.findings() == ()  # `admc.kubernetes.cluster.mismatches` has it
 
 
 def test_the_hosts_network() -> None:
@@ -162,11 +162,11 @@ def test_the_hosts_network() -> None:
     assert list(cluster.pods(surprise).listed) == ["node_agent"]
     # A plan rests on this fact now, and then on none.
     facts = to_json({"rate": ServiceFacts(host_network=True)})
-    cluster.endpoints.update(cluster.selection.rests_on([with_facts(cluster.program, facts)]))
+    cluster.endpoints.update(cluster.selection.set_published([with_facts(cluster.program, facts)]))
     document = json.loads(cluster.endpoints.document())["services"]
     assert document["rate"]["pods"] == ["10.0.0.1"]
-    assert cluster.selection.rests_on([with_facts(cluster.program, facts)]) == frozenset()
-    cluster.endpoints.update(cluster.selection.rests_on([cluster.program]))
+    assert cluster.selection.set_published([with_facts(cluster.program, facts)]) == frozenset()
+    cluster.endpoints.update(cluster.selection.set_published([cluster.program]))
     assert list(cluster.listed) == ["node_agent"]
     knows = Cluster(PROGRAM.replace("http 9000 ", "http 9000  host_network "))
     knows.services(service("rate"), service("node-agent")).pods(*agents, surprise)

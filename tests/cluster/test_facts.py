@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dsl
 from admc.base.exits import CommandError
-from admc.kubernetes.cluster.facts import HOLD_SECONDS, FactState, Seen, seen
+from admc.kubernetes.cluster.facts import HOLD_SECONDS, FactState, ShownFacts, seen
 from admc.kubernetes.cluster.records import Namespace
 from admc.kubernetes.cluster.selection import Selection
 from admc.kubernetes.inject.security import POD_SECURITY
@@ -18,11 +18,11 @@ from tests.cluster.objects import pod, service
 from tests.properties import examples
 
 PROGRAM = "app shop\nservice rate { http 9000  namespace shop }\n"
-NOTHING: Seen = frozenset()
+NOTHING: ShownFacts = frozenset()
 NONE = FactState({})
 
 
-def untrusted(*reasons: str) -> Seen:
+def untrusted(*reasons: str) -> ShownFacts:
     return frozenset(("untrusted", reason) for reason in reasons)
 
 
@@ -125,11 +125,11 @@ STEPS = st.lists(
 
 @examples(150)
 @given(steps=STEPS)
-def test_in_force_is_what_was_shown_in_the_last_five_minutes(steps: list[tuple[float, str, Seen]]) -> None:
+def test_in_force_is_what_was_shown_in_the_last_five_minutes(steps: list[tuple[float, str, ShownFacts]]) -> None:
     state, now = NONE, 0.0
     shown: dict[tuple[str, str], float] = {}
     """When a fact was true last."""
-    present: dict[str, Seen] = {}
+    present: dict[str, ShownFacts] = {}
     for later, name, found in steps:
         now += later
         state = state.at(now)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from admc.kubernetes.cluster.decode import PodDecoder
-from admc.kubernetes.inject.model import Installation, Wanted
+from admc.kubernetes.inject.model import Installation, PodNeeds
 from admc.kubernetes.inject.recognised import recognised
 from admc.kubernetes.inject.template import injected
 from emitters.envoy.bootstrap.pod import BOOTSTRAP_FILE, pod_bootstrap, server
@@ -30,7 +30,7 @@ NAMESPACE = "injected"
 SCRIPT = "/admc/own/tests/inject/attempts.py"
 HERE = Installation("real", "10.0.0.1:18000", "admc:test", "envoy:test")
 CAPTURES = PodCaptures(frozenset({8080}), frozenset({9000}))
-WANTED = Wanted("shop/rate", CAPTURES, waits=True)
+WANTED = PodNeeds("shop/rate", CAPTURES, waits=True)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def app(*arguments: str) -> dict[str, Any]:
 
 
 def with_adm(spec: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
-    wanted = Wanted("shop/rate", CAPTURES, waits=False)
+    wanted = PodNeeds("shop/rate", CAPTURES, waits=False)
     template = {"metadata": {"labels": labels}, "spec": {"terminationGracePeriodSeconds": 1, **spec}}
     made = injected(template, wanted, HERE).template
     assert made is not None

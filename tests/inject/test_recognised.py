@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.kubernetes.cluster.decode import PodDecoder
-from admc.kubernetes.inject.model import Installation, Wanted
+from admc.kubernetes.inject.model import Installation, PodNeeds
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.kubernetes.inject.recognised import recognised, repository
 from admc.kubernetes.inject.template import injected
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 INSTALLATION = Installation("test", "admc-test.default.svc:18000", "registry:5000/admc:1", "envoy:1.40")
 CAPTURES = PodCaptures(frozenset({9000}), frozenset({27017}))
 ALL = frozenset((RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER))
-WANTED = Wanted("shop/rate", CAPTURES, waits=True)
+WANTED = PodNeeds("shop/rate", CAPTURES, waits=True)
 _NAMES = itertools.count(1)
 
 
-def template(wanted: Wanted = WANTED, **spec: Any) -> dict[str, Any]:
+def template(wanted: PodNeeds = WANTED, **spec: Any) -> dict[str, Any]:
     made = {"metadata": {"labels": {"app": "rate"}}, "spec": {"containers": [container()], **spec}}
     found = injected(made, wanted, INSTALLATION).template
     assert found is not None
@@ -46,13 +46,13 @@ def of(pod: dict[str, Any]) -> frozenset[str]:
     ("wanted", "names"),
     [
         (WANTED, ALL),
-        (Wanted("shop/rate", CAPTURES, waits=False), ALL - {WAIT_CONTAINER}),
-        (Wanted("shop/rate", PodCaptures(), waits=False), ALL - {WAIT_CONTAINER}),
-        (Wanted("", None, waits=True), {WAIT_CONTAINER}),
-        (Wanted("", None, waits=False), set()),
+        (PodNeeds("shop/rate", CAPTURES, waits=False), ALL - {WAIT_CONTAINER}),
+        (PodNeeds("shop/rate", PodCaptures(), waits=False), ALL - {WAIT_CONTAINER}),
+        (PodNeeds("", None, waits=True), {WAIT_CONTAINER}),
+        (PodNeeds("", None, waits=False), set()),
     ],
 )
-def test_what_injection_writes(wanted: Wanted, names: set[str]) -> None:
+def test_what_injection_writes(wanted: PodNeeds, names: set[str]) -> None:
     assert of(template(wanted)) == names
     assert of(template(wanted, initContainers=[container("own")])) == names
 
@@ -181,7 +181,7 @@ def test_nothing_can_be_taken_from_a_container(data: st.DataObject) -> None:
 def test_what_the_api_server_stores(cluster_api: ApiServer) -> None:
     namespace = f"recognised-{next(_NAMES)}"
     cluster_api.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-    for wanted, names in ((WANTED, ALL), (Wanted("", None, waits=True), {WAIT_CONTAINER})):
+    for wanted, names in ((WANTED, ALL), (PodNeeds("", None, waits=True), {WAIT_CONTAINER})):
         body = template(wanted, initContainers=[container("own")])
         body["metadata"]["generateName"] = "rate-"
         body["spec"]["serviceAccountName"] = "default"

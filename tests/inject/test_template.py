@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.kubernetes.inject.model import NOTHING, Installation, Wanted
+from admc.kubernetes.inject.model import NOTHING, Installation, PodNeeds
 from admc.kubernetes.inject.names import KEEP_NET_RAW
 from admc.kubernetes.inject.template import injected
 from dsl.diagnostics.diagnostic import Severity
@@ -19,16 +19,16 @@ from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT
 from tests.properties import examples
 
 HERE = Installation("one", "admc-one.default.svc:18000", "admc:1", "envoy:1")
-RATE = Wanted("hotel/rate", PodCaptures(frozenset({9000, 8083}), frozenset({27017})), waits=True)
-CALLER = Wanted("hotel/search", None, waits=True)
-CALM = Wanted("hotel/rate", PodCaptures(frozenset({9000})), waits=False)
+RATE = PodNeeds("hotel/rate", PodCaptures(frozenset({9000, 8083}), frozenset({27017})), waits=True)
+CALLER = PodNeeds("hotel/search", None, waits=True)
+CALM = PodNeeds("hotel/rate", PodCaptures(frozenset({9000})), waits=False)
 
 
 def template(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"labels": {"app": "rate"}}, "spec": {"containers": [{"name": "rate"}], **spec}}
 
 
-def made(given: dict[str, Any], wanted: Wanted = RATE) -> dict[str, Any]:
+def made(given: dict[str, Any], wanted: PodNeeds = RATE) -> dict[str, Any]:
     before = copy.deepcopy(given)
     found = injected(given, wanted, HERE)
     assert given == before
@@ -36,7 +36,7 @@ def made(given: dict[str, Any], wanted: Wanted = RATE) -> dict[str, Any]:
     return dict(found.template)
 
 
-def refused(given: dict[str, Any], wanted: Wanted = RATE) -> list[str]:
+def refused(given: dict[str, Any], wanted: PodNeeds = RATE) -> list[str]:
     found = injected(given, wanted, HERE)
     assert found.template is None
     return [item.code for item in found.findings if item.severity is Severity.ERROR]

@@ -6,13 +6,13 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Final
 
-from admc.kubernetes.cluster.known import canonical
+from admc.kubernetes.cluster.start_gate import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from admc.kubernetes.cluster.follow import Cluster, Followed
-    from admc.kubernetes.cluster.wanted import Wanted
+    from admc.kubernetes.cluster.program_source import ClusterPrograms
 
 GATHER_SECONDS: Final = 0.05
 """Changes of this time are taken together: ten pods that start at once are one change of addresses."""
@@ -21,18 +21,18 @@ GATHER_SECONDS: Final = 0.05
 class ClusterAddresses:
     """One document for the programs in force and the wanted one: each takes the names that it knows."""
 
-    def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
+    def __init__(self, cluster: Cluster, programs: ClusterPrograms) -> None:
         self._cluster = cluster
-        self._wanted = wanted
+        self._programs = programs
         self._given = b""
         self._entries: Mapping[str, bytes] = {}
         """Of the same document, by service."""
 
     async def current(self) -> bytes:
         await self._cluster.synced()
-        await self._wanted.looked.wait()
-        self._given = document(self._wanted.followed)
-        self._entries = entries(self._wanted.followed)
+        await self._programs.restored.wait()
+        self._given = document(self._programs.followed)
+        self._entries = entries(self._programs.followed)
         return self._given
 
     def taken(self, service: str) -> frozenset[str]:
@@ -43,7 +43,7 @@ class ClusterAddresses:
     async def changed(self) -> None:
         while True:
             event = self._cluster.changed.next
-            if document(self._wanted.followed) != self._given:
+            if document(self._programs.followed) != self._given:
                 return
             await event.wait()
             await asyncio.sleep(GATHER_SECONDS)
@@ -54,15 +54,15 @@ def document(followed: Sequence[Followed]) -> bytes:
     if len(followed) == 1:
         return followed[0].endpoints.document()
     services: dict[str, object] = {}
-    for each in reversed(followed):
-        found = json.loads(each.endpoints.document())["services"]
-        services = {name: entry for name, entry in services.items() if name not in each.selection.keys} | found
+    for source in reversed(followed):
+        listed = json.loads(source.endpoints.document())["services"]
+        services = {name: entry for name, entry in services.items() if name not in source.selection.keys} | listed
     return json.dumps({"services": dict(sorted(services.items()))}, separators=(",", ":")).encode()
 
 
 def entries(followed: Sequence[Followed]) -> Mapping[str, bytes]:
     """The same by service."""
-    found: dict[str, bytes] = {}
-    for each in reversed(followed):
-        found |= each.endpoints.entries()
-    return found
+    by_service: dict[str, bytes] = {}
+    for source in reversed(followed):
+        by_service |= source.endpoints.entries()
+    return by_service

@@ -65,9 +65,9 @@ class Endpoints:
     def moved(self, addresses: Iterable[str]) -> bool:
         """Pods came to these addresses, or went from them. Returns whether it matters: an address of a service may be
         that of a pod by now that is of no service."""
-        found = self._claims.keys() & set(addresses)
-        self._moved |= found
-        return bool(found)
+        claimed = self._claims.keys() & set(addresses)
+        self._moved |= claimed
+        return bool(claimed)
 
     def document(self) -> bytes:
         self._render()
@@ -194,25 +194,25 @@ def _ordered(texts: Iterable[str]) -> list[str]:
 def _present(selection: Selection, name: str) -> dict[str, bool]:
     """The addresses where a service has pods of its own, each with whether one of them stays, and does not terminate.
     An address of a slice gives way to a pod's."""
-    found: dict[str, bool] = {}
+    stays: dict[str, bool] = {}
     for pod in selection.pods(name).values():
         for address in () if pod.host_network else pod.addresses:
-            found[address] = found.get(address, False) or not pod.is_terminating
-    for each in _slices(selection, name):
-        found.update(dict.fromkeys(each.addresses, False))
-    return found
+            stays[address] = stays.get(address, False) or not pod.is_terminating
+    for slice_ in _slices(selection, name):
+        stays.update(dict.fromkeys(slice_.addresses, False))
+    return stays
 
 
 def _ready(selection: Selection, name: str) -> Mapping[str, bool]:
     """The addresses of a service, each with whether it gets new requests. On the host's network pods share one."""
-    found: dict[str, bool] = {}
+    readiness: dict[str, bool] = {}
     for pod in selection.pods(name).values():
         for address in pod.addresses:
-            found[address] = found.get(address, False) or (pod.is_ready and not pod.is_terminating)
-    for each in _slices(selection, name):
-        for address in each.addresses:
-            found[address] = found.get(address, False) or address not in each.unready
-    return found
+            readiness[address] = readiness.get(address, False) or (pod.is_ready and not pod.is_terminating)
+    for slice_ in _slices(selection, name):
+        for address in slice_.addresses:
+            readiness[address] = readiness.get(address, False) or address not in slice_.unready
+    return readiness
 
 
 def _slices(selection: Selection, name: str) -> Iterable[Slice]:

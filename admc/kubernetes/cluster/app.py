@@ -25,15 +25,15 @@ from admc.kubernetes.cluster.facts import FactState
 from admc.kubernetes.cluster.follow import Cluster
 from admc.kubernetes.cluster.identity.keys import PATH as KEYS
 from admc.kubernetes.cluster.identity.keys import ClusterKeys
+from admc.kubernetes.cluster.program_source import ClusterPrograms
 from admc.kubernetes.cluster.proxy_config import ProxyConfig
 from admc.kubernetes.cluster.standby.address import ActiveAddress
-from admc.kubernetes.cluster.standby.kept import KeptState
 from admc.kubernetes.cluster.standby.standby import Standby
+from admc.kubernetes.cluster.standby.state_follower import StateFollower
 from admc.kubernetes.cluster.storage.record import Names
 from admc.kubernetes.cluster.storage.secrets import Secrets
 from admc.kubernetes.cluster.storage.storage import SecretStorage
 from admc.kubernetes.cluster.storage.watch import watched
-from admc.kubernetes.cluster.wanted import Wanted
 from admc.kubernetes.inject.model import AUDIENCE_PREFIX
 from admc.kubernetes.inject.model import Installation as Injection
 from admc.kubernetes.inject.recognised import recognised
@@ -105,13 +105,13 @@ class _Replica:
 
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/admc-{name}"
         lease = LeaseHolder(api, path, replica, is_first=is_first)
-        self._kept = KeptState(self._storage, self._prepare)
+        self._state_follower = StateFollower(self._storage, self._prepare)
         address = ActiveAddress(api, namespace, name, (installation.address, listening.xds[1]), self._may_act)
         self._standby = Standby(
-            lease, keep_ready=self._kept.follow, keep_address=address.keep, end_streams=self._end_streams
+            lease, keep_ready=self._state_follower.follow, keep_address=address.keep, end_streams=self._end_streams
         )
-        self._wanted = Wanted(self._cluster, installation.effort)
-        self._addresses = ClusterAddresses(self._cluster, self._wanted)
+        self._programs = ClusterPrograms(self._cluster, installation.effort)
+        self._addresses = ClusterAddresses(self._cluster, self._programs)
         self._warm = WarmStart()
         self._beside: set[asyncio.Task[None]] = set()
         """What runs beside the server. An error in it ends the process."""
@@ -127,8 +127,8 @@ class _Replica:
         self._standby.superseded(why)
 
     async def run(self) -> int:
-        for each in (self._cluster.run(), self._keys.follow(), self._wanted.run()):
-            self._beside.add(asyncio.create_task(each))
+        for work in (self._cluster.run(), self._keys.follow(), self._programs.run()):
+            self._beside.add(asyncio.create_task(work))
         serving = asyncio.create_task(self._standby.run(self._serve))
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -140,8 +140,8 @@ class _Replica:
                 done, _ = await asyncio.wait(waits, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
                 if stop in done:
                     return Exit.DONE  # it stood by, and serves nothing
-                for each in done & self._beside:
-                    each.result()
+                for task in done & self._beside:
+                    task.result()
                 self._beside -= done
             return serving.result()
         finally:
@@ -153,10 +153,10 @@ class _Replica:
 
     async def _serve(self) -> int:
         """As the active replica."""
-        recalling = asyncio.create_task(self._recall(await self._kept.newest()))
+        restoring = asyncio.create_task(self._restore(await self._state_follower.newest()))
         self._environment = ClusterEnvironment(
             self._cluster,
-            self._wanted,
+            self._programs,
             self._standby,
             self._storage,
             self._keys,
@@ -164,15 +164,15 @@ class _Replica:
             self._reach,
             self._replica,
         )
-        self._beside |= {recalling, asyncio.create_task(self._stored.run())}
+        self._beside |= {restoring, asyncio.create_task(self._stored.run())}
         return await serve_within(self._environment, self._listening, self._warm)
 
     async def _prepare(self, state: StoredState | None) -> None:
         """Build what this replica would build if it became active now. Raises `CommandError` and `WorkerError`."""
-        await self._recall(state)
-        await self._warm.prepare(state, await self._wanted.current(), self._addresses)
+        await self._restore(state)
+        await self._warm.prepare(state, await self._programs.current(), self._addresses)
 
-    async def _recall(self, state: StoredState | None) -> None:
+    async def _restore(self, state: StoredState | None) -> None:
         """Begin with what the newest stored state was made from."""
         position = None if state is None else state.position
         plans: list[Recipe] = []
@@ -183,7 +183,7 @@ class _Replica:
             facts = FactState.restored(plans[0].inputs.get(FACTS) if plans else None, time.monotonic())
         except CommandError:
             facts = FactState({})  # the plan is not used either: its inputs fail their check
-        await self._wanted.recall(facts, plans)
+        await self._programs.restore(facts, plans)
 
     async def _end_streams(self) -> None:
         if self._environment is not None:
@@ -205,8 +205,8 @@ def own_address() -> str:
 
 def _has_ipv6() -> bool:
     """Whether pods are taken to have IPv6 addresses: they have where this one has."""
-    return any(":" in each and not ipaddress.ip_address(each).is_loopback for each in _pod_addresses())
+    return any(":" in address and not ipaddress.ip_address(address).is_loopback for address in _pod_addresses())
 
 
 def _pod_addresses() -> list[str]:
-    return [each for each in os.environ.get("POD_IPS", "").split(",") if each]
+    return [address for address in os.environ.get("POD_IPS", "").split(",") if address]

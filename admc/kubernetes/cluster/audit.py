@@ -14,7 +14,7 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from admc.kubernetes.cluster.follow import Cluster, Followed
-    from admc.kubernetes.cluster.wanted import Candidate, Wanted
+    from admc.kubernetes.cluster.program_source import Candidate, ClusterPrograms
     from admc.serve.compiling.source import Source
 
 
@@ -25,12 +25,12 @@ class Audited(NamedTuple):
 
 
 class Audit:
-    """Compiles the candidate of `Wanted` while its mode is `Audit`."""
+    """Compiles the candidate of `ClusterPrograms` while its mode is `Audit`."""
 
-    def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
+    def __init__(self, cluster: Cluster, programs: ClusterPrograms) -> None:
         self._cluster = cluster
-        self._wanted = wanted
-        self._about: Source | None = None
+        self._programs = programs
+        self._compiled_source: Source | None = None
         self._followed: Followed | None = None
         self._findings: tuple[Diagnostic, ...] = ()
         self.result: Audited | None = None
@@ -41,26 +41,26 @@ class Audit:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._wanted.looked.wait()
+        await self._programs.restored.wait()
         while True:
             changed = self._cluster.changed.next, self._cluster.programs_changed.next
             await self._look()
-            tasks = [asyncio.create_task(each.wait()) for each in changed]
+            tasks = [asyncio.create_task(event.wait()) for event in changed]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for task in tasks:
                     task.cancel()
-            await asyncio.sleep(1.0)  # `Wanted` looks first
+            await asyncio.sleep(1.0)  # `ClusterPrograms` looks first
 
     async def _look(self) -> None:
-        candidate = self._wanted.candidate
+        candidate = self._programs.candidate
         followed = None if candidate is None else candidate.followed
-        if not self._wanted.is_audit or candidate is None or followed is None or candidate.read.content is None:
-            self._about, self._followed, self.result, self._findings = None, None, None, ()
+        if not self._programs.is_audit or candidate is None or followed is None or candidate.read.content is None:
+            self._compiled_source, self._followed, self.result, self._findings = None, None, None, ()
             return
-        source = self._wanted.source_of(candidate.read.content, followed)
-        if source == self._about:
+        source = self._programs.source_of(candidate.read.content, followed)
+        if source == self._compiled_source:
             return
         worker = Worker()
         try:
@@ -70,7 +70,7 @@ class Audit:
             return
         finally:
             await worker.end()
-        self._about, self._followed, self._findings = source, followed, read.findings
+        self._compiled_source, self._followed, self._findings = source, followed, read.findings
         if read.state is None or read.recipe is None:
             self.result = None
         else:

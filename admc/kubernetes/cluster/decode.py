@@ -62,7 +62,7 @@ class PodDecoder:
             key=Key(_text(metadata["namespace"]), _text(metadata["name"])),
             uid=_text(metadata["uid"]),
             labels=_texts(metadata.get("labels")),
-            addresses=_addresses(each["ip"] for each in _bounded(status.get("podIPs"))),
+            addresses=_addresses(address["ip"] for address in _bounded(status.get("podIPs"))),
             is_over=status.get("phase") in OVER,
             is_ready=_is_ready(status),
             is_terminating="deletionTimestamp" in metadata,
@@ -92,7 +92,7 @@ def service(item: Json) -> Service | None:
             addresses=_addresses(text for text in _bounded(addresses) if text != HEADLESS),
             external_name=_text(spec["externalName"]) if external else "",
             selector={} if external else _texts(spec.get("selector")),
-            ports=tuple(_service_port(each) for each in _bounded(spec.get("ports"))),
+            ports=tuple(_service_port(port) for port in _bounded(spec.get("ports"))),
         )
     except _WRONG as error:
         raise _malformed("Service", item, error) from error
@@ -107,12 +107,12 @@ def endpoint_slice(item: Json) -> Slice | None:
             return None
         endpoints = _bounded(item.get("endpoints"))
         # A condition that is not there counts as true.
-        unready = [each for each in endpoints if (each.get("conditions") or {}).get("ready") is False]
+        unready = [endpoint for endpoint in endpoints if (endpoint.get("conditions") or {}).get("ready") is False]
         return Slice(
             key=Key(_text(metadata["namespace"]), _text(metadata["name"])),
             service=_text(owner),
-            addresses=_addresses(text for each in endpoints for text in each["addresses"]),
-            unready=_addresses(text for each in unready for text in each["addresses"]),
+            addresses=_addresses(text for endpoint in endpoints for text in endpoint["addresses"]),
+            unready=_addresses(text for endpoint in unready for text in endpoint["addresses"]),
         )
     except _WRONG as error:
         raise _malformed("EndpointSlice", item, error) from error
@@ -129,7 +129,8 @@ def namespace(item: Json) -> Namespace | None:
 
 def _is_ready(status: Json) -> bool:
     return any(
-        each.get("type") == "Ready" and each.get("status") == "True" for each in _bounded(status.get("conditions"))
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in _bounded(status.get("conditions"))
     )
 
 
@@ -147,18 +148,20 @@ def _has_ended_well(status: Json, name: str) -> bool:
 
 
 def _named(containers: Iterable[Json], name: str) -> Json:
-    return next((each for each in containers if each.get("name") == name), {})
+    return next((container for container in containers if container.get("name") == name), {})
 
 
 def _named_ports(spec: Json) -> Mapping[str, int]:
     """As Kubernetes resolves the name of a target port: the first container that has it, with TCP."""
-    found: dict[str, int] = {}
-    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    ports: dict[str, int] = {}
+    sidecars = [
+        container for container in spec.get("initContainers") or () if container.get("restartPolicy") == "Always"
+    ]
     for container in (*_bounded(spec.get("containers")), *sidecars):
         for port in container.get("ports") or ():
             if port.get("name") and port.get("protocol", "TCP") == "TCP":
-                found.setdefault(port["name"], _number(port["containerPort"]))
-    return found
+                ports.setdefault(port["name"], _number(port["containerPort"]))
+    return ports
 
 
 def _service_port(item: Json) -> ServicePort:
@@ -207,9 +210,9 @@ def _addresses(texts: Iterable[str]) -> tuple[str, ...]:
 def _address(text: str) -> str:
     """In its canonical form. Raises `ValueError`."""
     # The API server takes zeros before the numbers of an IPv4 address, and means none of them to be octal.
-    found = ipaddress.ip_address(_ZEROS.sub("", text) if ":" not in text else text)
-    plain = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return str(plain or found)
+    address = ipaddress.ip_address(_ZEROS.sub("", text) if ":" not in text else text)
+    plain = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(plain or address)
 
 
 def _malformed(kind: str, item: Json, error: Exception) -> MalformedError:

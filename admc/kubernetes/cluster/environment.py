@@ -1,6 +1,6 @@
 """The cluster side of `admc.serve.environment`: everything that the server takes from outside comes from the cluster.
 
-Cluster --Wanted--> programs, addresses, identities      Secrets --> storage
+Cluster --ClusterPrograms--> programs, addresses, identities      Secrets --> storage
         --Pods, NetworkPolicies--> redirection, closing  Lease --> may_publish
 """
 
@@ -16,12 +16,12 @@ from admc.kubernetes.cluster.api import counts
 from admc.kubernetes.cluster.audit import Audit
 from admc.kubernetes.cluster.closing.policies import ClusterClosing
 from admc.kubernetes.cluster.identity.pods import PodIdentities
-from admc.kubernetes.cluster.known import WaitingPod
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.program.plan_store import PlanStore
 from admc.kubernetes.cluster.program.status_writer import StatusWriter
 from admc.kubernetes.cluster.redirection import PodRedirection
 from admc.kubernetes.cluster.reporting import Reporter
+from admc.kubernetes.cluster.start_gate import WaitingPod
 from admc.kubernetes.cluster.waiting_pods import WaitingPods
 from admc.serve.environment import Replica
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from admc.kubernetes.cluster.follow import Cluster, Followed
     from admc.kubernetes.cluster.identity.keys import ClusterKeys
+    from admc.kubernetes.cluster.program_source import ClusterPrograms
     from admc.kubernetes.cluster.proxy_config import ProxyConfig
     from admc.kubernetes.cluster.records import Key, Pod
     from admc.kubernetes.cluster.selection import Selection
     from admc.kubernetes.cluster.standby.standby import Standby
     from admc.kubernetes.cluster.storage.storage import SecretStorage
-    from admc.kubernetes.cluster.wanted import Wanted
     from admc.serve.environment import Reach, Serving
     from dsl.program import Program
     from xds_server.transport.client import Caller
@@ -56,7 +56,7 @@ class ClusterEnvironment:
     def __init__(
         self,
         cluster: Cluster,
-        wanted: Wanted,
+        programs: ClusterPrograms,
         standby: Standby,
         storage: SecretStorage,
         keys: ClusterKeys,
@@ -65,10 +65,9 @@ class ClusterEnvironment:
         replica: str,
     ) -> None:
         """`reach`: how pods reach the server; which Services there are says the Program."""
-        self._cluster, self._wanted, self._standby = cluster, wanted, standby
+        self._cluster, self.programs, self._standby = cluster, programs, standby
         self._keys, self._config, self._replica = keys, config, replica
-        self.programs = wanted
-        self.addresses = ClusterAddresses(cluster, wanted)
+        self.addresses = ClusterAddresses(cluster, programs)
         self.identities = PodIdentities(keys, _Records(cluster), self._selection)
         self.storage = storage
         self.redirection = PodRedirection(self._pods, self._hosting)
@@ -91,21 +90,21 @@ class ClusterEnvironment:
     @property
     def source(self) -> str:
         problem = f"; {self._cluster.problem}" if self._cluster.problem else ""
-        return f"installation `{self._cluster.controller}`: {self._program}{problem}"
+        return f"installation `{self._cluster.controller}`: {self._program_text}{problem}"
 
     @property
-    def _program(self) -> str:
-        wanted, found = self._wanted, self._wanted.candidate
-        if found is None:
-            return "no Program yet" if wanted.adopted is None else "the Program is gone; its last plan stays"
-        served = wanted.adopted is not None and wanted.adopted.followed is found.followed
-        stays = "; an earlier plan stays" if wanted.adopted is not None and not served else ""
-        return f"Program `{found.object.name}`{stays}"
+    def _program_text(self) -> str:
+        programs, candidate = self.programs, self.programs.candidate
+        if candidate is None:
+            return "no Program yet" if programs.servable is None else "the Program is gone; its last plan stays"
+        served = programs.servable is not None and programs.servable.followed is candidate.followed
+        stays = "; an earlier plan stays" if programs.servable is not None and not served else ""
+        return f"Program `{candidate.object.name}`{stays}"
 
     @property
     def reach(self) -> Reach:
-        adopted = self._wanted.adopted
-        return self._reach if adopted is None else self._reach._replace(objects=adopted.followed.names)
+        servable = self.programs.servable
+        return self._reach if servable is None else self._reach._replace(objects=servable.followed.names)
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         self._serving = serving
@@ -129,18 +128,18 @@ class ClusterEnvironment:
     async def run(self) -> int:
         """Writes what became of the program, until cancelled."""
         assert self._serving is not None  # noqa: S101 - the server calls `services` first
-        cluster, wanted, may_act = self._cluster, self._wanted, self._standby.may_act
+        cluster, programs, may_act = self._cluster, self.programs, self._standby.may_act
         plans = PlanStore(cluster.api, cluster.namespace, cluster.controller, cluster.plans.items)
         cluster.plan_changed = plans.changed
         writer = StatusWriter(cluster.api, cluster.controller, self._replica)
-        audit = Audit(cluster, wanted)
+        audit = Audit(cluster, programs)
         reporter = Reporter(
-            cluster, wanted, self._serving, self.redirection, self.closing, audit, plans, writer, may_act
+            cluster, programs, self._serving, self.redirection, self.closing, audit, plans, writer, may_act
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(reporter.run())
             group.create_task(audit.run())
-            group.create_task(self._config.run(lambda: wanted.owner, may_act))
+            group.create_task(self._config.run(lambda: programs.owner, may_act))
             group.create_task(self._close())
             group.create_task(self._look())
         raise AssertionError  # the tasks end by being cancelled
@@ -154,17 +153,17 @@ class ClusterEnvironment:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _look_at_programs(self, serving: Serving) -> None:
-        served, published = ([each.program for each in found] for found in (serving.placed, serving.published))
-        self._wanted.in_force(served[::-1], published)
+        served, published = ([placed.program for placed in plans] for plans in (serving.placed, serving.published))
+        self.programs.in_force(served[::-1], published)
 
     def _look_at_owner(self) -> None:
-        before, now = self._owned, (self._wanted.owner, self._wanted.followed)
+        before, now = self._owned, (self.programs.owner, self.programs.followed)
         if now == before:
             return
         self._owned = now
         self.closing.plan()
         if before[0] is not None and now[0] is None and self._serving is not None:
-            closed = sorted({name for each in self._serving.placed for name in each.placement.closed})
+            closed = sorted({name for placed in self._serving.placed for name in placed.placement.closed})
             LOG.warning("program_gone", extra={"program": before[0].name, "open": closed, "text": GONE})
 
     async def _close(self) -> None:
@@ -176,10 +175,12 @@ class ClusterEnvironment:
     # ---- what the cluster says about services ----
 
     def _selection(self, program: Program) -> Selection:
-        return self._wanted.about(program).selection
+        return self.programs.followed_for(program).selection
 
     def _selection_with(self, service: str) -> Selection | None:
-        return next((each.selection for each in self._wanted.followed if service in each.selection.keys), None)
+        return next(
+            (followed.selection for followed in self.programs.followed if service in followed.selection.keys), None
+        )
 
     def _pods(self, service: str) -> Iterable[Pod]:
         selection = self._selection_with(service)
@@ -192,11 +193,13 @@ class ClusterEnvironment:
         return self._pods(service)
 
     def _selectors(self) -> Mapping[str, Mapping[str, str]]:
-        found: dict[str, Mapping[str, str]] = {}
-        for each in reversed(self._wanted.followed):
-            selection = each.selection
-            found |= {name: selection.selector(name) for name in selection.keys if selection.service(name) is not None}
-        return found
+        selectors: dict[str, Mapping[str, str]] = {}
+        for followed in reversed(self.programs.followed):
+            selection = followed.selection
+            selectors |= {
+                name: selection.selector(name) for name in selection.keys if selection.service(name) is not None
+            }
+        return selectors
 
     def _pod_changed(self, old: Pod | None, new: Pod | None, services: frozenset[str]) -> None:
         self.identities.pod_changed(old, new, services)
@@ -210,18 +213,18 @@ class ClusterEnvironment:
 
     def _may_close(self) -> bool:
         """Whether NetworkPolicies may be written: those of a Program that is gone would go at once."""
-        return self._wanted.owner is not None and self._standby.may_act()
+        return self.programs.owner is not None and self._standby.may_act()
 
     def _owner(self) -> Owner:
         # Once there was one: while it is gone, nothing is written.
-        return self._wanted.owner or self._owned[0] or Owner("", "")
+        return self.programs.owner or self._owned[0] or Owner("", "")
 
     # ---- pods that wait ----
 
     def waiting_pod(self, caller: Caller) -> WaitingPod:
         """Raises `DeniedError`."""
         pod, _ = self.identities.pod_of(caller)
-        names = {name for each in self._wanted.followed for name in each.selection.services_of(pod.key)}
+        names = {name for followed in self.programs.followed for name in followed.selection.services_of(pod.key)}
         return WaitingPod(pod.uid, min(names, default=""), pod.addresses)
 
     def adms(self, service: str) -> int:

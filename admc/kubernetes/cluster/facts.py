@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HOLD_SECONDS: Final = 300.0
 """How long a fact stays in force while none of the pods shows it any more."""
-Seen = frozenset[tuple[str, str]]
+ShownFacts = frozenset[tuple[str, str]]
 """What the pods of a service show at present: facts (fields of `ServiceFacts`), each with its reasons."""
 
 
@@ -46,17 +46,17 @@ class FactState(NamedTuple):
         return cls(
             {
                 (name, field): Held(reason if isinstance(reason, str) else "", now)
-                for name, found in facts.items()
-                for field, reason in found._asdict().items()
+                for name, service_facts in facts.items()
+                for field, reason in service_facts._asdict().items()
                 if reason
             }
         )
 
-    def observed(self, name: str, seen: Seen, now: float, *, has_pods: bool = True) -> FactState:
+    def observed(self, name: str, seen: ShownFacts, now: float, *, has_pods: bool = True) -> FactState:
         """After a look at the pods of a service. Without a pod, nothing shows that a fact is over."""
         held = dict(self.held)
         for field in ServiceFacts._fields:
-            reasons = {reason for each, reason in seen if each == field}
+            reasons = {reason for shown, reason in seen if shown == field}
             before = held.get((name, field))
             if reasons:
                 # Of several reasons one is enough, and it stays for as long as it is true.
@@ -70,17 +70,17 @@ class FactState(NamedTuple):
 
     def at(self, now: float) -> FactState:
         """Without the facts that no pod has shown for long enough."""
-        held = {key: each for key, each in self.held.items() if not _is_over(each, now)}
+        held = {key: fact for key, fact in self.held.items() if not _is_over(fact, now)}
         return self if len(held) == len(self.held) else FactState(held)
 
     def of(self, names: Mapping[str, object]) -> FactState:
         """Of the services of a program."""
-        return FactState({key: each for key, each in self.held.items() if key[0] in names})
+        return FactState({key: fact for key, fact in self.held.items() if key[0] in names})
 
     @property
     def next_change(self) -> float | None:
         """When `at` next gives another state, if no pod changes."""
-        since = [each.unseen_since for each in self.held.values() if each.unseen_since is not None]
+        since = [fact.unseen_since for fact in self.held.values() if fact.unseen_since is not None]
         return min(since) + HOLD_SECONDS if since else None
 
     def document(self) -> bytes:
@@ -88,7 +88,7 @@ class FactState(NamedTuple):
         return to_json({name: _facts(held, name) for name, _ in held})
 
 
-def seen(selection: Selection, name: str) -> Seen:
+def seen(selection: Selection, name: str) -> ShownFacts:
     """What the pods of a service, and their namespace, show at present. A service without pods shows what its namespace
     does."""
     return frozenset(_seen(selection, name))

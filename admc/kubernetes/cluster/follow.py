@@ -1,6 +1,6 @@
 """The cluster as it is now: watches of its objects, and what they say about the services of a program.
 
-API server --Watched--> records --> Followed (Selection, Endpoints, Findings, FactState) for each program
+API server --Watched--> records --> Followed (Selection, Endpoints, Mismatches, FactState) for each program
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from admc.kubernetes.cluster.api.counts import resource
 from admc.kubernetes.cluster.api.watched import Watched
 from admc.kubernetes.cluster.closing.policies import network_policy
 from admc.kubernetes.cluster.facts import FactState, seen
-from admc.kubernetes.cluster.fitting import Findings, takes_part
+from admc.kubernetes.cluster.mismatches import Mismatches, takes_part
 from admc.kubernetes.cluster.names import CONTROLLER, PROGRAMS
-from admc.kubernetes.cluster.program.plan_objects import CONFIG_MAPS, PLAN_OF, found
+from admc.kubernetes.cluster.program.plan_objects import CONFIG_MAPS, PLAN_OF, plan_config_map
 from admc.kubernetes.cluster.program.spec import program_object
 from admc.kubernetes.cluster.selection import Selection
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.closing.policies import NetworkPolicy
-    from admc.kubernetes.cluster.program.plan_objects import Found
+    from admc.kubernetes.cluster.program.plan_objects import PlanConfigMap
     from admc.kubernetes.cluster.program.spec import ProgramObject
     from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, Slice
     from dsl.diagnostics.diagnostic import Diagnostic
@@ -70,10 +70,10 @@ class Followed:
         self.names = dict(names)
         self.selection = Selection(program, names)
         self.endpoints = Endpoints(self.selection, at)
-        self._findings = Findings(self.selection, controller)
+        self._mismatches = Mismatches(self.selection, controller)
         self.facts = facts.of(program.services)
 
-    def is_about(self, program: Program, names: Mapping[str, str]) -> bool:
+    def is_for(self, program: Program, names: Mapping[str, str]) -> bool:
         """Whether it says the same as one about this program with these names would."""
         return self.names == names and services_of(self.program) == services_of(program)
 
@@ -81,7 +81,7 @@ class Followed:
         """Look again at what these services have."""
         names = tuple(names)
         self.endpoints.update(names)
-        self._findings.update(names)
+        self._mismatches.update(names)
         self._look_at_facts(names)
 
     def _look_at_facts(self, names: Iterable[str]) -> None:
@@ -90,7 +90,7 @@ class Followed:
             has_pods = bool(self.selection.pods(name))
             self.facts = self.facts.observed(name, seen(self.selection, name), now, has_pods=has_pods)
 
-    def rest_on(self, facts: FactState) -> None:
+    def replace_facts(self, facts: FactState) -> None:
         """These facts are in force, besides those that pods show now."""
         facts = facts.of(self.program.services)
         if facts.document() == self.facts_document():
@@ -104,7 +104,7 @@ class Followed:
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
-        return (*self._findings.all(), *self.endpoints.findings())
+        return (*self._mismatches.all(), *self.endpoints.findings())
 
 
 def services_of(program: Program) -> dict[str, tuple[str, object]]:
@@ -139,11 +139,13 @@ class Cluster:
         programs: Watched[ProgramObject] = Watched(
             api, PROGRAMS, program_object, changed=self._program, definition="deploy/crd.yaml"
         )
-        self.plan_changed: Callable[[Key, Found | None, Found | None], None] = lambda key, old, new: None
-        plans: Watched[Found] = Watched(
+        self.plan_changed: Callable[[Key, PlanConfigMap | None, PlanConfigMap | None], None] = lambda key, old, new: (
+            None
+        )
+        plans: Watched[PlanConfigMap] = Watched(
             api,
             CONFIG_MAPS.format(namespace),
-            found,
+            plan_config_map,
             label_selector=f"{CONTROLLER}={controller},{PLAN_OF}",
             changed=self._plan,
         )
@@ -159,41 +161,45 @@ class Cluster:
     @property
     def complete(self) -> bool:
         """Whether everything has been listed once."""
-        return all(each.synced.is_set() for each in self._watches)
+        return all(watch.synced.is_set() for watch in self._watches)
 
     @property
     def relists(self) -> dict[str, int]:
         """How often each resource was listed after the first time."""
-        return {resource(each.path): each.relists for each in self._watches}
+        return {resource(watch.path): watch.relists for watch in self._watches}
 
     @property
     def problem(self) -> str:
         """Why the cluster cannot be followed at present; empty if it can."""
-        found: dict[str, list[str]] = {}
-        for each in self._watches:
-            if each.problem:
-                found.setdefault(each.problem, []).append(resource(each.path))
-        return "; ".join(f"{', '.join(kinds)} cannot be read: {problem}" for problem, kinds in found.items())
+        kinds_by_problem: dict[str, list[str]] = {}
+        for watch in self._watches:
+            if watch.problem:
+                kinds_by_problem.setdefault(watch.problem, []).append(resource(watch.path))
+        return "; ".join(f"{', '.join(kinds)} cannot be read: {problem}" for problem, kinds in kinds_by_problem.items())
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
-            for each in self._watches:
-                group.create_task(each.run())
+            for watch in self._watches:
+                group.create_task(watch.run())
             await self.synced()
             numbers = {"pods": len(self.pods.items), "services": len(self.services.items)}
             LOG.info("cluster_read", extra={**numbers, "seconds": round(time.monotonic() - began, 3)})
 
     async def synced(self) -> None:
         """Wait until everything has been listed once: before that, what is not there may only not be read yet."""
-        for each in self._watches:
-            await each.synced.wait()
+        for watch in self._watches:
+            await watch.synced.wait()
 
     @property
     def taking_part(self) -> tuple[str, ...]:
         """The namespaces that take part in the installation, sorted."""
-        return tuple(sorted(each.name for each in self.namespaces.items.values() if takes_part(each, self.controller)))
+        return tuple(
+            sorted(
+                namespace.name for namespace in self.namespaces.items.values() if takes_part(namespace, self.controller)
+            )
+        )
 
     def follow(self, program: Program, names: Mapping[str, str], facts: FactState) -> Followed:
         """From now on also about this program. Only once everything is listed."""
@@ -220,8 +226,8 @@ class Cluster:
 
     def hosting(self, service: str, namespace: str) -> tuple[Pod, ...]:
         """The pods of a namespace with the ADM of a service, whatever Service selects them."""
-        found = self._hosting.get(service, {}).values()
-        return tuple(pod for pod in found if pod.key.namespace == namespace)
+        pods = self._hosting.get(service, {}).values()
+        return tuple(pod for pod in pods if pod.key.namespace == namespace)
 
     # ---- changes ----
 
@@ -232,14 +238,14 @@ class Cluster:
             self._hosting[new.hosts][key] = new
         moved = self._locate(key, old, new)
         names = self._update(lambda selection: selection.pod_changed(old, new))
-        for each in self._followed:
-            if each.endpoints.moved(moved):
+        for followed in self._followed:
+            if followed.endpoints.moved(moved):
                 self.changed.send()
         self.pod_changed(old, new, names)
 
     def _locate(self, key: Key, old: Pod | None, new: Pod | None) -> frozenset[str]:
         """Note where a pod is; returns the addresses at which that changed."""
-        before, now = ({} if each is None else _where(each) for each in (old, new))
+        before, now = ({} if record is None else _where(record) for record in (old, new))
         for address in before.keys() - now.keys():
             there = self._at[address]
             del there[key]
@@ -262,9 +268,9 @@ class Cluster:
     def _update(self, change: Callable[[Selection], frozenset[str]]) -> frozenset[str]:
         """The services that it concerns."""
         touched: frozenset[str] = frozenset()
-        for each in self._followed:
-            if names := change(each.selection):
-                each.update(names)
+        for followed in self._followed:
+            if names := change(followed.selection):
+                followed.update(names)
                 touched |= names
         if touched:
             self.changed.send()
@@ -273,7 +279,7 @@ class Cluster:
     def _program(self, key: Key, old: ProgramObject | None, new: ProgramObject | None) -> None:
         self.programs_changed.send()
 
-    def _plan(self, key: Key, old: Found | None, new: Found | None) -> None:
+    def _plan(self, key: Key, old: PlanConfigMap | None, new: PlanConfigMap | None) -> None:
         self.plan_changed(key, old, new)
 
     def _policy(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:

@@ -45,7 +45,7 @@ class LabelIndex:
         if selector:
             labels = [(service.namespace, *item) for item in sorted(selector.items())]
             # The label by which the fewest Services are found: others of the selector may stand in all of them.
-            label = min(labels, key=lambda each: len(self._services.get(each, ())))
+            label = min(labels, key=lambda label: len(self._services.get(label, ())))
             self._selectors[service] = selector
             self._services[label].add(service)
             self._found_by[service] = label
@@ -53,8 +53,8 @@ class LabelIndex:
     def services(self, pod: Key) -> tuple[Key, ...]:
         """The Services that select a pod, sorted."""
         labels = self._labels.get(pod, {}).items()
-        found = {key for item in labels for key in self._services.get((pod.namespace, *item), ())}
-        return tuple(sorted(key for key in found if self._selectors[key].items() <= labels))
+        candidates = {key for item in labels for key in self._services.get((pod.namespace, *item), ())}
+        return tuple(sorted(key for key in candidates if self._selectors[key].items() <= labels))
 
     def pods(self, service: Key) -> frozenset[Key]:
         """The pods that a Service selects."""

@@ -29,13 +29,13 @@ def unpacked(content: bytes, limit: int) -> bytes:
     """
     stream = zlib.decompressobj(_GZIP)
     try:
-        found = stream.decompress(content, limit + 1)
+        plain = stream.decompress(content, limit + 1)
     except zlib.error as error:
         raise PackedError("it is not packed with gzip, or is damaged") from error
-    if len(found) > limit:
+    if len(plain) > limit:
         raise PackedError(f"it has more than {limit:,} bytes when it is unpacked", too_large=True)
     if not stream.eof:
         raise PackedError("it is cut short")
     if stream.unused_data:
         raise PackedError("more follows after its end")
-    return found
+    return plain

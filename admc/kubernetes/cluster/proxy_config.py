@@ -50,9 +50,9 @@ class ProxyConfig:
                 self._applied = Applied(self._cluster.api)  # one that was altered by hand is written again
                 again = time.monotonic() + AGAIN_SECONDS
             try:
-                found = owner()
-                if found is not None and may_write():
-                    await self.write(found)
+                program = owner()
+                if program is not None and may_write():
+                    await self.write(program)
                 problem = ""
                 backoff.reset()
             except ApiError as error:

@@ -39,9 +39,9 @@ def ports_of(names: frozenset[str]) -> PodCaptures:
     ingress: set[int] = set()
     egress: set[int] = set()
     for name in names:
-        found = _CAPTURE.fullmatch(name)
-        assert found is not None, name  # noqa: S101 - `captures_of` writes them
-        side, number, target = found.groups()
+        capture = _CAPTURE.fullmatch(name)
+        assert capture is not None, name  # noqa: S101 - `captures_of` writes them
+        side, number, target = capture.groups()
         if side == "ingress":
             ingress.add(int(target))
         else:
@@ -55,13 +55,13 @@ def lacking(names: frozenset[str], service: str, pods: Iterable[Pod]) -> Lacking
     A pod without an address has not started anything: its spec alone says what it will have.
     """
     needed = ports_of(names)
-    found, count = [], 0
+    unredirected, count = [], 0
     for pod in pods:
         count += 1
         has_them = pod.service == service and pod.captures.covers(needed)
         if not (has_them and (pod.is_redirected or not pod.addresses)):
-            found.append(pod.key.name)
-    return Lacking(tuple(sorted(found)), count)
+            unredirected.append(pod.key.name)
+    return Lacking(tuple(sorted(unredirected)), count)
 
 
 class PodRedirection:
@@ -80,18 +80,21 @@ class PodRedirection:
     @property
     def lacking(self) -> dict[str, Lacking]:
         """By service: pods without redirection that the plans in force need."""
-        found = {name: self._of(self._app, name, names) for name, names in self._needed.items()}
-        return {name: each for name, each in found.items() if each.pods}
+        by_service = {name: self._of(self._app, name, names) for name, names in self._needed.items()}
+        return {name: lacking_pods for name, lacking_pods in by_service.items() if lacking_pods.pods}
 
     @property
     def text(self) -> str:
-        found = self.lacking
-        if not found:
+        by_service = self.lacking
+        if not by_service:
             return ""
-        said = [f"`{name}` ({len(each.pods)} of {each.of} pods)" for name, each in sorted(found.items())]
-        more = f" and {len(said) - SHOWN} more services" if said[SHOWN:] else ""
+        counts = [
+            f"`{name}` ({len(lacking_pods.pods)} of {lacking_pods.of} pods)"
+            for name, lacking_pods in sorted(by_service.items())
+        ]
+        more = f" and {len(counts) - SHOWN} more services" if counts[SHOWN:] else ""
         return (
-            f"redirection is missing at {', '.join(said[:SHOWN])}{more}: no request through these pods meets the "
+            f"redirection is missing at {', '.join(counts[:SHOWN])}{more}: no request through these pods meets the "
             "policies that need it; pass their manifests through `admc inject`, and replace the pods"
         )
 

@@ -1,6 +1,6 @@
 """Reports what became of a `Program`: its status, its events, and its plan in ConfigMaps.
 
-Wanted, the server, pods --report--> StatusWriter, PlanStore --> cluster
+ClusterPrograms, the server, pods --report--> StatusWriter, PlanStore --> cluster
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from admc.kubernetes.cluster.api.backoff import Backoff
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.program import choice, conditions
 from admc.kubernetes.cluster.program.conditions import Condition, Names, Progress, Verdict
-from admc.kubernetes.cluster.program.lasting import Lasting
+from admc.kubernetes.cluster.program.debounce import Debounce
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.program.status import Report
 from dsl.diagnostics.diagnostic import Severity
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.program.plan_store import PlanStore
     from admc.kubernetes.cluster.program.spec import ProgramObject
     from admc.kubernetes.cluster.program.status_writer import StatusWriter
+    from admc.kubernetes.cluster.program_source import Candidate, ClusterPrograms
     from admc.kubernetes.cluster.redirection import PodRedirection
-    from admc.kubernetes.cluster.wanted import Candidate, Wanted
     from admc.serve.environment import Serving
     from dsl.diagnostics.diagnostic import Diagnostic
 
@@ -56,7 +56,7 @@ class Reporter:
     def __init__(
         self,
         cluster: Cluster,
-        wanted: Wanted,
+        programs: ClusterPrograms,
         serving: Serving,
         redirection: PodRedirection,
         closing: ClusterClosing,
@@ -65,15 +65,15 @@ class Reporter:
         writer: StatusWriter,
         may_write: Callable[[], bool],
     ) -> None:
-        self._cluster, self._wanted, self._serving = cluster, wanted, serving
+        self._cluster, self._programs, self._serving = cluster, programs, serving
         self._redirection, self._closing, self._audit = redirection, closing, audit
         self._plans, self._writer, self._may_write = plans, writer, may_write
         self._put: tuple[bytes, str] | None = None
         """The plan that was put last, and the uid of its Program."""
         self._reference: PlanReference | None = None
         self._problem = ""
-        self._lacking, self._out_of_sync = Lasting(), Lasting()
-        self._about = b""
+        self._lacking, self._out_of_sync = Debounce(), Debounce()
+        self._debounced_plan = b""
         """The plan that these two are about."""
 
     async def run(self) -> None:
@@ -105,15 +105,15 @@ class Reporter:
             raise failed[0]
 
     def _writes(self) -> Iterator[Callable[[], Awaitable[object]]]:
-        candidate = self._wanted.candidate
-        if not self._wanted.looked.is_set():
+        candidate = self._programs.candidate
+        if not self._programs.restored.is_set():
             yield self._write_problem
         elif candidate is not None:  # else the cluster removes the plan with its Program, and what is written anew, too
             yield partial(self._write_plan, candidate)
             yield partial(self._write_status, candidate)
-            for each in self._own_programs():
-                if each.uid != candidate.object.uid:
-                    yield partial(self._writer.write, each, _other(each, candidate.object))
+            for program in self._own_programs():
+                if program.uid != candidate.object.uid:
+                    yield partial(self._writer.write, program, _other(program, candidate.object))
             if self._put is not None and self._put[1] == candidate.object.uid:  # else its owner is gone
                 yield self._plans.sync
 
@@ -129,20 +129,20 @@ class Reporter:
 
     def _own_programs(self) -> list[ProgramObject]:
         controller = self._cluster.controller
-        return [each for each in self._cluster.programs.items.values() if each.controller == controller]
+        return [program for program in self._cluster.programs.items.values() if program.controller == controller]
 
     async def _write_plan(self, candidate: Candidate) -> None:
-        found = self._in_force
-        if found is None or self._put == (found.plan, candidate.object.uid):
+        in_force = self._in_force
+        if in_force is None or self._put == (in_force.plan, candidate.object.uid):
             return
         owner = Owner(candidate.object.name, candidate.object.uid)
-        self._reference = await self._plans.put(found.plan, owner, found.facts)
-        self._put = found.plan, candidate.object.uid
+        self._reference = await self._plans.put(in_force.plan, owner, in_force.facts)
+        self._put = in_force.plan, candidate.object.uid
 
     @property
     def _in_force(self) -> InForce | None:
         """The plan that the status is about: in mode `Audit` the one that would be served."""
-        if self._wanted.is_audit:
+        if self._programs.is_audit:
             audited = self._audit.result
             return None if audited is None else InForce(audited.plan, audited.adms, audited.facts)
         state, recipe = self._serving.state, self._serving.recipe
@@ -153,10 +153,10 @@ class Reporter:
     # ---- the report ----
 
     def _report(self, candidate: Candidate) -> Report:
-        found, followed = self._in_force, candidate.followed
+        in_force, followed = self._in_force, candidate.followed
         now = time.monotonic()
-        if found is not None and found.plan != self._about:
-            self._about = found.plan
+        if in_force is not None and in_force.plan != self._debounced_plan:
+            self._debounced_plan = in_force.plan
             self._lacking.begin(now)
             self._out_of_sync.begin(now)
         lacking = Names.of(self._lacking.of(self._pods_lacking(), now))
@@ -164,68 +164,70 @@ class Reporter:
         return Report(
             candidate.object.generation,
             self._verdicts(candidate, lacking, out_of_sync),
-            adms=None if found is None else len(found.adms),
+            adms=None if in_force is None else len(in_force.adms),
             services=None if followed is None else len(followed.program.services),
             pods=None if followed is None else _pods(followed),
             lacking=lacking,
             plan=self._reference,
-            namespaces={each.namespace for placed in self._serving.placed for each in placed.program.services.values()},
+            namespaces={
+                service.namespace for placed in self._serving.placed for service in placed.program.services.values()
+            },
             keeps=not self._has_plan,
         )
 
     def _verdicts(self, candidate: Candidate, lacking: Names, out_of_sync: Names) -> Mapping[Condition, Verdict]:
-        fitting = self._wanted.fitting
+        mismatches = self._programs.mismatches
         compiled = self._compiled(candidate)
-        found = {Condition.ACCEPTED: self._accepted(candidate, compiled, fitting)}
+        verdicts = {Condition.ACCEPTED: self._accepted(candidate, compiled, mismatches)}
         if candidate.followed is None:
-            found[Condition.RESOLVED] = conditions.unknown("NotAccepted", "the program has errors")
+            verdicts[Condition.RESOLVED] = conditions.unknown("NotAccepted", "the program has errors")
         else:
-            found[Condition.RESOLVED] = conditions.resolved(fitting)
-        if self._wanted.is_audit:
-            found[Condition.PROGRAMMED] = conditions.audited(has_plan=self._has_plan)
-        elif _errors(candidate.findings, compiled or (), fitting) or not self._is_in_force(candidate):
+            verdicts[Condition.RESOLVED] = conditions.resolved(mismatches)
+        if self._programs.is_audit:
+            verdicts[Condition.PROGRAMMED] = conditions.audited(has_plan=self._has_plan)
+        elif _errors(candidate.findings, compiled or (), mismatches) or not self._is_in_force(candidate):
             what = "an earlier plan is in force" if self._has_plan else "no plan is in force"
-            found[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
+            verdicts[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
         else:
-            found[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking, out_of_sync))
-        return found
+            verdicts[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking, out_of_sync))
+        return verdicts
 
     @property
     def _has_plan(self) -> bool:
         return self._serving.state is not None
 
     def _accepted(
-        self, candidate: Candidate, compiled: tuple[Diagnostic, ...] | None, fitting: tuple[Diagnostic, ...]
+        self, candidate: Candidate, compiled: tuple[Diagnostic, ...] | None, mismatches: tuple[Diagnostic, ...]
     ) -> Verdict:
         if compiled is None and not candidate.findings:
-            if _errors(fitting):
+            if _errors(mismatches):
                 return conditions.unknown("NotResolved", "it is compiled once its Services and namespaces fit")
             return conditions.unknown("Compiling", "its plan is being made")
-        found = self._problems("kept") if compiled is None else compiled  # a stored state that cannot be used
-        return conditions.accepted((*candidate.findings, *found), has_plan=self._has_plan)
+        problems = self._problems("kept") if compiled is None else compiled  # a stored state that cannot be used
+        return conditions.accepted((*candidate.findings, *problems), has_plan=self._has_plan)
 
     def _compiled(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
         """What the compile of the candidate found; None as long as it has not been compiled."""
-        if self._wanted.is_audit:
+        if self._programs.is_audit:
             return self._audit.findings_of(candidate)
         if candidate.followed is None:
             return None
-        if not self._wanted.is_compiled(candidate):
+        if not self._programs.is_compiled(candidate):
             # A worker that ended, or met a bug, has no result, and another one tries again.
             return tuple(item for item in self._problems("program") if item.code == BUG) or None
         return self._problems("program", "warnings", "kept")
 
-    def _problems(self, *about: str) -> tuple[Diagnostic, ...]:
+    def _problems(self, *subjects: str) -> tuple[Diagnostic, ...]:
         current = self._serving.problems.current
-        return tuple(item for each in about for item in current.get(each, ()))
+        return tuple(item for subject in subjects for item in current.get(subject, ()))
 
     def _is_in_force(self, candidate: Candidate) -> bool:
-        recipe, adopted = self._serving.recipe, self._wanted.adopted
-        if recipe is None or adopted is None or not self._wanted.is_compiled(candidate):
+        recipe, servable = self._serving.recipe, self._programs.servable
+        if recipe is None or servable is None or not self._programs.is_compiled(candidate):
             return False
-        if adopted.content.main not in recipe.inputs:
+        if servable.content.main not in recipe.inputs:
             return False  # a reviewed plan, or another main file, that was not there before
-        source = self._wanted.source_of(adopted.content, adopted.followed)
+        source = self._programs.source_of(servable.content, servable.followed)
         notes = dict(source.notes)
         files = {**(source.files or {}), FACTS: source.facts, **notes}
         return notes.keys() <= recipe.inputs.keys() and all(
@@ -245,23 +247,27 @@ class Reporter:
     def _pods_lacking(self) -> list[str]:
         """The pods without redirection that the plan in force needs, and those that cannot be read: they may be of any
         service of their namespace."""
-        namespaces = {each.namespace for placed in self._serving.placed for each in placed.program.services.values()}
+        namespaces = {
+            service.namespace for placed in self._serving.placed for service in placed.program.services.values()
+        }
         unreadable = [key.name for key in sorted(self._cluster.pods.rejected) if key.namespace in namespaces]
-        return [*(pod for each in self._redirection.lacking.values() for pod in each.pods), *unreadable]
+        return [*(pod for lacking_pods in self._redirection.lacking.values() for pod in lacking_pods.pods), *unreadable]
 
     def _services_out_of_sync(self) -> list[str]:
         """Services with an ADM of which a pod has no proxy in sync."""
-        state, registry, adopted = self._serving.state, self._serving.server.registry, self._wanted.adopted
-        if state is None or adopted is None:
+        state, registry, servable = self._serving.state, self._serving.server.registry, self._programs.servable
+        if state is None or servable is None:
             return []
-        selection = adopted.followed.selection
-        found = []
+        selection = servable.followed.selection
+        lagging = []
         for name in (adm.service for adm in state.placement.adms if adm.service in selection.keys):
             streams = registry.of(name)
-            nodes = {each.node.id for each in streams}
-            if not all(each.in_sync for each in streams) or any(key.name not in nodes for key in selection.pods(name)):
-                found.append(name)
-        return found
+            nodes = {stream.node.id for stream in streams}
+            if not all(stream.in_sync for stream in streams) or any(
+                key.name not in nodes for key in selection.pods(name)
+            ):
+                lagging.append(name)
+        return lagging
 
 
 def _pods(followed: Followed) -> int:
@@ -269,7 +275,7 @@ def _pods(followed: Followed) -> int:
 
 
 def _errors(*findings: tuple[Diagnostic, ...]) -> bool:
-    return any(item.severity is Severity.ERROR for each in findings for item in each)
+    return any(item.severity is Severity.ERROR for group in findings for item in group)
 
 
 def _other(program: ProgramObject, served: ProgramObject) -> Report:

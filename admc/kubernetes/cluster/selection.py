@@ -45,7 +45,7 @@ class Selection:
         for name, key in self.keys.items():
             self._names[key] = (*self._names.get(key, ()), name)
         self._namespaces = frozenset(key.namespace for key in self._names)
-        self._said_on_host = _on_host(program)
+        self._expected_on_host = _on_host(program)
         self._index = LabelIndex()
         self._pods: dict[Key, Pod] = {}
         self._of_pod: dict[Key, tuple[Key, ...]] = {}
@@ -93,8 +93,11 @@ class Selection:
     def shared_with(self, name: str) -> tuple[str, ...]:
         """The other services that have the same Service, or one of the pods; sorted."""
         key = self.keys[name]
-        found = {*self._names[key], *(each for pod in self._shared.get(key, ()) for each in self.services_of(pod))}
-        return tuple(sorted(found - {name}))
+        sharing = {
+            *self._names[key],
+            *(service for pod in self._shared.get(key, ()) for service in self.services_of(pod)),
+        }
+        return tuple(sorted(sharing - {name}))
 
     def has_host_network(self, name: str) -> bool:
         """Whether one of the pods is on the host's network."""
@@ -102,7 +105,7 @@ class Selection:
 
     def surprises_by_host_network(self, name: str) -> bool:
         """Whether one is, and neither the program nor the plan in force says so."""
-        return name not in self._said_on_host and self.has_host_network(name)
+        return name not in self._expected_on_host and self.has_host_network(name)
 
     def misfit(self, name: str) -> str:
         """What is wrong with a named port of some pod; empty if all fit."""
@@ -110,18 +113,18 @@ class Selection:
 
     # ---- changes ----
 
-    def rests_on(self, programs: Collection[Program]) -> frozenset[str]:
+    def set_published(self, programs: Collection[Program]) -> frozenset[str]:
         """The plans that are published are of these programs, with the facts that they were made with. One of them may
         have been made without a pod on the host's network."""
-        before = self._said_on_host
-        declared = {name: [each for each in programs if name in each.services] for name in self.keys}
-        said = {
+        before = self._expected_on_host
+        declared = {name: [program for program in programs if name in program.services] for name in self.keys}
+        on_host = {
             name
-            for name, found in declared.items()
-            if found and all(each.services[name].host_network for each in found)
+            for name, declaring in declared.items()
+            if declaring and all(program.services[name].host_network for program in declaring)
         }
-        self._said_on_host = frozenset(said | {name for name in _on_host(self.program) if not declared[name]})
-        return before ^ self._said_on_host
+        self._expected_on_host = frozenset(on_host | {name for name in _on_host(self.program) if not declared[name]})
+        return before ^ self._expected_on_host
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> frozenset[str]:
         pod = new or old
@@ -152,21 +155,21 @@ class Selection:
             self._services[key] = new
         before = tuple(self._selected.get(key, ()))
         self._index.set_selector(key, None if new is None else new.selector)
-        found = frozenset(self._names[key])
+        concerned = frozenset(self._names[key])
         for pod in dict.fromkeys((*before, *self._index.pods(key))):
-            found |= self._reassign(pod, self._index.services(pod))
-        return found
+            concerned |= self._reassign(pod, self._index.services(pod))
+        return concerned
 
     def slice_changed(self, old: Slice | None, new: Slice | None) -> frozenset[str]:
-        found = NONE
-        for each, stays in ((old, False), (new, True)):
-            owner = None if each is None else Key(each.key.namespace, each.service)
-            if each is not None and owner in self._names:
-                self._slices[owner].pop(each.key, None)
+        concerned = NONE
+        for slice_, stays in ((old, False), (new, True)):
+            owner = None if slice_ is None else Key(slice_.key.namespace, slice_.service)
+            if slice_ is not None and owner in self._names:
+                self._slices[owner].pop(slice_.key, None)
                 if stays:
-                    self._slices[owner][each.key] = each
-                found |= frozenset(self._names[owner])
-        return found
+                    self._slices[owner][slice_.key] = slice_
+                concerned |= frozenset(self._names[owner])
+        return concerned
 
     def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> frozenset[str]:
         namespace = new or old

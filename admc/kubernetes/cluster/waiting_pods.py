@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import grpc  # type: ignore[import-untyped]
 
-from admc.kubernetes.cluster.known import Memory, Seen, adm, decide, line, listed
+from admc.kubernetes.cluster.start_gate import Memory, ServerView, adm, decide, line, listed
 from admc.pod.wait import METHOD
 from admc.serve.compiling.address_deps import needed_by
 from xds_server.protocol.wire import ClientNode
@@ -23,7 +23,7 @@ from xds_server.transport.client import Caller, DeniedError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from admc.kubernetes.cluster.known import WaitingPod
+    from admc.kubernetes.cluster.start_gate import WaitingPod
     from admc.serve.environment import Serving
     from admc.serve.rollout.model import Placed
 
@@ -153,10 +153,10 @@ class WaitingPods:
         if not self._may_answer():
             self._end_all(grpc.StatusCode.UNAVAILABLE)
             return
-        found = {}
+        waiting = {}
         for uid, waiter in self._waiters.items():
             try:
-                found[uid] = waiter, self._pods.pod_of(waiter.caller)
+                waiting[uid] = waiter, self._pods.pod_of(waiter.caller)
             except DeniedError:
                 waiter.end(grpc.StatusCode.PERMISSION_DENIED)
         plans = self._serving.placed
@@ -164,16 +164,16 @@ class WaitingPods:
             self._needed = await asyncio.to_thread(_needed, plans)
             self._plans = plans
             return  # they may be others by now, and pods may be gone
-        seen = self._seen({pod.service for _, pod in found.values()})
+        seen = self._seen({pod.service for _, pod in waiting.values()})
         now = time.monotonic()
-        for waiter, pod in found.values():
+        for waiter, pod in waiting.values():
             waits, waiter.memory = decide(pod, seen, waiter.memory, now)
             if waits:
                 waiter.say(line(waits))
             else:
                 waiter.end(grpc.StatusCode.OK)
 
-    def _seen(self, services: Collection[str]) -> Seen | None:
+    def _seen(self, services: Collection[str]) -> ServerView | None:
         state = self._serving.state
         if state is None or not self._serving.ready:
             return None
@@ -182,8 +182,8 @@ class WaitingPods:
         # An address that a pod of the service had before is published, and may be missing in what is published next:
         # then the record of the new pod came after that document was made. All later documents have it.
         published = listed(state.addresses, services)
-        both = {name: found.intersection(self._pods.taken(name)) for name, found in published.items()}
-        return Seen(both, self._needed, adms)
+        both = {name: addresses.intersection(self._pods.taken(name)) for name, addresses in published.items()}
+        return ServerView(both, self._needed, adms)
 
 
 def _same(some: tuple[Placed, ...], others: tuple[Placed, ...]) -> bool:
@@ -196,8 +196,8 @@ def _same(some: tuple[Placed, ...], others: tuple[Placed, ...]) -> bool:
 
 def _needed(plans: tuple[Placed, ...]) -> Mapping[str, frozenset[str]]:
     """Of all plans together."""
-    found: dict[str, frozenset[str]] = {}
+    readers_of: dict[str, frozenset[str]] = {}
     for placed in plans:
         for name, readers in needed_by(*placed).items():
-            found[name] = found.get(name, frozenset()) | readers
-    return found
+            readers_of[name] = readers_of.get(name, frozenset()) | readers
+    return readers_of

@@ -3,7 +3,7 @@
 An ADM takes the connections to the ports that the program names, and a NetworkPolicy selects pods by the labels that
 the program names. Where the manifests have others, a policy is enforced on nothing, and nothing else shows it. That is
 an error; what no policy rests on is a warning. In a cluster the server compares the same
-(`admc.kubernetes.cluster.fitting`).
+(`admc.kubernetes.cluster.mismatches`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admc.kubernetes.inject.manifests import at
-from admc.kubernetes.inject.model import Finding, Where
+from admc.kubernetes.inject.model import TemplateFinding, Where
 from admc.kubernetes.inject.reliance import listed
 from admc.kubernetes.inject.services import is_service, selector_of
 from dsl.diagnostics.diagnostic import Severity
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from admc.kubernetes.inject.services import Services
     from admc.serve.observe.injection import InjectionDocument, PortRow, ServiceRow
 
-Found = tuple["Object", Finding]
+ManifestFinding = tuple["Object", TemplateFinding]
 """A finding, and the object that it is about. Its place is in the template, where the object has one."""
 _SHOWN = 5
 
@@ -36,55 +36,57 @@ class _Template(NamedTuple):
     template: Mapping[str, Any]
 
 
-def disagreements(document: InjectionDocument, services: Services, manifests: Iterable[Object]) -> Iterator[Found]:
+def disagreements(
+    document: InjectionDocument, services: Services, manifests: Iterable[Object]
+) -> Iterator[ManifestFinding]:
     """In the order of the manifests."""
     manifests = list(manifests)
     of_service: dict[str, list[_Template]] = {}
-    for each in manifests:
-        found = _template(each, services)
-        if found is not None and found.service is not None:
-            of_service.setdefault(found.service, []).append(found)
+    for manifest in manifests:
+        template = _template(manifest, services)
+        if template is not None and template.service is not None:
+            of_service.setdefault(template.service, []).append(template)
     unselected = _unselected(services, manifests)
     by_labels = not document.installation  # a server that follows a cluster selects pods as their Services do
-    for each in manifests:
-        if is_service(each):
-            if (name := services.named(each)) is not None:
+    for manifest in manifests:
+        if is_service(manifest):
+            if (name := services.named(manifest)) is not None:
                 row = document.services[name]
-                yield from _service(name, row, each, of_service.get(name, ()), by_labels=by_labels)
-                if name not in of_service and row.captures is not None and name in unselected and selector_of(each):
-                    yield each, _selects_nothing(name, row, unselected[name])
+                yield from _service(name, row, manifest, of_service.get(name, ()), by_labels=by_labels)
+                if name not in of_service and row.captures is not None and name in unselected and selector_of(manifest):
+                    yield manifest, _selects_nothing(name, row, unselected[name])
             else:
-                yield from _other(document.services, each, services, of_service)
-        elif (found := _template(each, services)) is not None:
-            if found.service is not None:
-                yield from _host_ports(document.services[found.service], found)
+                yield from _other(document.services, manifest, services, of_service)
+        elif (template := _template(manifest, services)) is not None:
+            if template.service is not None:
+                yield from _host_ports(document.services[template.service], template)
             if by_labels:
-                yield from _carries_labels_of_another(document.services, services, found)
+                yield from _carries_labels_of_another(document.services, services, template)
 
 
-def _template(found: Object, services: Services) -> _Template | None:
-    template = at(found.data, found.template) if found.template is not None else None
+def _template(manifest: Object, services: Services) -> _Template | None:
+    template = at(manifest.data, manifest.template) if manifest.template is not None else None
     if not isinstance(template, dict):
         return None
     labels = at(template, ("metadata", "labels"))
     labels = labels if isinstance(labels, dict) else {}
-    service = services.of(found.namespace, labels)
-    return None if isinstance(service, Finding) else _Template(found, service, labels, template)
+    service = services.of(manifest.namespace, labels)
+    return None if isinstance(service, TemplateFinding) else _Template(manifest, service, labels, template)
 
 
 def _unselected(services: Services, manifests: Iterable[Object]) -> Mapping[str, Object]:
     """Service of the program -> a template that is of no service, and has the name or the labels of this one."""
-    found: dict[str, Object] = {}
-    for each in manifests:
-        template = _template(each, services)
+    unselected: dict[str, Object] = {}
+    for manifest in manifests:
+        template = _template(manifest, services)
         if template is not None and template.service is None:
-            named = services.known_as(each.namespace, each.name)
-            for name in (*((named,) if named else ()), *services.by_labels(each.namespace, template.labels)):
-                found.setdefault(name, each)
-    return found
+            named = services.known_as(manifest.namespace, manifest.name)
+            for name in (*((named,) if named else ()), *services.by_labels(manifest.namespace, template.labels)):
+                unselected.setdefault(name, manifest)
+    return unselected
 
 
-def _selects_nothing(name: str, row: ServiceRow, template: Object) -> Finding:
+def _selects_nothing(name: str, row: ServiceRow, template: Object) -> TemplateFinding:
     relying = _policies(row)
     return _finding(
         "ADM941",
@@ -97,14 +99,14 @@ def _selects_nothing(name: str, row: ServiceRow, template: Object) -> Finding:
 
 
 def _service(
-    name: str, row: ServiceRow, found: Object, templates: Sequence[_Template], *, by_labels: bool
-) -> Iterator[Found]:
-    spec = found.data.get("spec")
+    name: str, row: ServiceRow, manifest: Object, templates: Sequence[_Template], *, by_labels: bool
+) -> Iterator[ManifestFinding]:
+    spec = manifest.data.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     relying = _policies(row)
     if spec.get("type") == "ExternalName":
         yield (
-            found,
+            manifest,
             _finding(
                 "ADM940",
                 True,
@@ -115,10 +117,10 @@ def _service(
             ),
         )
         return
-    selector = selector_of(found)
+    selector = selector_of(manifest)
     if not selector:
         yield (
-            found,
+            manifest,
             _finding(
                 "ADM941",
                 bool(relying or row.captures),
@@ -129,26 +131,26 @@ def _service(
             ),
         )
     elif by_labels:
-        yield from _selector(name, row, found, selector, templates)
-    yield from _ports(name, row, found, spec, templates)
-    yield from _other_ways(row, found, spec, templates, own=True)
+        yield from _selector(name, row, manifest, selector, templates)
+    yield from _ports(name, row, manifest, spec, templates)
+    yield from _other_ways(row, manifest, spec, templates, own=True)
 
 
 def _selector(
-    name: str, row: ServiceRow, found: Object, selector: Mapping[str, Any], templates: Sequence[_Template]
-) -> Iterator[Found]:
+    name: str, row: ServiceRow, manifest: Object, selector: Mapping[str, Any], templates: Sequence[_Template]
+) -> Iterator[ManifestFinding]:
     """Whether the pods that the Service selects have the labels of the program."""
     if row.labels.items() <= selector.items():
         return
-    if templates and all(row.labels.items() <= each.labels.items() for each in templates):
+    if templates and all(row.labels.items() <= template.labels.items() for template in templates):
         return
-    wanted = ", ".join(f"`{key}: {value}`" for key, value in list(row.labels.items())[:_SHOWN])
+    expected = ", ".join(f"`{key}: {value}`" for key, value in list(row.labels.items())[:_SHOWN])
     has = "  ".join(label_text(key, str(value)) for key, value in list(selector.items())[:_SHOWN])
-    cause = f"in the program its pods have {wanted}"
+    cause = f"in the program its pods have {expected}"
     if row.selected:
         cause += f", by which the NetworkPolicies that close {listed(row.selected)} select them: these select no pod"
     yield (
-        found,
+        manifest,
         _finding(
             "ADM941",
             bool(row.selected),
@@ -160,12 +162,14 @@ def _selector(
     )
 
 
-def _carries_labels_of_another(rows: Mapping[str, ServiceRow], services: Services, found: _Template) -> Iterator[Found]:
-    for name in services.by_labels(found.object.namespace, found.labels):
+def _carries_labels_of_another(
+    rows: Mapping[str, ServiceRow], services: Services, template: _Template
+) -> Iterator[ManifestFinding]:
+    for name in services.by_labels(template.object.namespace, template.labels):
         row = rows[name]
-        if name != found.service and row.selected:
+        if name != template.service and row.selected:
             yield (
-                found.object,
+                template.object,
                 _finding(
                     "ADM941",
                     True,
@@ -178,8 +182,8 @@ def _carries_labels_of_another(rows: Mapping[str, ServiceRow], services: Service
 
 
 def _ports(
-    name: str, row: ServiceRow, found: Object, spec: Mapping[str, Any], templates: Sequence[_Template]
-) -> Iterator[Found]:
+    name: str, row: ServiceRow, manifest: Object, spec: Mapping[str, Any], templates: Sequence[_Template]
+) -> Iterator[ManifestFinding]:
     given = list(_tcp_ports(spec))
     if not given and spec.get("clusterIP") == "None":
         return  # callers dial the ports of the pods
@@ -193,7 +197,7 @@ def _ports(
         if port.number not in by_number:
             has = ", ".join(str(number) for number in sorted(by_number)[:_SHOWN]) or "none"
             yield (
-                found,
+                manifest,
                 _finding(
                     "ADM943",
                     bool(relying),
@@ -208,13 +212,13 @@ def _ports(
         place = ("spec", *where, "targetPort" if "targetPort" in written else "port")
         for target, whose in _targets(written, templates):
             if target is None:
-                yield found, _finding(
+                yield manifest, _finding(
                     "ADM943", False, f"port {port.number} leads to a name that is not a port of {whose}", place, None,
                     f"the program says {port.target}: {hint}",
                 )  # fmt: skip
             elif target != port.target:
                 yield (
-                    found,
+                    manifest,
                     _finding(
                         "ADM943",
                         bool(relying),
@@ -238,8 +242,8 @@ def _targets(port: Mapping[str, Any], templates: Sequence[_Template]) -> Iterato
     elif not templates:
         yield None, "any pod in these manifests"
     else:
-        found = {_named_port(each.template, str(target)): each.object for each in templates}
-        for number, whose in found.items():
+        owners = {_named_port(template.template, str(target)): template.object for template in templates}
+        for number, whose in owners.items():
             of = f"{whose.kind} `{whose.name}`"
             yield number, of if number is None else f" (`{target}` of {of})"
 
@@ -272,17 +276,17 @@ def _tcp_ports(spec: Mapping[str, Any]) -> Iterator[tuple[Where, Mapping[str, An
 
 
 def _other(
-    rows: Mapping[str, ServiceRow], found: Object, services: Services, of_service: Mapping[str, Sequence[_Template]]
-) -> Iterator[Found]:
+    rows: Mapping[str, ServiceRow], manifest: Object, services: Services, of_service: Mapping[str, Sequence[_Template]]
+) -> Iterator[ManifestFinding]:
     """A Service that is of no service of the program, and leads to pods of one."""
-    for name in services.selected_by(found):
-        spec = found.data["spec"]
-        yield from _other_ways(rows[name], found, spec, of_service.get(name, ()), own=False)
+    for name in services.selected_by(manifest):
+        spec = manifest.data["spec"]
+        yield from _other_ways(rows[name], manifest, spec, of_service.get(name, ()), own=False)
 
 
 def _other_ways(
-    row: ServiceRow, found: Object, spec: Mapping[str, Any], templates: Sequence[_Template], *, own: bool
-) -> Iterator[Found]:
+    row: ServiceRow, manifest: Object, spec: Mapping[str, Any], templates: Sequence[_Template], *, own: bool
+) -> Iterator[ManifestFinding]:
     """Ports that lead to those of the program and are none of these: an ADM at the sender does not know them."""
     at_senders = {port.target: port for port in row.ports if port.egress}
     if not at_senders:
@@ -301,19 +305,19 @@ def _other_ways(
                 what = "`externalIPs`"
             else:
                 continue
-            yield found, _another_way(what, at_senders[target], ("spec", *where, "port"))
+            yield manifest, _another_way(what, at_senders[target], ("spec", *where, "port"))
             break
 
 
-def _host_ports(row: ServiceRow, found: _Template) -> Iterator[Found]:
+def _host_ports(row: ServiceRow, template: _Template) -> Iterator[ManifestFinding]:
     at_senders = {port.target: port for port in row.ports if port.egress}
-    for where, port in _container_ports(found.template):
+    for where, port in _container_ports(template.template):
         if port.get("hostPort") and port.get("containerPort") in at_senders:
             reached = at_senders[port["containerPort"]]
-            yield found.object, _another_way(f"`hostPort` {port['hostPort']}", reached, (*where, "hostPort"))
+            yield template.object, _another_way(f"`hostPort` {port['hostPort']}", reached, (*where, "hostPort"))
 
 
-def _another_way(what: str, port: PortRow, where: Where) -> Finding:
+def _another_way(what: str, port: PortRow, where: Where) -> TemplateFinding:
     return _finding(
         "ADM948",
         False,
@@ -328,5 +332,5 @@ def _policies(row: ServiceRow) -> tuple[str, ...]:
     return tuple(sorted({name for port in row.ports for name in (*port.ingress, *port.egress)}))
 
 
-def _finding(code: str, error: bool, message: str, where: Where, cause: str | None, hint: str) -> Finding:
-    return Finding(code, Severity.ERROR if error else Severity.WARNING, message, where, cause, hint)
+def _finding(code: str, error: bool, message: str, where: Where, cause: str | None, hint: str) -> TemplateFinding:
+    return TemplateFinding(code, Severity.ERROR if error else Severity.WARNING, message, where, cause, hint)

@@ -14,7 +14,7 @@ from emitters.interception.pod import arguments
 from emitters.ports import ADM_USER, STARTUP_PORT
 
 if TYPE_CHECKING:
-    from admc.kubernetes.inject.model import Installation, Wanted
+    from admc.kubernetes.inject.model import Installation, PodNeeds
 
 WAIT_USER: Final = 15002
 """The user id of the wait. It is not the ADM's: the packet filter lets pass what the ADM's user opens."""
@@ -35,14 +35,14 @@ STARTUP_SECONDS: Final = 3600
 """How long Envoy may wait for its configuration before the kubelet starts it anew. A pod without a server waits."""
 
 
-def containers(wanted: Wanted, installation: Installation) -> list[dict[str, Any]]:
+def containers(needs: PodNeeds, installation: Installation) -> list[dict[str, Any]]:
     """The init containers that a pod is to have, in their order."""
-    found = [_rules(wanted, installation), _envoy(wanted, installation)] if wanted.adm else []
-    return [*found, _wait(installation)] if wanted.waits else found
+    adm = [_rules(needs, installation), _envoy(needs, installation)] if needs.adm else []
+    return [*adm, _wait(installation)] if needs.waits else adm
 
 
-def volumes(wanted: Wanted, installation: Installation) -> list[dict[str, Any]]:
-    if not wanted.anything:
+def volumes(needs: PodNeeds, installation: Installation) -> list[dict[str, Any]]:
+    if not needs.anything:
         return []
     token = {"audience": AUDIENCE_PREFIX + installation.name, "expirationSeconds": TOKEN_SECONDS, "path": "token"}
     return [
@@ -75,13 +75,13 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _rules(wanted: Wanted, installation: Installation) -> dict[str, Any]:
-    assert wanted.captures is not None  # noqa: S101 - the caller looked
+def _rules(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
+    assert needs.captures is not None  # noqa: S101 - the caller looked
     return {
         "name": RULES_CONTAINER,
         "image": installation.image,
         "command": list(RULES_COMMAND),
-        "args": list(arguments(wanted.service, wanted.captures)),
+        "args": list(arguments(needs.service, needs.captures)),
         "resources": _requests("10m", "64Mi"),
         "securityContext": {
             "runAsUser": 0,
@@ -94,10 +94,10 @@ def _rules(wanted: Wanted, installation: Installation) -> dict[str, Any]:
     }
 
 
-def _envoy(wanted: Wanted, installation: Installation) -> dict[str, Any]:
+def _envoy(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
     # The kubelet replaces `$(POD_NAME)`. The server takes neither of the two for granted: the token says who it is.
     options = ["-c", BOOTSTRAP, "--service-node", "$(POD_NAME)"]
-    options += ["--service-cluster", wanted.service.rpartition("/")[2]]
+    options += ["--service-cluster", needs.service.rpartition("/")[2]]
     options += ["--disable-hot-restart", "--drain-time-s", str(DRAIN_SECONDS), "--log-level", "warn"]
     return {
         "name": ADM_CONTAINER,

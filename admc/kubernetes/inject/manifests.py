@@ -19,7 +19,7 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.text import SourceText, Span
 
 if TYPE_CHECKING:
-    from admc.kubernetes.inject.model import Finding
+    from admc.kubernetes.inject.model import TemplateFinding
 
 MAX_FILE: Final = 32_000_000
 MAX_DEPTH: Final = 60
@@ -69,8 +69,8 @@ class Object:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        found = self.data.get("metadata")
-        return found if isinstance(found, dict) else {}
+        metadata = self.data.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
 
     @property
     def namespace(self) -> str:
@@ -119,10 +119,10 @@ def _objects(document: Document, where: Where, data: Any, namespace: str) -> Ite
     items, kind = data.get("items"), str(data.get("kind", ""))
     if kind.endswith("List") and isinstance(items, list):
         # The API server leaves out what the kind of a list says of its items, and `kubectl apply` adds it.
-        said = {"apiVersion": data.get("apiVersion"), "kind": kind.removesuffix("List")}
+        inherited = {"apiVersion": data.get("apiVersion"), "kind": kind.removesuffix("List")}
         for index, item in enumerate(items):
             named = not isinstance(item, dict) or "kind" in item or "apiVersion" in item
-            yield from _objects(document, (*where, "items", index), item if named else {**said, **item}, namespace)
+            yield from _objects(document, (*where, "items", index), item if named else {**inherited, **item}, namespace)
     else:
         yield Object(document, where, data, namespace)
 
@@ -146,11 +146,11 @@ def replaced(data: Any, where: Where, value: Any) -> Any:
     return copy
 
 
-def diagnostic(finding: Finding, found: Object, *, in_template: bool = True) -> Diagnostic:
+def diagnostic(finding: TemplateFinding, manifest: Object, *, in_template: bool = True) -> Diagnostic:
     """A finding about the template of an object, or else about the object, with its line."""
-    name = f"{found.kind} `{found.namespace}/{found.name}`"
-    where = (*found.where, *(found.template or () if in_template else ()), *finding.where)
-    span = _span(found.document, where)
+    name = f"{manifest.kind} `{manifest.namespace}/{manifest.name}`"
+    where = (*manifest.where, *(manifest.template or () if in_template else ()), *finding.where)
+    span = _span(manifest.document, where)
     return Diagnostic(finding.code, finding.severity, f"{name}: {finding.message}", span, finding.cause, finding.hint)
 
 
@@ -217,12 +217,12 @@ class _Reader:
         if self._is_untagged(node):
             return node.value if node.style else scalars.plain(node.value)
         try:
-            found = self._loader.construct_object(node)
+            scalar = self._loader.construct_object(node)
         except ValueError:
-            found = None  # such as an impossible date
-        if not isinstance(found, str | int | float):
+            scalar = None  # such as an impossible date
+        if not isinstance(scalar, str | int | float):
             raise _wrong("a value has a tag that JSON has no type for", _marked(self._source, node.start_mark))
-        return found
+        return scalar
 
     def _count(self, node: yaml.ScalarNode) -> None:
         self._text -= len(node.value)
@@ -231,8 +231,8 @@ class _Reader:
 
     def _is_untagged(self, node: yaml.ScalarNode) -> bool:
         implicit = (False, True) if node.style else (True, False)
-        found = self._loader.resolve(yaml.ScalarNode, node.value, implicit)  # type: ignore[no-untyped-call]
-        return bool(node.tag == found)
+        tag = self._loader.resolve(yaml.ScalarNode, node.value, implicit)  # type: ignore[no-untyped-call]
+        return bool(node.tag == tag)
 
     def _key(self, node: yaml.Node) -> str | None:
         if not isinstance(node, yaml.ScalarNode):
@@ -241,22 +241,22 @@ class _Reader:
         return scalars.key(node.value) if not node.style and self._is_untagged(node) else str(node.value)
 
     def _mapping(self, node: yaml.Node, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 inner = self.data(value, depth + 1)
-                for each in reversed(inner if isinstance(inner, list) else [inner]):
-                    merged.update(each if isinstance(each, dict) else {})
+                for mapping in reversed(inner if isinstance(inner, list) else [inner]):
+                    merged.update(mapping if isinstance(mapping, dict) else {})
                 continue
             name = self._key(key)
             if name is None:
                 raise _wrong("a key is not a text", _marked(self._source, key.start_mark))
-            if name in found:
+            if name in fields:
                 cause = "readers differ in which of the two values they take"
                 raise _wrong(f"the key `{name[:100]}` is there twice", _marked(self._source, key.start_mark), cause)
-            found[name] = self.data(value, depth + 1)
-        return {**merged, **found} if merged else found
+            fields[name] = self.data(value, depth + 1)
+        return {**merged, **fields} if merged else fields
 
 
 def _marked(source: SourceText, mark: Any) -> Span:

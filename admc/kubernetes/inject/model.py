@@ -27,7 +27,7 @@ class Installation(NamedTuple):
     envoy_image: str
 
 
-class Wanted(NamedTuple):
+class PodNeeds(NamedTuple):
     """What the pods of one service are to have."""
 
     service: str
@@ -46,10 +46,10 @@ class Wanted(NamedTuple):
         return self.adm or self.waits
 
 
-NOTHING: Final = Wanted("", None, waits=False)
+NOTHING: Final = PodNeeds("", None, waits=False)
 
 
-class Finding(NamedTuple):
+class TemplateFinding(NamedTuple):
     """A finding about a template. It becomes a diagnostic where the text of the template is known."""
 
     code: str
@@ -64,4 +64,4 @@ class Injection(NamedTuple):
     """The new template, or None if it is refused; and the findings: errors in the second case, else warnings."""
 
     template: Template | None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[TemplateFinding, ...] = ()

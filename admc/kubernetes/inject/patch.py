@@ -73,14 +73,14 @@ def patch(document: Document, new: Any) -> Patch:
 
 def _comments(text: str) -> int:
     tokens = yaml.scan(text, Loader=LOADER)
-    texts = [(each.start_mark.index, each.end_mark.index) for each in tokens if isinstance(each, yaml.ScalarToken)]
+    texts = [(token.start_mark.index, token.end_mark.index) for token in tokens if isinstance(token, yaml.ScalarToken)]
     starts = [start for start, _ in texts]
 
     def is_inside(at: int) -> bool:
         before = bisect(starts, at) - 1
         return before >= 0 and at < texts[before][1]
 
-    return sum(not is_inside(found.start()) for found in re.finditer(r"(?<!\S)#", text))
+    return sum(not is_inside(hash_sign.start()) for hash_sign in re.finditer(r"(?<!\S)#", text))
 
 
 def applied(text: str, edits: Iterable[Edit]) -> str:
@@ -94,10 +94,10 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
 
 def _reads_as(text: str, data: Any) -> bool:
     try:
-        found = read("", text.encode())
+        documents = read("", text.encode())
     except CommandError:
         return False
-    return len(found) == 1 and found[0].data == data
+    return len(documents) == 1 and documents[0].data == data
 
 
 def _anew(own: str, node: yaml.Node, new: Any, *, follows: bool) -> str:
@@ -207,10 +207,10 @@ class _Editor:
 
     def _dash(self, node: yaml.SequenceNode, index: int) -> int:
         """The place of the `-` before an item."""
-        found = self._text.rfind("-", 0, max(self._start(node.value[index]), 0))
-        if found < 0 or found - self._line(found) != node.start_mark.column:
+        dash = self._text.rfind("-", 0, max(self._start(node.value[index]), 0))
+        if dash < 0 or dash - self._line(dash) != node.start_mark.column:
             raise _UnknownError
-        return found
+        return dash
 
     def _start(self, node: yaml.Node) -> int:
         start: int = node.start_mark.index - self._base
@@ -243,14 +243,14 @@ class _Editor:
 
     def _line_end(self, index: int) -> int:
         """The end of the line of an index, before its line break."""
-        found = self._text.find("\n", index)
-        end = len(self._text) if found < 0 else found
+        line_break = self._text.find("\n", index)
+        end = len(self._text) if line_break < 0 else line_break
         return end - 1 if self._text[index:end].endswith("\r") else end
 
     def _lines(self, start: int, end: int) -> Edit:
         """Remove whole lines."""
-        found = self._text.find("\n", self._line_end(end))
-        return Edit(self._line(start), len(self._text) if found < 0 else found + 1, "")
+        line_break = self._text.find("\n", self._line_end(end))
+        return Edit(self._line(start), len(self._text) if line_break < 0 else line_break + 1, "")
 
     def _indented(self, text: str, indent: str) -> str:
         return text.rstrip("\n").replace("\n", self._break + indent)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.containers import NAMES, containers, volumes
-from admc.kubernetes.inject.model import Wanted
+from admc.kubernetes.inject.model import PodNeeds
 from emitters.interception.pod import ArgumentsError, parse_arguments
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def recognised(pod: Mapping[str, Any], installation: Installation) -> frozenset[
     names = [container.get("name") for container in listed if container.get("name") in NAMES]
     if not names:
         return NOTHING
-    wanted = _wanted(listed, names)
-    if wanted is None:
+    needs = _needs(listed, names)
+    if needs is None:
         return NOTHING
-    written, mounts = _written(wanted, installation)
+    written, mounts = _written(needs, installation)
     if len(names) != len(written) or len(listed) < len(written):
         return NOTHING
     if not all(is_as_written(_untagged(one), other) for one, other in zip(listed, written, strict=False)):
@@ -49,25 +49,25 @@ def recognised(pod: Mapping[str, Any], installation: Installation) -> frozenset[
     return frozenset(container["name"] for container in written)
 
 
-def _wanted(listed: list[dict[str, Any]], names: list[str]) -> Wanted | None:
+def _needs(listed: list[dict[str, Any]], names: list[str]) -> PodNeeds | None:
     """What the pod was to have, by its own containers; None if they do not go together."""
     waits = WAIT_CONTAINER in names
     rules = listed[0] if listed[0].get("name") == RULES_CONTAINER else None
     if rules is None:
-        return Wanted("", None, waits) if names == [WAIT_CONTAINER] else None
+        return PodNeeds("", None, waits) if names == [WAIT_CONTAINER] else None
     if ADM_CONTAINER not in names:
         return None
     try:
-        found = parse_arguments(rules.get("args") or ())
+        rules_arguments = parse_arguments(rules.get("args") or ())
     except ArgumentsError:
         return None
-    return Wanted(found.service, found.captures, waits)
+    return PodNeeds(rules_arguments.service, rules_arguments.captures, waits)
 
 
 @lru_cache(maxsize=1 << 12)
-def _written(wanted: Wanted, installation: Installation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _written(needs: PodNeeds, installation: Installation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Containers and volumes. All pods of a service have the same ones."""
-    return [_untagged(each) for each in containers(wanted, installation)], volumes(wanted, installation)
+    return [_untagged(container) for container in containers(needs, installation)], volumes(needs, installation)
 
 
 def _untagged(container: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,12 +87,12 @@ def repository(image: str) -> str:
 
 def _ran_as_listed(pod: Mapping[str, Any], written: list[dict[str, Any]]) -> bool:
     """Whether what runs in these containers, or has run, is of the images that they are to have."""
-    wanted = {container["name"]: familiar(container["image"]) for container in written}
-    for each in (pod.get("status") or {}).get("initContainerStatuses") or ():
-        if each.get("name") in wanted:
+    repositories = {container["name"]: familiar(container["image"]) for container in written}
+    for status in (pod.get("status") or {}).get("initContainerStatuses") or ():
+        if status.get("name") in repositories:
             # One image may have several names, of which a runtime reports one, or its digest alone.
-            found = {familiar(repository(each.get(field) or "")) for field in ("image", "imageID")} - _NAMELESS
-            if found and wanted[each["name"]] not in found:
+            images = {familiar(repository(status.get(field) or "")) for field in ("image", "imageID")} - _NAMELESS
+            if images and repositories[status["name"]] not in images:
                 return False
     return True
 
@@ -144,10 +144,10 @@ def is_as_written(stored: Mapping[str, Any], written: Mapping[str, Any]) -> bool
     """
     if not (stored.get("resources") or {}).keys() <= _AMOUNTS:
         return False
-    mounts = [each for each in stored.get("volumeMounts") or () if not _is_account(each)]
+    mounts = [mount for mount in stored.get("volumeMounts") or () if not _is_account(mount)]
     own = {key: value for key, value in stored.items() if key not in _ANY} | {"volumeMounts": mounts}
-    wanted = {"volumeMounts": [], **{key: value for key, value in written.items() if key not in _ANY}}
-    return is_stored_form(own, wanted)
+    expected = {"volumeMounts": [], **{key: value for key, value in written.items() if key not in _ANY}}
+    return is_stored_form(own, expected)
 
 
 def _is_account(mount: Mapping[str, Any]) -> bool:

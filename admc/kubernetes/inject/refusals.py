@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.containers import NAMES, VOLUMES, is_own, is_own_volume
-from admc.kubernetes.inject.model import Finding, Where
+from admc.kubernetes.inject.model import TemplateFinding, Where
 from admc.kubernetes.inject.names import KEEP_NET_RAW
 from dsl.diagnostics.diagnostic import Severity
 from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT
@@ -14,7 +14,7 @@ from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from admc.kubernetes.inject.model import Installation, Template, Wanted
+    from admc.kubernetes.inject.model import Installation, PodNeeds, Template
     from emitters.interception.pod import PodCaptures
 
 CONTAINERS: Final = ("initContainers", "containers")
@@ -30,20 +30,20 @@ OTHER_MESHES: Final = {
 _TRACERS: Final = frozenset(("SYS_PTRACE", "ALL"))
 
 
-def refusals(template: Template, wanted: Wanted, installation: Installation) -> list[Finding]:
+def refusals(template: Template, needs: PodNeeds, installation: Installation) -> list[TemplateFinding]:
     """Everything that stands against it, and warnings about what it does not hold against."""
     spec = template["spec"]
-    found = list(_names(spec)) if wanted.anything else []
-    if wanted.captures is None:
-        found += _runs_no_wait(spec, wanted)
+    findings = list(_names(spec)) if needs.anything else []
+    if needs.captures is None:
+        findings += _runs_no_wait(spec, needs)
     else:
-        found += _hosts_no_adm(spec)
-        found += _ports(spec, wanted.captures)
-        found += _users(spec)
-        found += _warnings(template, spec)
-    if wanted.anything and not is_windows(spec):
-        found += _resolves_nothing(spec, installation)
-    return found
+        findings += _hosts_no_adm(spec)
+        findings += _ports(spec, needs.captures)
+        findings += _users(spec)
+        findings += _warnings(template, spec)
+    if needs.anything and not is_windows(spec):
+        findings += _resolves_nothing(spec, installation)
+    return findings
 
 
 def containers_of(spec: dict[str, Any]) -> Iterator[tuple[Where, dict[str, Any]]]:
@@ -59,15 +59,15 @@ def capability(name: object) -> str:
     return str(name).upper().removeprefix("CAP_")
 
 
-def _error(code: str, message: str, where: Where, cause: str, hint: str) -> Finding:
-    return Finding(code, Severity.ERROR, message, where, cause, hint)
+def _error(code: str, message: str, where: Where, cause: str, hint: str) -> TemplateFinding:
+    return TemplateFinding(code, Severity.ERROR, message, where, cause, hint)
 
 
-def _warning(message: str, where: Where, cause: str, hint: str) -> Finding:
-    return Finding("ADM928", Severity.WARNING, message, where, cause, hint)
+def _warning(message: str, where: Where, cause: str, hint: str) -> TemplateFinding:
+    return TemplateFinding("ADM928", Severity.WARNING, message, where, cause, hint)
 
 
-def _names(spec: dict[str, Any]) -> Iterator[Finding]:
+def _names(spec: dict[str, Any]) -> Iterator[TemplateFinding]:
     for where, container in containers_of(spec):
         if container.get("name") in NAMES:
             yield _taken(f"container `{container['name']}`", where)
@@ -76,12 +76,12 @@ def _names(spec: dict[str, Any]) -> Iterator[Finding]:
             yield _taken(f"volume `{volume['name']}`", ("spec", "volumes", index))
 
 
-def _taken(what: str, where: Where) -> Finding:
+def _taken(what: str, where: Where) -> TemplateFinding:
     cause = "admc gives its own containers and volumes these names, and replaces only those that it wrote"
     return _error("ADM921", f"the {what} is not admc's", where, cause, "give it another name")
 
 
-def _hosts_no_adm(spec: dict[str, Any]) -> Iterator[Finding]:
+def _hosts_no_adm(spec: dict[str, Any]) -> Iterator[TemplateFinding]:
     if spec.get("hostNetwork") is True:
         yield _error(
             "ADM922",
@@ -100,8 +100,8 @@ def _hosts_no_adm(spec: dict[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _runs_no_wait(spec: dict[str, Any], wanted: Wanted) -> Iterator[Finding]:
-    if wanted.waits and is_windows(spec):
+def _runs_no_wait(spec: dict[str, Any], needs: PodNeeds) -> Iterator[TemplateFinding]:
+    if needs.waits and is_windows(spec):
         yield _warning(
             "the pod runs on Windows, and does not wait until ADMs know its address",
             ("spec",),
@@ -118,7 +118,7 @@ def is_windows(spec: dict[str, Any]) -> bool:
     )
 
 
-def _ports(spec: dict[str, Any], captures: PodCaptures) -> Iterator[Finding]:
+def _ports(spec: dict[str, Any], captures: PodCaptures) -> Iterator[TemplateFinding]:
     for where, container in containers_of(spec):
         named = {}
         for index, port in enumerate(container.get("ports") or ()):
@@ -161,7 +161,7 @@ def _probed(container: dict[str, Any]) -> Iterator[tuple[Where, str, object]]:
                 yield (*place, way, "port"), kind, int(port) if isinstance(port, str) and port.isdecimal() else port
 
 
-def _users(spec: dict[str, Any]) -> Iterator[Finding]:
+def _users(spec: dict[str, Any]) -> Iterator[TemplateFinding]:
     context = spec.get("securityContext")
     general = context.get("runAsUser") if isinstance(context, dict) else None
     for where, container in containers_of(spec):
@@ -177,7 +177,7 @@ def _users(spec: dict[str, Any]) -> Iterator[Finding]:
             )
 
 
-def _warnings(template: Template, spec: dict[str, Any]) -> Iterator[Finding]:
+def _warnings(template: Template, spec: dict[str, Any]) -> Iterator[TemplateFinding]:
     keeps = keeps_net_raw(template)
     for where, container in containers_of(spec):
         name = container.get("name")
@@ -209,7 +209,7 @@ def _warnings(template: Template, spec: dict[str, Any]) -> Iterator[Finding]:
             )
 
 
-def _resolves_nothing(spec: dict[str, Any], installation: Installation) -> Iterator[Finding]:
+def _resolves_nothing(spec: dict[str, Any], installation: Installation) -> Iterator[TemplateFinding]:
     policy = spec.get("dnsPolicy", "ClusterFirst")
     outside = policy == "Default" or (policy == "ClusterFirst" and spec.get("hostNetwork") is True)
     if outside and not _is_address(installation.server):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.containers import NAMES, is_own
-from admc.kubernetes.inject.model import Finding
+from admc.kubernetes.inject.model import TemplateFinding
 from admc.kubernetes.inject.refusals import keeps_net_raw
 from admc.kubernetes.inject.security import untrusted
 from dsl.diagnostics.diagnostic import Severity
@@ -24,7 +24,7 @@ _SOME_USER: Final = 1000
 """Stands for the user of an image, where it is not root."""
 
 
-def reliance(template: Template, row: ServiceRow) -> Iterator[Finding]:
+def reliance(template: Template, row: ServiceRow) -> Iterator[TemplateFinding]:
     """Of a template that is no malformed one."""
     spec = template["spec"]
     yield from _host_network(spec, row)
@@ -37,7 +37,7 @@ def listed(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names[:_NAMED]) + more
 
 
-def _host_network(spec: Mapping[str, Any], row: ServiceRow) -> Iterator[Finding]:
+def _host_network(spec: Mapping[str, Any], row: ServiceRow) -> Iterator[TemplateFinding]:
     if spec.get("hostNetwork") is not True or row.host_network or row.captures is not None:
         return  # with an ADM it is refused anyway
     if row.selected or row.awaited:
@@ -46,7 +46,7 @@ def _host_network(spec: Mapping[str, Any], row: ServiceRow) -> Iterator[Finding]
             if row.selected
             else "at its address is the whole node, and some ADM tells callers or destinations by it"
         )
-        yield Finding(
+        yield TemplateFinding(
             "ADM922",
             Severity.ERROR,
             "the pod is on its node's network, and the plan relies on an address of its own",
@@ -56,7 +56,7 @@ def _host_network(spec: Mapping[str, Any], row: ServiceRow) -> Iterator[Finding]
         )
 
 
-def _untrusted(template: Template, spec: Mapping[str, Any], row: ServiceRow) -> Iterator[Finding]:
+def _untrusted(template: Template, spec: Mapping[str, Any], row: ServiceRow) -> Iterator[TemplateFinding]:
     if not row.guards and not row.rejecting:
         return
     own = [name for name in NAMES if any(is_own(it) and it["name"] == name for it in spec.get("initContainers") or ())]
@@ -69,7 +69,7 @@ def _untrusted(template: Template, spec: Mapping[str, Any], row: ServiceRow) -> 
     if not certain and not row.guards:
         return  # of almost every pod
     relying = row.guards or row.rejecting
-    yield Finding(
+    yield TemplateFinding(
         "ADM948",
         Severity.ERROR if certain and row.guards else Severity.WARNING,
         f"{certain or why}, and the plan relies on it for {listed(relying)}",

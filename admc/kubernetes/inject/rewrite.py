@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from admc.kubernetes.inject.agreement import disagreements
 from admc.kubernetes.inject.containers import is_own
 from admc.kubernetes.inject.manifests import DEFAULT_NAMESPACE, Object, at, diagnostic, objects, read, replaced
-from admc.kubernetes.inject.model import NOTHING, Finding
+from admc.kubernetes.inject.model import NOTHING, TemplateFinding
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.kubernetes.inject.patch import applied, patch
 from admc.kubernetes.inject.reliance import reliance
-from admc.kubernetes.inject.services import Services, is_service
-from admc.kubernetes.inject.services import wanted as wanted_of
+from admc.kubernetes.inject.services import Services, is_service, needs_of
 from admc.kubernetes.inject.template import injected
 from admc.kubernetes.inject.unknown import refusal, unknown
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _PARTS = {RULES_CONTAINER: "redirection", ADM_CONTAINER: "an ADM", WAIT_CONTAINER: "a wait"}
 
 
-class Outcome(NamedTuple):
+class TemplateOutcome(NamedTuple):
     """What became of one template."""
 
     object: str
@@ -44,7 +43,7 @@ class Outcome(NamedTuple):
 class Rewritten(NamedTuple):
     texts: tuple[str, ...]
     """One for each file; empty after an error."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[TemplateOutcome, ...]
     findings: tuple[Diagnostic, ...]
 
     @property
@@ -54,13 +53,13 @@ class Rewritten(NamedTuple):
 
 class _Changed(NamedTuple):
     edits: tuple[Edit, ...]
-    outcomes: list[Outcome]
+    outcomes: list[TemplateOutcome]
     findings: list[Diagnostic]
 
 
 def rewritten(
     files: Sequence[tuple[str, bytes]],
-    wanted: InjectionDocument,
+    program: InjectionDocument,
     installation: Installation,
     *,
     namespace: str | None = None,
@@ -72,25 +71,25 @@ def rewritten(
     `namespace`: of objects that name none, and as for `kubectl` the only one. `skips_unknown`: pod templates in objects
     of unknown kinds stay as they are.
     """
-    found = [list(objects(read(path, content), namespace or DEFAULT_NAMESPACE)) for path, content in files]
-    everything = [each for some in found for each in some]
-    services = Services(wanted.services, everything)
+    per_file = [list(objects(read(path, content), namespace or DEFAULT_NAMESPACE)) for path, content in files]
+    everything = [manifest for some in per_file for manifest in some]
+    services = Services(program.services, everything)
     texts: list[str] = []
-    outcomes: list[Outcome] = []
+    outcomes: list[TemplateOutcome] = []
     findings = Diagnostics()
-    for each, finding in disagreements(wanted, services, everything):
-        findings.add(diagnostic(finding, each))
-    for each in everything:
-        if namespace is not None and each.own_namespace is not None and each.namespace != namespace:
-            findings.add(diagnostic(_of_another_namespace(each, namespace), each, in_template=False))
-        elsewhere = services.named_elsewhere(each) if namespace is None and each.own_namespace is None else None
+    for manifest, finding in disagreements(program, services, everything):
+        findings.add(diagnostic(finding, manifest))
+    for manifest in everything:
+        if namespace is not None and manifest.own_namespace is not None and manifest.namespace != namespace:
+            findings.add(diagnostic(_of_another_namespace(manifest, namespace), manifest, in_template=False))
+        elsewhere = services.named_elsewhere(manifest) if namespace is None and manifest.own_namespace is None else None
         if elsewhere is not None:
-            findings.add(diagnostic(_of_no_namespace(each, *elsewhere), each, in_template=False))
-    for (_, content), inside in zip(files, found, strict=True):
+            findings.add(diagnostic(_of_no_namespace(manifest, *elsewhere), manifest, in_template=False))
+    for (_, content), inside in zip(files, per_file, strict=True):
         edits: list[Edit] = []
-        for _, own in groupby(inside, key=lambda each: id(each.document)):
+        for _, own in groupby(inside, key=lambda manifest: id(manifest.document)):
             changed = _document(
-                list(own), wanted, installation, services, is_placed=namespace is not None, skips_unknown=skips_unknown
+                list(own), program, installation, services, is_placed=namespace is not None, skips_unknown=skips_unknown
             )
             outcomes += changed.outcomes
             for item in changed.findings:
@@ -103,7 +102,7 @@ def rewritten(
 
 def _document(
     inside: Sequence[Object],
-    wanted: InjectionDocument,
+    program: InjectionDocument,
     installation: Installation,
     services: Services,
     *,
@@ -113,51 +112,53 @@ def _document(
     """Of one document, with all of its objects. `is_placed`: the namespace of objects that name none is given."""
     document = inside[0].document
     data = document.data
-    outcomes: list[Outcome] = []
+    outcomes: list[TemplateOutcome] = []
     findings: list[Diagnostic] = []
-    for found in inside:
-        if found.template is None:
-            if (pods := unknown(found)) is not None:
-                service = services.of(found.namespace, pods.labels)
+    for manifest in inside:
+        if manifest.template is None:
+            if (pods := unknown(manifest)) is not None:
+                service = services.of(manifest.namespace, pods.labels)
                 service = service if isinstance(service, str) else None
                 if skips_unknown:
-                    outcomes.append(Outcome(_named(found), service or "", (), changed=False, skipped=True))
+                    outcomes.append(TemplateOutcome(_named(manifest), service or "", (), changed=False, skipped=True))
                 else:
-                    findings.append(diagnostic(refusal(found, pods, service), found))
+                    findings.append(diagnostic(refusal(manifest, pods, service), manifest))
             continue
-        template = at(found.data, found.template)
+        template = at(manifest.data, manifest.template)
         labels = at(template, ("metadata", "labels"))
-        service = services.of(found.namespace, labels if isinstance(labels, dict) else {})
-        if isinstance(service, Finding):
-            findings.append(diagnostic(service, found))
+        service = services.of(manifest.namespace, labels if isinstance(labels, dict) else {})
+        if isinstance(service, TemplateFinding):
+            findings.append(diagnostic(service, manifest))
             continue
-        if service is None and not is_placed and found.own_namespace is None:
+        if service is None and not is_placed and manifest.own_namespace is None:
             elsewhere = services.elsewhere(labels if isinstance(labels, dict) else {})
             if elsewhere is not None:
-                findings.append(diagnostic(_of_no_namespace(found, *elsewhere), found, in_template=False))
+                findings.append(diagnostic(_of_no_namespace(manifest, *elsewhere), manifest, in_template=False))
                 continue
-        has = NOTHING if service is None else wanted_of(wanted, service)
+        needs = NOTHING if service is None else needs_of(program, service)
         if service is None and not _has_own(template):
-            outcomes.append(Outcome(_named(found), "", (), changed=False))
+            outcomes.append(TemplateOutcome(_named(manifest), "", (), changed=False))
             continue
-        made = injected(template if isinstance(template, dict) else {}, has, installation)
-        findings += [diagnostic(finding, found) for finding in made.findings]
+        made = injected(template if isinstance(template, dict) else {}, needs, installation)
+        findings += [diagnostic(finding, manifest) for finding in made.findings]
         if made.template is None:
             continue
         if service is not None:
-            findings += [diagnostic(each, found) for each in reliance(made.template, wanted.services[service])]
+            findings += [
+                diagnostic(finding, manifest) for finding in reliance(made.template, program.services[service])
+            ]
         changed = made.template != template
         if changed:
-            data = replaced(data, (*found.where, *found.template), made.template)
-        outcomes.append(Outcome(_named(found), service or "", _parts(made.template), changed))
+            data = replaced(data, (*manifest.where, *manifest.template), made.template)
+        outcomes.append(TemplateOutcome(_named(manifest), service or "", _parts(made.template), changed))
     made_patch = patch(document, data)
     if made_patch.loses_comments:
         findings.append(_comments_lost(inside[0]))
     return _Changed(made_patch.edits, outcomes, findings)
 
 
-def _named(found: Object) -> str:
-    return f"{found.kind} {found.namespace}/{found.name}"
+def _named(manifest: Object) -> str:
+    return f"{manifest.kind} {manifest.namespace}/{manifest.name}"
 
 
 def _has_own(template: object) -> bool:
@@ -171,8 +172,8 @@ def _parts(template: object) -> tuple[str, ...]:
     return tuple(name for name in _PARTS if name in own)
 
 
-def _of_another_namespace(found: Object, namespace: str) -> Finding:
-    return Finding(
+def _of_another_namespace(manifest: Object, namespace: str) -> TemplateFinding:
+    return TemplateFinding(
         "ADM949",
         Severity.ERROR,
         f"it is in another namespace than `-n {namespace}` says",
@@ -182,35 +183,35 @@ def _of_another_namespace(found: Object, namespace: str) -> Finding:
     )
 
 
-def _of_no_namespace(found: Object, service: str, namespace: str) -> Finding:
-    would = "it would be the Service" if is_service(found) else "its pods would be those"
-    return Finding(
+def _of_no_namespace(manifest: Object, service: str, namespace: str) -> TemplateFinding:
+    would = "it would be the Service" if is_service(manifest) else "its pods would be those"
+    return TemplateFinding(
         "ADM949",
         Severity.ERROR,
         f"it names no namespace, and in `{namespace}` {would} of `{service}`",
         ("metadata",),
         "`kubectl` puts it into the namespace of its context, which admc does not know",
-        f"give `-n {namespace}`, to `kubectl apply`, too; or `-n {found.namespace}`, if it is of no service",
+        f"give `-n {namespace}`, to `kubectl apply`, too; or `-n {manifest.namespace}`, if it is of no service",
     )
 
 
-def _comments_lost(found: Object) -> Diagnostic:
-    lost = Finding(
+def _comments_lost(manifest: Object) -> Diagnostic:
+    lost = TemplateFinding(
         "ADM928",
         Severity.WARNING,
         "a part of the document was written anew, and has lost its comments",
         (),
         "it uses anchors, or a style that admc does not edit in place",
     )
-    return diagnostic(lost, found)
+    return diagnostic(lost, manifest)
 
 
-def summary(outcomes: Sequence[Outcome]) -> list[str]:
+def summary(outcomes: Sequence[TemplateOutcome]) -> list[str]:
     """One line for each template."""
     return [_line(outcome) for outcome in outcomes]
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: TemplateOutcome) -> str:
     if outcome.skipped:
         of = f", and its pods are those of service `{outcome.service}`" if outcome.service else ""
         return f"{outcome.object}: skipped: admc does not know this kind{of}"

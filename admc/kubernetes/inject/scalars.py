@@ -13,8 +13,8 @@ import re
 from typing import Final
 
 _WORDS: Final[dict[str, bool | float | None]] = {
-    **{each: True for word in ("yes", "true", "on") for each in (word, word.title(), word.upper())},
-    **{each: False for word in ("no", "false", "off") for each in (word, word.title(), word.upper())},
+    **{spelling: True for word in ("yes", "true", "on") for spelling in (word, word.title(), word.upper())},
+    **{spelling: False for word in ("no", "false", "off") for spelling in (word, word.title(), word.upper())},
     **dict.fromkeys(("y", "Y"), True),
     **dict.fromkeys(("n", "N"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -45,8 +45,8 @@ def plain(text: str) -> Value:
         return _float(text)
     if text[0] in "+-0123456789":
         digits = text.replace("_", "")
-        found = _integer(digits)
-        return found if found is not None else text if isinstance(_float(digits), str) else _float(digits)
+        integer = _integer(digits)
+        return integer if integer is not None else text if isinstance(_float(digits), str) else _float(digits)
     return text
 
 
@@ -56,18 +56,18 @@ def key(text: str) -> str | None:
     >>> key("on"), key("0x10"), key("app"), key("~")
     ('true', '16', 'app', None)
     """
-    found = plain(text)
-    if isinstance(found, bool):
-        return str(found).lower()
+    scalar = plain(text)
+    if isinstance(scalar, bool):
+        return str(scalar).lower()
     # `kubectl` writes numbers with a fraction anew, and no object has such keys.
-    return None if found is None else text if isinstance(found, float) else str(found)
+    return None if scalar is None else text if isinstance(scalar, float) else str(scalar)
 
 
 def _integer(digits: str) -> int | None:
-    found = _INTEGER.fullmatch(digits) if len(digits) <= _DIGITS else None
-    if found is None:
+    record = _INTEGER.fullmatch(digits) if len(digits) <= _DIGITS else None
+    if record is None:
         return None
-    sign, number = found.groups()
+    sign, number = record.groups()
     base = _BASES.get(number[1:2].lower(), 8 if number[:1] == "0" and len(number) > 1 else 10)
     value = int(number[2:] if base != 10 and number[1:2].lower() in _BASES else number, base)
     value = -value if sign == "-" else value

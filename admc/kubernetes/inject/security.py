@@ -79,7 +79,9 @@ def untrusted(spec: Json, *, injected: Collection[str] = (), keeps_net_raw: bool
             continue
         # Injection changes templates. An ephemeral container comes later, with what it asks for.
         why = _why(container, pod, keeps_net_raw or ephemeral, shared or "targetContainerName" in container)
-        if not why and tokens.intersection(str(each.get("name")) for each in _mappings(container.get("volumeMounts"))):
+        if not why and tokens.intersection(
+            str(mount.get("name")) for mount in _mappings(container.get("volumeMounts"))
+        ):
             why = "has the token by which the server knows the ADM"
         if why:
             # The names of ephemeral containers are often random.
@@ -97,13 +99,13 @@ def containers(spec: Json) -> Iterator[tuple[Json, bool]]:
 def _token_volumes(spec: Json) -> frozenset[str]:
     """The volumes with a token for a server of admc. A container that has one can answer the server in the place of the
     ADM, and say that a policy is in force which is not."""
-    found = set()
+    volumes = set()
     for volume in _mappings(spec.get("volumes")):
         for source in _mappings(_mapping(volume.get("projected")).get("sources")):
             audience = _mapping(source.get("serviceAccountToken")).get("audience")
             if isinstance(audience, str) and audience.startswith(AUDIENCE_PREFIX):
-                found.add(str(volume.get("name")))
-    return frozenset(found)
+                volumes.add(str(volume.get("name")))
+    return frozenset(volumes)
 
 
 def _mappings(value: object) -> list[Json]:
@@ -145,7 +147,7 @@ def _why_by_user(own: Json, pod: Json, added: Collection[str], dropped: Collecti
     if user is None:
         return f"may run as the user of the ADM (its user is not set: its image may say {ADM_USER})"
     stays = own.get("allowPrivilegeEscalation") is False
-    if user == 0 and not stays and all(_has(each, added, dropped) for each in _GIVES_AWAY):
+    if user == 0 and not stays and all(_has(capability, added, dropped) for capability in _GIVES_AWAY):
         return "may become any user (root with CHOWN and FOWNER, and without `allowPrivilegeEscalation: false`)"
     return ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.manifests import at
-from admc.kubernetes.inject.model import Finding, Wanted
+from admc.kubernetes.inject.model import PodNeeds, TemplateFinding
 from dsl.diagnostics.diagnostic import Severity
 from emitters.interception.pod import PodCaptures
 
@@ -23,16 +23,16 @@ _ANYWHERE: Final = ""
 """Stands for the namespace where that does not matter."""
 
 
-def wanted(document: InjectionDocument, name: str) -> Wanted:
+def needs_of(document: InjectionDocument, name: str) -> PodNeeds:
     """What the pods of a service are to have."""
     row = document.services[name]
-    found = row.captures
-    captures = None if found is None else PodCaptures(frozenset(found.ingress), frozenset(found.egress))
-    return Wanted(f"{document.app}/{name}", captures, waits=row.awaited)
+    captured = row.captures
+    captures = None if captured is None else PodCaptures(frozenset(captured.ingress), frozenset(captured.egress))
+    return PodNeeds(f"{document.app}/{name}", captures, waits=row.awaited)
 
 
-def is_service(found: Object) -> bool:
-    return found.kind == "Service" and found.data.get("apiVersion") == "v1"
+def is_service(manifest: Object) -> bool:
+    return manifest.kind == "Service" and manifest.data.get("apiVersion") == "v1"
 
 
 def selector_of(service: Object) -> Mapping[str, Any]:
@@ -49,7 +49,7 @@ class Services:
         manifests = list(manifests)
         self._names = {(row.namespace, row.object): name for name, row in rows.items()}
         self._objects = {row.object: (name, row.namespace) for name, row in rows.items()}
-        selected = {name: selector_of(each) for each in manifests if (name := self.named(each)) is not None}
+        selected = {name: selector_of(manifest) for manifest in manifests if (name := self.named(manifest)) is not None}
         self._by_service = _Index((rows[name].namespace, name, labels) for name, labels in selected.items())
         self._by_labels = _Index(
             (row.namespace, name, row.labels) for name, row in rows.items() if name not in selected
@@ -59,21 +59,21 @@ class Services:
         self._rows = rows
         self._selected_by = self._other_services(manifests)
 
-    def named(self, found: Object) -> str | None:
+    def named(self, manifest: Object) -> str | None:
         """The service of the program whose Kubernetes Service an object is."""
-        return self.known_as(found.namespace, found.name) if is_service(found) else None
+        return self.known_as(manifest.namespace, manifest.name) if is_service(manifest) else None
 
     def known_as(self, namespace: str, name: str) -> str | None:
         """The service of the program whose Kubernetes Service has this name."""
         return self._names.get((namespace, name))
 
-    def of(self, namespace: str, labels: Mapping[str, Any]) -> str | Finding | None:
+    def of(self, namespace: str, labels: Mapping[str, Any]) -> str | TemplateFinding | None:
         """The service of a template with these labels; None if it is of no service."""
-        found = self._by_service.selecting(namespace, labels) or self._by_labels.selecting(namespace, labels)
-        if len(found) < 2:
-            return found[0] if found else None
-        names = " and ".join(f"`{name}`" for name in found[:3])
-        return Finding(
+        matching = self._by_service.selecting(namespace, labels) or self._by_labels.selecting(namespace, labels)
+        if len(matching) < 2:
+            return matching[0] if matching else None
+        names = " and ".join(f"`{name}`" for name in matching[:3])
+        return TemplateFinding(
             "ADM926",
             Severity.ERROR,
             f"its pods are those of {names}",
@@ -88,49 +88,51 @@ class Services:
 
     def elsewhere(self, labels: Mapping[str, Any]) -> tuple[str, str] | None:
         """A service that a template with these labels would be of, in that service's namespace, and the namespace."""
-        found = self._anywhere.selecting(_ANYWHERE, labels)
-        return (found[0], self._rows[found[0]].namespace) if found else None
+        services = self._anywhere.selecting(_ANYWHERE, labels)
+        return (services[0], self._rows[services[0]].namespace) if services else None
 
-    def named_elsewhere(self, found: Object) -> tuple[str, str] | None:
+    def named_elsewhere(self, manifest: Object) -> tuple[str, str] | None:
         """The service that an object would be the Kubernetes Service of, in that service's namespace, and the
         namespace; None if it is one where it is."""
-        is_one = is_service(found) and self.named(found) is None
-        return self._objects.get(found.name) if is_one else None
+        is_one = is_service(manifest) and self.named(manifest) is None
+        return self._objects.get(manifest.name) if is_one else None
 
     def selected_by(self, service: Object) -> Sequence[str]:
         """The services of the program that have a template which another Kubernetes Service selects, sorted."""
         return sorted(self._selected_by.get(id(service), ()))
 
     def _other_services(self, manifests: list[Object]) -> Mapping[int, set[str]]:
-        others = [each for each in manifests if is_service(each) and self.named(each) is None]
-        selecting = _Index((each.namespace, str(index), selector_of(each)) for index, each in enumerate(others))
-        found: dict[int, set[str]] = {}
+        others = [manifest for manifest in manifests if is_service(manifest) and self.named(manifest) is None]
+        selecting = _Index(
+            (manifest.namespace, str(index), selector_of(manifest)) for index, manifest in enumerate(others)
+        )
+        selected: dict[int, set[str]] = {}
         for labels, namespace in _templates(manifests):
             service = self.of(namespace, labels) if others else None
             if isinstance(service, str):
                 for position in selecting.selecting(namespace, labels):
-                    found.setdefault(id(others[int(position)]), set()).add(service)
-        return found
+                    selected.setdefault(id(others[int(position)]), set()).add(service)
+        return selected
 
 
 def _templates(manifests: Iterable[Object]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    for each in manifests:
-        if each.template is not None:
-            labels = at(each.data, (*each.template, "metadata", "labels"))
-            yield labels if isinstance(labels, dict) else {}, each.namespace
+    for manifest in manifests:
+        if manifest.template is not None:
+            labels = at(manifest.data, (*manifest.template, "metadata", "labels"))
+            yield labels if isinstance(labels, dict) else {}, manifest.namespace
 
 
 class _Index:
     """Selectors by one of their labels: there are thousands of services, and of templates."""
 
     def __init__(self, selectors: Iterable[tuple[str, str, Mapping[str, Any]]]) -> None:
-        self._found: dict[tuple[str, str, str], list[tuple[str, Mapping[str, Any]]]] = {}
+        self._selectors: dict[tuple[str, str, str], list[tuple[str, Mapping[str, Any]]]] = {}
         for namespace, name, labels in selectors:
             if labels:  # a Service without a selector selects nothing
                 key = min(labels)
-                self._found.setdefault((namespace, key, str(labels[key])), []).append((name, labels))
+                self._selectors.setdefault((namespace, key, str(labels[key])), []).append((name, labels))
 
     def selecting(self, namespace: str, labels: Mapping[str, Any]) -> list[str]:
         """The services whose pods have these labels, sorted."""
-        near = (item for key, value in labels.items() for item in self._found.get((namespace, key, str(value)), ()))
-        return sorted(name for name, wanted in near if wanted.items() <= labels.items())
+        near = (item for key, value in labels.items() for item in self._selectors.get((namespace, key, str(value)), ()))
+        return sorted(name for name, selector in near if selector.items() <= labels.items())

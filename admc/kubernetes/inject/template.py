@@ -10,39 +10,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.containers import containers, is_own, is_own_volume, volumes
-from admc.kubernetes.inject.model import NOTHING, Finding, Injection, Where
+from admc.kubernetes.inject.model import NOTHING, Injection, TemplateFinding, Where
 from admc.kubernetes.inject.refusals import CONTAINERS, capability, is_windows, keeps_net_raw, refusals
 from dsl.diagnostics.diagnostic import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from admc.kubernetes.inject.model import Installation, Template, Wanted
+    from admc.kubernetes.inject.model import Installation, PodNeeds, Template
 
 _LISTS: Final = (*CONTAINERS, "volumes")
 
 
-def injected(template: Template, wanted: Wanted, installation: Installation) -> Injection:
+def injected(template: Template, needs: PodNeeds, installation: Installation) -> Injection:
     """The template with what its pods are to have, and without what an earlier plan wrote."""
     malformed = tuple(_malformed(template))
     if malformed:
         return Injection(None, malformed)
-    findings = tuple(refusals(template, wanted, installation))
+    findings = tuple(refusals(template, needs, installation))
     if any(finding.severity is Severity.ERROR for finding in findings):
         return Injection(None, findings)
     bare = _without_own(template["spec"])
     if is_windows(bare):
-        wanted = NOTHING  # it needed no more than the wait, which does not run there
-    spec = _with(bare, "initContainers", containers(wanted, installation), first=True)
-    spec = _with(spec, "volumes", volumes(wanted, installation), first=False)
-    if wanted.adm and not keeps_net_raw(template):
+        needs = NOTHING  # it needed no more than the wait, which does not run there
+    spec = _with(bare, "initContainers", containers(needs, installation), first=True)
+    spec = _with(spec, "volumes", volumes(needs, installation), first=False)
+    if needs.adm and not keeps_net_raw(template):
         for part in CONTAINERS:
             if part in spec:
                 spec[part] = [it if is_own(it) else _without_net_raw(it) for it in spec[part]]
     return Injection({**template, "spec": spec}, findings)
 
 
-def _malformed(template: Template) -> Iterator[Finding]:
+def _malformed(template: Template) -> Iterator[TemplateFinding]:
     spec = template.get("spec")
     if not isinstance(spec, dict):
         yield _not_a("a mapping", ("spec",))
@@ -63,7 +63,7 @@ def _malformed(template: Template) -> Iterator[Finding]:
         yield _not_a("a mapping", ("spec", "securityContext"))
 
 
-def _malformed_container(container: dict[str, Any], where: Where) -> Iterator[Finding]:
+def _malformed_container(container: dict[str, Any], where: Where) -> Iterator[TemplateFinding]:
     ports = container.get("ports") or []
     if not isinstance(ports, list) or not all(isinstance(port, dict) for port in ports):
         yield _not_a("a list of mappings", (*where, "ports"))
@@ -77,20 +77,20 @@ def _malformed_container(container: dict[str, Any], where: Where) -> Iterator[Fi
             yield _not_a("a list", (*where, "securityContext", "capabilities", name))
 
 
-def _not_a(what: str, where: Where) -> Finding:
+def _not_a(what: str, where: Where) -> TemplateFinding:
     path = ".".join(str(part) for part in where)
-    return Finding("ADM920", Severity.ERROR, f"`{path}` of the pod template is not {what}", where)
+    return TemplateFinding("ADM920", Severity.ERROR, f"`{path}` of the pod template is not {what}", where)
 
 
 def _without_own(spec: dict[str, Any]) -> dict[str, Any]:
-    found = dict(spec)
+    bare = dict(spec)
     for part, own in (("initContainers", is_own), ("volumes", is_own_volume)):
         others = _others(spec.get(part) or (), own)
         if len(others) < len(spec.get(part) or ()):
-            found[part] = others
+            bare[part] = others
             if not others:
-                del found[part]
-    return found
+                del bare[part]
+    return bare
 
 
 def _others(listed: Any, own: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:

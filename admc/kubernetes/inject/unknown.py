@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.kubernetes.inject.manifests import at
-from admc.kubernetes.inject.model import Finding, Where
+from admc.kubernetes.inject.model import TemplateFinding, Where
 from dsl.diagnostics.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -38,27 +38,27 @@ class Unknown(NamedTuple):
     """Pod specifications in the object."""
 
 
-def unknown(found: Object) -> Unknown | None:
+def unknown(manifest: Object) -> Unknown | None:
     """The pod templates of an object whose kind admc does not know; None without one."""
-    if found.template is not None:
+    if manifest.template is not None:
         return None
-    places = list(_pods({key: value for key, value in found.data.items() if key != "metadata"}, ()))
+    places = list(_pods({key: value for key, value in manifest.data.items() if key != "metadata"}, ()))
     if not places:
         return None
     template = places[0][:-1] if places[0][-1:] == ("spec",) else places[0]
-    labels = at(found.data, (*template, "metadata", "labels"))
+    labels = at(manifest.data, (*template, "metadata", "labels"))
     return Unknown(places[0], labels if isinstance(labels, dict) else {}, len(places))
 
 
-def refusal(found: Object, pods: Unknown, service: str | None) -> Finding:
+def refusal(manifest: Object, pods: Unknown, service: str | None) -> TemplateFinding:
     """`service`: the service of the program that its pods are of; None if it is not seen to be one."""
     place = ".".join(str(part) for part in pods.where)
     more = f", and {pods.places - 1} more of them" if pods.places > 1 else ""
     of = f"its pods are those of `{service}`, and" if service else "its pods"
-    return Finding(
+    return TemplateFinding(
         "ADM947",
         Severity.ERROR,
-        f"admc does not know this kind ({found.data.get('apiVersion', 'without `apiVersion`')}), and `{place}` has "
+        f"admc does not know this kind ({manifest.data.get('apiVersion', 'without `apiVersion`')}), and `{place}` has "
         f"containers{more}",
         pods.where,
         f"{of} would run without an ADM and without a wait: a policy that the plan has there would not be enforced",

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import dsl
-from admc.kubernetes.inject.model import Wanted
+from admc.kubernetes.inject.model import PodNeeds
 from admc.serve.observe.injection import injection_document
 from emitters.interception.pod import PodCaptures
 from solver.place import place
@@ -39,7 +39,7 @@ class Application(NamedTuple):
     objects: Mapping[str, str]
     """Service -> the name of its Kubernetes Service."""
     ports: Mapping[str, tuple[int, ...]]
-    wanted: Mapping[str, Wanted]
+    wanted: Mapping[str, PodNeeds]
     """Service -> what its pods have of admc's."""
 
     @property
@@ -61,7 +61,7 @@ def application(size: Size, namespace: str) -> Application:
     if not 0 < len(hosts) <= size.clients:
         raise ValueError(f"the program has {len(hosts)} ADMs, and is to have 1 to {size.clients}")
     wanted = {
-        name: Wanted(
+        name: PodNeeds(
             f"{program.app}/{name}",
             None
             if row.captures is None

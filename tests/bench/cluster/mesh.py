@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.kubernetes.inject.model import Wanted
+from admc.kubernetes.inject.model import PodNeeds
 from admc.kubernetes.inject.template import injected
 from tests.bench.cluster.application import SEED
 from tests.cluster.many import pod
@@ -117,7 +117,7 @@ class Mesh:
 
     def _template(self, service: str) -> Mapping[str, Any]:
         if service not in self._templates:
-            wanted: Wanted = self._application.wanted[service]
+            wanted: PodNeeds = self._application.wanted[service]
             made = injected(_bare(self._application, service), wanted, self._installation.injection)
             assert made.template is not None, made.findings
             self._templates[service] = made.template

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.kubernetes.cluster.api.errors import ApiError
-from admc.kubernetes.cluster.api.lease import DEADLINE, LeaseHolder, Seen, observed, taken
+from admc.kubernetes.cluster.api.lease import DEADLINE, LeaseHolder, ObservedLease, observed, taken
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -311,14 +311,14 @@ def test_time_runs_only_while_the_object_is_the_same() -> None:
     assert renewed.since == 107.0
     gone = observed(renewed, None, 109.0)
     # It may have been renewed until it was deleted.
-    assert gone == Seen(renewed.document, 109.0, is_gone=True)
+    assert gone == ObservedLease(renewed.document, 109.0, is_gone=True)
     assert observed(gone, None, 111.0) == gone
-    assert observed(None, None, 1.0) == Seen({}, 1.0, is_gone=True)
+    assert observed(None, None, 1.0) == ObservedLease({}, 1.0, is_gone=True)
 
 
 @pytest.mark.parametrize("lasts", [None, 0, -1, "x", 1e9])
 def test_a_lease_without_a_duration_has_ours(lasts: object) -> None:
-    seen = Seen(_lease("1", holderIdentity="a", leaseDurationSeconds=lasts), 0.0)
+    seen = ObservedLease(_lease("1", holderIdentity="a", leaseDurationSeconds=lasts), 0.0)
     assert not seen.is_free(DURATION - 0.1, DURATION)
     assert seen.is_free(DURATION, DURATION)
 

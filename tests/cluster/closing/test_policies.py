@@ -403,10 +403,10 @@ async def test_a_replica_that_comes_to_serve_writes_what_is_due(store: Store, mo
 
 
 async def test_nothing_is_planned_anew_for_the_same_selectors(store: Store) -> None:
-    before = store.closing._wanted
+    before = store.closing._needed
     store.closing.plan()
-    assert store.closing._wanted is before
+    assert store.closing._needed is before
     assert store.closing.pending.is_set(), "the owner may be another one"
     store.selectors["unknown"] = {"app": "other"}
     store.closing.plan()
-    assert store.closing._wanted is not before
+    assert store.closing._needed is not before

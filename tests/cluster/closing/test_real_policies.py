@@ -88,10 +88,10 @@ async def test_policies_are_written_once_kept_up_and_removed(cluster_api: ApiSer
         await until(lambda: not closing.missing(["alone"]))
 
         closing.ask({"alone": PROGRAM})
-        await until(lambda: not any(key.name == "admc-close-db" for key in closing.found))
+        await until(lambda: not any(key.name == "admc-close-db" for key in closing.in_cluster))
         assert closing.missing(["alone", "db"]) == ("db",)
         closing.ask({})
-        await until(lambda: not closing.found)
+        await until(lambda: not closing.in_cluster)
 
 
 async def test_another_policy_of_the_cluster_keeps_a_destination_open(cluster_api: ApiServer) -> None:
@@ -113,4 +113,4 @@ async def test_another_policy_of_the_cluster_keeps_a_destination_open(cluster_ap
         assert closing.findings == ()
         cluster_api.request("DELETE", f"{POLICIES}/monitoring")
         closing.ask({})
-        await until(lambda: not closing.found)
+        await until(lambda: not closing.in_cluster)

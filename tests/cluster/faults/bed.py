@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.kubernetes.cluster.storage.record import Names
-from admc.kubernetes.inject.model import Installation, Wanted
+from admc.kubernetes.inject.model import Installation, PodNeeds
 from admc.kubernetes.inject.template import injected
 from admc.serve.rollout.model import StepName
 from admc.serve.rollout.rollout_state import STEPS
@@ -94,7 +94,7 @@ class Bed:
         installation = Installation(self.mesh.name, f"{self.mesh.host}:{XDS}", "admc:test", "envoy:test")
         manifest = deepcopy(self.mesh.manifests[name])
         spec = manifest["spec"]
-        made = injected(spec["template"], Wanted(f"life/{name}", CAPTURED[name], waits=True), installation)
+        made = injected(spec["template"], PodNeeds(f"life/{name}", CAPTURED[name], waits=True), installation)
         assert made.template is not None, made.findings
         spec["template"] = dict(made.template)
         self.node.apply(manifest)

@@ -20,7 +20,7 @@ from admc.kubernetes.cluster.names import CONTROLLER, FIELD_MANAGER, PROGRAMS
 from admc.kubernetes.cluster.program.conditions import Condition, Names, Verdict, unknown
 from admc.kubernetes.cluster.program.events import rollout_step
 from admc.kubernetes.cluster.program.owner import Owner
-from admc.kubernetes.cluster.program.plan_objects import PLAN_OF, Found, PlanObjectError, found
+from admc.kubernetes.cluster.program.plan_objects import PLAN_OF, PlanConfigMap, PlanObjectError, plan_config_map
 from admc.kubernetes.cluster.program.plan_store import PlanStore, stored_plan
 from admc.kubernetes.cluster.program.reader import read
 from admc.kubernetes.cluster.program.spec import ProgramObject, program_object
@@ -186,7 +186,7 @@ class Plans:
         self.owner = Owner(given.name, given.uid)
         self.api, self.server, self.name = api, server, name
         selector = f"{CONTROLLER}=main,{PLAN_OF}={name}"
-        self.watched: Watched[Found] = Watched(api, MAPS, found, selector)
+        self.watched: Watched[PlanConfigMap] = Watched(api, MAPS, plan_config_map, selector)
         self.store = PlanStore(api, "default", "main", self.watched.items)
         self.watched.changed = self.store.changed
 

@@ -15,7 +15,7 @@ import yaml
 from admc.kubernetes.cluster.names import PROGRAMS
 from admc.kubernetes.cluster.program.owner import KIND
 from admc.kubernetes.inject.model import Installation as Injection
-from admc.kubernetes.inject.model import Wanted
+from admc.kubernetes.inject.model import PodNeeds
 from admc.kubernetes.inject.template import injected
 from emitters.interception.pod import PodCaptures
 from tests.serve.pki import Authority
@@ -106,7 +106,7 @@ class Installation:
             },
         }
         if captures is not None:
-            made = injected(template, Wanted(f"shop/{service}", captures, waits=False), self.injection)
+            made = injected(template, PodNeeds(f"shop/{service}", captures, waits=False), self.injection)
             assert made.template is not None, made.findings
             template = dict(made.template)
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"

@@ -9,8 +9,8 @@ from admc.kubernetes.cluster.address_source import document
 from admc.kubernetes.cluster.follow import Cluster
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.program.spec import ProgramObject
+from admc.kubernetes.cluster.program_source import ClusterPrograms
 from admc.kubernetes.cluster.records import Key, Namespace, ServicePort
-from admc.kubernetes.cluster.wanted import Wanted
 from admc.serve.compiling.source import Source, State, read
 from tests.cluster.memory_api import MemoryApi
 from tests.cluster.objects import service
@@ -85,11 +85,11 @@ def shop() -> Shown:
     return shown
 
 
-def wanted_of(shown: Shown) -> Wanted:
-    return Wanted(shown, None)
+def wanted_of(shown: Shown) -> ClusterPrograms:
+    return ClusterPrograms(shown, None)
 
 
-def compiled(wanted: Wanted, source: Source) -> tuple[State, Recipe]:
+def compiled(wanted: ClusterPrograms, source: Source) -> tuple[State, Recipe]:
     """As the server would make it, at the current addresses."""
     found = read(source, (document(wanted.followed),), with_recipe=True)
     assert found.state is not None, found.findings
@@ -97,6 +97,6 @@ def compiled(wanted: Wanted, source: Source) -> tuple[State, Recipe]:
     return found.state, found.recipe._replace(endpoints=None)
 
 
-def listed(wanted: Wanted) -> Mapping[str, Any]:
+def listed(wanted: ClusterPrograms) -> Mapping[str, Any]:
     found: Mapping[str, Any] = json.loads(document(wanted.followed))["services"]
     return found

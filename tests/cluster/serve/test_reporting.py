@@ -20,12 +20,12 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.interception.pod import PodCaptures
 from tests.cluster.objects import pod
 from tests.cluster.serve.shown import WITH_POLICY, Shown, compiled, shop, wanted_of
-from tests.cluster.serve.test_wanted import next_source, running, source_of
+from tests.cluster.serve.test_program_source import next_source, running, source_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from admc.kubernetes.cluster.wanted import Wanted
+    from admc.kubernetes.cluster.program_source import ClusterPrograms
 
 AT_EGRESS = WITH_POLICY + "pin p at egress\n"
 SEARCH = pod(
@@ -50,7 +50,7 @@ def stream(node: str, *, in_sync: bool = True) -> Any:
 class Reported:
     """A server at rest, with one ADM in sync."""
 
-    def __init__(self, shown: Shown, wanted: Wanted) -> None:
+    def __init__(self, shown: Shown, wanted: ClusterPrograms) -> None:
         self.shown, self.wanted = shown, wanted
         self.registry = Registry(search=[stream("search-1")])
         self.closing = SimpleNamespace(findings=(), open=())

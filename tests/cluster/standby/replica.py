@@ -21,8 +21,8 @@ from admc.base.exits import CommandError
 from admc.kubernetes.cluster.api.connection import connect
 from admc.kubernetes.cluster.api.lease import LeaseHolder
 from admc.kubernetes.cluster.standby.address import ActiveAddress
-from admc.kubernetes.cluster.standby.kept import KeptState
 from admc.kubernetes.cluster.standby.standby import Standby
+from admc.kubernetes.cluster.standby.state_follower import StateFollower
 from admc.kubernetes.cluster.storage.record import Names
 from admc.kubernetes.cluster.storage.secrets import Secrets
 from admc.kubernetes.cluster.storage.storage import SecretStorage
@@ -54,7 +54,7 @@ class Process:
         self.secrets = Secrets(api, names, self.may_act)
         self.storage = SecretStorage(self.secrets, names, identity, self.superseded)
         self.lease = LeaseHolder(api, path, identity, duration, is_first=self._is_first)
-        self.kept = KeptState(self.storage, self._prepare)
+        self.kept = StateFollower(self.storage, self._prepare)
         self.address = ActiveAddress(api, "default", installation, (address, 15010), self.may_act)
         self.names = names
         self.standby = Standby(

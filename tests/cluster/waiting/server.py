@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from admc.kubernetes.cluster.known import WaitingPod, canonical
+from admc.kubernetes.cluster.start_gate import WaitingPod, canonical
 from admc.kubernetes.cluster.waiting_pods import WaitingPods
 from admc.serve.app import ListenOptions, serve
 from admc.serve.auth.identity import Proof, Settings

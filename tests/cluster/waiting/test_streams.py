@@ -13,7 +13,7 @@ import pytest
 
 import dsl
 from admc.kubernetes.cluster import waiting_pods
-from admc.kubernetes.cluster.known import WaitingPod
+from admc.kubernetes.cluster.start_gate import WaitingPod
 from admc.kubernetes.cluster.waiting_pods import WaitingPods
 from admc.pod.wait import METHOD
 from admc.serve.compiling.source import Source, State

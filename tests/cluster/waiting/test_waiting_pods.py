@@ -17,7 +17,7 @@ import pytest
 
 import dsl
 from admc.__main__ import main
-from admc.kubernetes.cluster.known import AWAY_SECONDS
+from admc.kubernetes.cluster.start_gate import AWAY_SECONDS
 from admc.testbed.envoys import LAUNCHER, Envoys, envoy_binary
 from emitters.addresses import loopback
 from tests.cli.command import ROOT

@@ -44,16 +44,16 @@ class Applied:
         self._entries[place] = _Entry(sent, _canonical(_common(answer, body)), _version(answer))
         return True
 
-    def seen(self, path: str, found: Document | None, *, subresource: str = "") -> bool:
+    def seen(self, path: str, stored: Document | None, *, subresource: str = "") -> bool:
         """The object as a watch shows it; None: it is gone. Returns whether it has to be applied again."""
         entry = self._entries.get((path, subresource))
         if entry is None:
             return False
-        if found is not None:
-            version = _version(found)
+        if stored is not None:
+            version = _version(stored)
             if version and version < entry.version:
                 return False  # the watch is behind the last apply
-            if _canonical(_common(found, json.loads(entry.sent))) == entry.kept:
+            if _canonical(_common(stored, json.loads(entry.sent))) == entry.kept:
                 return False
         del self._entries[(path, subresource)]
         return True
@@ -63,11 +63,11 @@ class Applied:
         self._entries = {place: entry for place, entry in self._entries.items() if place[0] != path}
 
 
-def _common(found: Any, body: Any) -> Any:
+def _common(answer: Any, body: Any) -> Any:
     """`found` without the fields that `body` does not have. Lists as a whole: what is in them has no names."""
-    if not isinstance(found, dict) or not isinstance(body, dict):
-        return found
-    return {name: _common(found.get(name), value) for name, value in body.items()}
+    if not isinstance(answer, dict) or not isinstance(body, dict):
+        return answer
+    return {name: _common(answer.get(name), value) for name, value in body.items()}
 
 
 def _canonical(document: Any) -> str:

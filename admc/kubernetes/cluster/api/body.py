@@ -30,22 +30,22 @@ class TooLargeError(ApiError):
 
 async def whole(chunks: AsyncIterable[bytes], limit: int = MAX_ANSWER) -> bytes:
     """All of it. Raises `TooLargeError`."""
-    found = bytearray()
+    content = bytearray()
     async for chunk in chunks:
-        found += chunk
-        if len(found) > limit:
+        content += chunk
+        if len(content) > limit:
             raise TooLargeError("the answer", limit)
-    return bytes(found)
+    return bytes(content)
 
 
 async def start(chunks: AsyncIterable[bytes], limit: int) -> bytes:
     """The first bytes of it; the rest is not read."""
-    found = bytearray()
+    content = bytearray()
     async for chunk in chunks:
-        found += chunk
-        if len(found) >= limit:
+        content += chunk
+        if len(content) >= limit:
             break
-    return bytes(found[:limit])
+    return bytes(content[:limit])
 
 
 async def lines(chunks: AsyncIterable[bytes], limit: int = MAX_LINE) -> AsyncIterator[bytes]:
@@ -73,9 +73,9 @@ def parse(content: bytes, status: int = 0) -> Document:
     """A JSON object. Raises `ApiError`."""
     try:
         with no_collection():  # it would take three times as long for a page of pods
-            found = json.loads(content)
+            document = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ApiError(status, "NoJson", f"the answer is no JSON ({error}): {content[:100]!r}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ApiError(status, "NoJson", f"the answer is no JSON object: {content[:100]!r}")
-    return found
+    return document

@@ -72,11 +72,11 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
         configuration.refresh_api_key_hook = credentials.renew
         configuration.connection_pool_maxsize = CONNECTIONS
         configuration.client_session_kwargs = {"middlewares": (_follow_no_redirect,)}
-        found = client.ApiClient(configuration)
+        connected = client.ApiClient(configuration)
     except _errors() as error:
         raise _unusable(kubeconfig, shown(error)) from error
-    found.user_agent = f"admc/{__version__}"
-    return Api(found)
+    connected.user_agent = f"admc/{__version__}"
+    return Api(connected)
 
 
 def _loader(kubeconfig: Path | None, context: str | None) -> Any:

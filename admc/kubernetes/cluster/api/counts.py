@@ -43,16 +43,16 @@ def resource(path: str) -> str:
 
 def relists(counts: Mapping[str, int]) -> Metric:
     """By resource: lists after the first one."""
-    found = CounterMetricFamily(
+    metric = CounterMetricFamily(
         "admc_kubernetes_relists", "Lists of a resource after the first one", labels=["resource"]
     )
     for name, number in sorted(counts.items()):
-        found.add_metric([name], number)
-    return found
+        metric.add_metric([name], number)
+    return metric
 
 
 def requests(counts: Mapping[Request, int]) -> Metric:
-    found = CounterMetricFamily("admc_kubernetes_requests", "Requests to the API server", labels=list(Request._fields))
+    metric = CounterMetricFamily("admc_kubernetes_requests", "Requests to the API server", labels=list(Request._fields))
     for request, number in sorted(counts.items()):
-        found.add_metric(request, number)
-    return found
+        metric.add_metric(request, number)
+    return metric

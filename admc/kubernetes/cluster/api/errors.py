@@ -72,9 +72,9 @@ def from_status(status: int, document: Mapping[str, Any], retry_after: float | N
 
 def from_event(document: object) -> WatchError:
     """The error of an event of type ERROR, which has a `Status`."""
-    found = document if isinstance(document, dict) else {}
-    code = found.get("code")
-    return WatchError(code if isinstance(code, int) else 0, *_fields(found), _retry_after(found))
+    status = document if isinstance(document, dict) else {}
+    code = status.get("code")
+    return WatchError(code if isinstance(code, int) else 0, *_fields(status), _retry_after(status))
 
 
 def _fields(document: Mapping[str, Any]) -> tuple[str, str]:

@@ -62,7 +62,7 @@ class LeaseApi(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedLease:
     """The Lease as it was read last, and since when it has been the same."""
 
     document: Document
@@ -82,17 +82,17 @@ class Seen:
         return (not self.holder and not self.is_gone) or now - self.since >= lasts
 
 
-def observed(before: Seen | None, document: Document | None, now: float) -> Seen:
+def observed(before: ObservedLease | None, document: Document | None, now: float) -> ObservedLease:
     """`now` is when the answer had arrived, None as document that there is no such object.
 
     Any write gives the object another version, so time runs on only while there was none.
     """
     if document is None:
-        before = before or Seen({}, now)
+        before = before or ObservedLease({}, now)
         return before if before.is_gone else replace(before, since=now, is_gone=True)
     if before is not None and _version(before.document) == _version(document):
-        return Seen(document, before.since)
-    return Seen(document, now)
+        return ObservedLease(document, before.since)
+    return ObservedLease(document, now)
 
 
 def taken(document: Document, identity: str, duration: float, wall: datetime) -> Document:
@@ -139,7 +139,7 @@ class LeaseHolder:
         answer, another holder may exist, and the Lease is taken after its duration."""
         self._api, self._path, self._identity, self._duration, self._clock = api, path, identity, duration, clock
         self._is_first = is_first
-        self._seen: Seen | None = None
+        self._seen: ObservedLease | None = None
         self._term: object = None
         """What all renewals of one holder have in common, of this process's own last write."""
         self._renewed_at = -math.inf
@@ -219,7 +219,7 @@ class LeaseHolder:
         if seen is not None and not self.is_over and await self._may_take(seen):
             await self._write(seen)
 
-    async def _may_take(self, seen: Seen) -> bool:
+    async def _may_take(self, seen: ObservedLease) -> bool:
         if seen.holder == self._identity or (not seen.holder and not seen.is_gone):
             return True
         now, answered = self._clock(), self._answered_since
@@ -248,7 +248,7 @@ class LeaseHolder:
         holder = str(_spec(document).get("holderIdentity") or "")
         return holder != self._identity and (bool(holder) or _term(document) != self._term)
 
-    async def _write(self, seen: Seen) -> None:
+    async def _write(self, seen: ObservedLease) -> None:
         began, self._is_current = self._clock(), False
         now = datetime.now(UTC)
         try:
@@ -263,7 +263,7 @@ class LeaseHolder:
                 await self._read()
                 return
             raise
-        self._seen = Seen(answer, self._clock())
+        self._seen = ObservedLease(answer, self._clock())
         self._renewed_at, self._term, self.was_held, self._is_current = began, _term(answer), True, True
         async with self._turn:
             self._turn.notify_all()

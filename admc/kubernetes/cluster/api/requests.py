@@ -203,8 +203,8 @@ async def _refusal(answer: aiohttp.ClientResponse) -> ApiError:
     try:
         document = bodies.parse(content)
     except ApiError:
-        said = content[:1000].decode("utf-8", "replace").strip()
-        return ApiError(answer.status, answer.reason or "Unknown", said or "the server gives no reason", seconds)
+        reason = content[:1000].decode("utf-8", "replace").strip()
+        return ApiError(answer.status, answer.reason or "Unknown", reason or "the server gives no reason", seconds)
     return from_status(answer.status, document, seconds)
 
 

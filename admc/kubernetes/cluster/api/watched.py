@@ -114,7 +114,7 @@ class Watched(Generic[T]):
             await asyncio.sleep(backoff.seconds(wait.retry_after if wait else None))
 
     async def _list(self) -> None:
-        found: dict[Key, T] = {}
+        records: dict[Key, T] = {}
         rejected: dict[Key, str] = {}
         version = ""
         try:
@@ -122,12 +122,12 @@ class Watched(Generic[T]):
                 async for page in self._pages():
                     version = version or _version(page)
                     for number, item in enumerate(_items(page)):
-                        self._put(_key(item), item, found, rejected)
+                        self._put(_key(item), item, records, rejected)
                         if number % TURN == TURN - 1:
                             await asyncio.sleep(0)
         except TimeoutError as error:
             raise ApiError(0, "Timeout", f"the list is not complete after {LIST_SECONDS:.0f} s") from error
-        self._replace(found, rejected)
+        self._replace(records, rejected)
         self._version = version
         self._followed()
         self.relists += self.synced.is_set()
@@ -179,7 +179,7 @@ class Watched(Generic[T]):
                 self.changed(key, old, new)
         self._version = version
 
-    def _put(self, key: Key, item: Document, found: dict[Key, T], rejected: dict[Key, str]) -> None:
+    def _put(self, key: Key, item: Document, records: dict[Key, T], rejected: dict[Key, str]) -> None:
         """The record of an object into `found`, or the reason why it has none into `rejected`."""
         try:
             record = self._decode(item)
@@ -191,12 +191,12 @@ class Watched(Generic[T]):
             return
         rejected.pop(key, None)
         if record is not None:
-            found[key] = record
+            records[key] = record
 
-    def _replace(self, found: dict[Key, T], rejected: dict[Key, str]) -> None:
-        keys = sorted(key for key in self._items.keys() | found.keys() if self._items.get(key) != found.get(key))
-        differences = [(key, self._items.get(key), found.get(key)) for key in keys]
-        for mine, others in ((self._items, found), (self._rejected, rejected)):
+    def _replace(self, records: dict[Key, T], rejected: dict[Key, str]) -> None:
+        keys = sorted(key for key in self._items.keys() | records.keys() if self._items.get(key) != records.get(key))
+        differences = [(key, self._items.get(key), records.get(key)) for key in keys]
+        for mine, others in ((self._items, records), (self._rejected, rejected)):
             mine.clear()
             mine.update(others)  # type: ignore[arg-type]
         for key, old, new in differences:
@@ -225,10 +225,10 @@ class Watched(Generic[T]):
 
 
 def _metadata(document: Document) -> dict[str, Any]:
-    found = document.get("metadata")
-    if not isinstance(found, dict):
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
         raise WatchError(0, "Malformed", "an object without metadata")
-    return found
+    return metadata
 
 
 def _version(document: Document) -> str:
@@ -247,9 +247,9 @@ def _key(item: Document) -> Key:
 
 
 def _items(page: Document) -> list[Document]:
-    found = page.get("items")
-    if found is None:
+    items = page.get("items")
+    if items is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise WatchError(0, "Malformed", "a list without objects")
-    return found
+    return items

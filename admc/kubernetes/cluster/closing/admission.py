@@ -61,7 +61,7 @@ def _admits_more(own: Mapping[str, Any], ports: Collection[int], other: Mapping[
 
 def _ports(rule: Mapping[str, Any], ports: Collection[int]) -> frozenset[int]:
     """Those of the ports that a rule is about. A name may be that of any port."""
-    found: set[int] = set()
+    concerned: set[int] = set()
     items: Sequence[Mapping[str, Any]] = rule.get("ports") or ({},)
     for item in items:
         if item.get("protocol", "TCP") != "TCP":
@@ -69,10 +69,10 @@ def _ports(rule: Mapping[str, Any], ports: Collection[int]) -> frozenset[int]:
         first = item.get("port")
         if isinstance(first, int):
             last = item.get("endPort", first)
-            found.update(port for port in ports if first <= port <= last)
+            concerned.update(port for port in ports if first <= port <= last)
         else:
-            found.update(ports)
-    return frozenset(found)
+            concerned.update(ports)
+    return frozenset(concerned)
 
 
 def _admitted(own: Mapping[str, Any], port: int, namespace: str) -> Admitted:
@@ -108,7 +108,7 @@ def _within(block: Mapping[str, Any], networks: Sequence[Network]) -> bool:
     if len(exceptions) > MAX_EXCEPTIONS:
         return False
     parts = [_network(block["cidr"])]
-    for exception in _collapsed(_network(each) for each in exceptions):
+    for exception in _collapsed(_network(exception) for exception in exceptions):
         parts = [piece for part in parts for piece in _without(part, exception)]
     return all(any(_is_subnet(part, network) for network in networks) for part in parts)
 
@@ -132,9 +132,9 @@ def _is_subnet(one: Network, other: Network) -> bool:
 
 
 def _collapsed(networks: Iterable[Network]) -> Iterator[Network]:
-    found = list(networks)
-    yield from ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv4Network))
-    yield from ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv6Network))
+    blocks = list(networks)
+    yield from ipaddress.collapse_addresses(network for network in blocks if isinstance(network, ipaddress.IPv4Network))
+    yield from ipaddress.collapse_addresses(network for network in blocks if isinstance(network, ipaddress.IPv6Network))
 
 
 def _network(cidr: object) -> Network:

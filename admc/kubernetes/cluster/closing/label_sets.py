@@ -50,21 +50,21 @@ Labels = Mapping[str, Values]
 
 def labels_of(selector: Mapping[str, object]) -> Labels:
     """A `LabelSelector` as a set of objects; an empty one selects all. Raises `UnreadableSelectorError`."""
-    found: dict[str, Values] = {}
+    labels: dict[str, Values] = {}
 
     def add(key: object, values: Values) -> None:
         if not isinstance(key, str):
             raise UnreadableSelectorError
-        found[key] = found.get(key, ANY) & values
+        labels[key] = labels.get(key, ANY) & values
 
     for key, value in _mapping(selector.get("matchLabels")).items():
         add(key, Values(_words([value])))
     expressions = selector.get("matchExpressions") or []
     if not isinstance(expressions, list):
         raise UnreadableSelectorError
-    for each in expressions:
-        add(*_expression(_mapping(each)))
-    return found
+    for expression in expressions:
+        add(*_expression(_mapping(expression)))
+    return labels
 
 
 def _expression(expression: Mapping[str, object]) -> tuple[object, Values]:

@@ -1,6 +1,6 @@
 """Closes destinations by NetworkPolicies of the cluster, and knows which of them are closed.
 
-ask(...) --wanted--> refresh: server-side apply --> cluster --watch--> changed(...) --a wait--> closed
+ask(...) --needed--> refresh: server-side apply --> cluster --watch--> changed(...) --a wait--> closed
 
 No API says when a network plugin enforces a policy. So a destination counts as closed only some time after its policy
 was seen in the cluster, and that time begins anew whenever the policy is another one, or this process is. Nothing here
@@ -20,7 +20,7 @@ from admc.kubernetes.cluster.closing import findings
 from admc.kubernetes.cluster.closing.admission import admits_more
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.records import Key
-from admc.kubernetes.cluster.upkeep import keep_up
+from admc.kubernetes.cluster.retry_loop import retry_while_pending
 from emitters.kubernetes import Closed, closed_by_selector, kubernetes_name
 from emitters.kubernetes.network_policies import NAME_PREFIX
 
@@ -85,7 +85,7 @@ def network_policy(document: Mapping[str, Any]) -> NetworkPolicy:
     )
 
 
-class _Wanted(NamedTuple):
+class _DestinationPolicy(NamedTuple):
     """The policy of a destination, and the ports that it is about."""
 
     key: Key
@@ -102,7 +102,7 @@ class ClusterClosing:
     """The installation."""
     owner: Callable[[], Owner]
     """The Program that is served."""
-    found: Mapping[Key, NetworkPolicy]
+    in_cluster: Mapping[Key, NetworkPolicy]
     """All NetworkPolicies of the cluster; `changed` has to be called for each difference."""
     selectors: Callable[[], Selectors]
     may_write: Callable[[], bool] = lambda: True
@@ -116,7 +116,7 @@ class ClusterClosing:
     """Of each destination that has to be closed."""
     _selected: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The selectors from which `_wanted` was made."""
-    _wanted: dict[str, _Wanted] = field(default_factory=dict)
+    _needed: dict[str, _DestinationPolicy] = field(default_factory=dict)
     _findings: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
     """Of destinations for which there is no policy."""
     _since: dict[Key, tuple[tuple[str, int], float]] = field(default_factory=dict)
@@ -146,28 +146,28 @@ class ClusterClosing:
 
     def is_closed(self, destination: str) -> bool:
         """Whether its policy has been there for long enough, and no other one admits more."""
-        wanted = self._wanted.get(destination)
-        if wanted is None or not self._is_there(wanted) or self._is_anothers(wanted) or self._more(destination):
+        needed = self._needed.get(destination)
+        if needed is None or not self._is_there(needed) or self._is_anothers(needed) or self._more(destination):
             return False
-        return self.clock() - self._seen(self.found[wanted.key]) >= self.seconds
+        return self.clock() - self._seen(self.in_cluster[needed.key]) >= self.seconds
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
         """Why destinations that need to be closed cannot be: in the order of their names."""
-        found: list[Diagnostic] = []
+        diagnostics: list[Diagnostic] = []
         for name in sorted(self._programs):
-            found += self._findings.get(name, ())
-            wanted = self._wanted.get(name)
-            if wanted is None:
+            diagnostics += self._findings.get(name, ())
+            needed = self._needed.get(name)
+            if needed is None:
                 continue
             service = self._programs[name].services[name]
-            if self._is_anothers(wanted):
-                found.append(findings.anothers(service, wanted.key, self.found[wanted.key].controller))
+            if self._is_anothers(needed):
+                diagnostics.append(findings.anothers(service, needed.key, self.in_cluster[needed.key].controller))
             if more := self._more(name):
-                found.append(findings.admits_more(service, more))
-            if (why := self._refused.get(wanted.key)) and not self._is_there(wanted):
-                found.append(findings.not_written(service, wanted.key, why))
-        return tuple(found)
+                diagnostics.append(findings.admits_more(service, more))
+            if (why := self._refused.get(needed.key)) and not self._is_there(needed):
+                diagnostics.append(findings.not_written(service, needed.key, why))
+        return tuple(diagnostics)
 
     def changed(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
         """The watch has seen a difference."""
@@ -191,7 +191,7 @@ class ClusterClosing:
         groups: dict[int, list[str]] = {}
         for name, program in self._programs.items():
             groups.setdefault(id(program), []).append(name)
-        self._wanted, self._findings, self._selected = {}, {}, selectors
+        self._needed, self._findings, self._selected = {}, {}, selectors
         self._refused.clear()
         taken: dict[Key, str] = {}
         for names in groups.values():
@@ -209,11 +209,13 @@ class ClusterClosing:
         elif (first := taken.setdefault(key, service.name)) != service.name:
             self._findings[service.name] = (findings.one_name(service, first, key),)
         else:
-            self._wanted[service.name] = _Wanted(key, closed.policy, frozenset(port.target for port in service.ports))
+            self._needed[service.name] = _DestinationPolicy(
+                key, closed.policy, frozenset(port.target for port in service.ports)
+            )
 
     async def run(self) -> None:
         """Keep the policies as they should be, until cancelled."""
-        await keep_up(self.pending, self._refresh_when_active, "network policies")
+        await retry_while_pending(self.pending, self._refresh_when_active, "network policies")
 
     async def _refresh_when_active(self) -> None:
         while not self.may_write():
@@ -241,9 +243,9 @@ class ClusterClosing:
 
     def _due(self) -> Iterator[Coroutine[Any, Any, None]]:
         """The requests that have to be made. Each is due at the moment at which it is asked for."""
-        for wanted in list(self._wanted.values()):
-            if not self._is_written(wanted) and not self._is_anothers(wanted):
-                yield self._apply(wanted)
+        for needed in list(self._needed.values()):
+            if not self._is_written(needed) and not self._is_anothers(needed):
+                yield self._apply(needed)
         for policy in self._useless():
             yield self._delete(policy)
 
@@ -254,9 +256,9 @@ class ClusterClosing:
             request.close()
             self.pending.set()
 
-    def _is_anothers(self, wanted: _Wanted) -> bool:
+    def _is_anothers(self, needed: _DestinationPolicy) -> bool:
         """Whether another installation has an object of that name."""
-        policy = self.found.get(wanted.key)
+        policy = self.in_cluster.get(needed.key)
         return policy is not None and policy.controller not in ("", self.controller)
 
     def _seen(self, policy: NetworkPolicy) -> float:
@@ -267,18 +269,18 @@ class ClusterClosing:
             self._since[policy.key] = policy.version, since
         return since
 
-    async def _apply(self, wanted: _Wanted) -> None:
+    async def _apply(self, needed: _DestinationPolicy) -> None:
         """Once, until the watch shows what has become of it."""
-        body = self._object(wanted)
-        if self._sent.get(wanted.key) != body:
+        body = self._object(needed)
+        if self._sent.get(needed.key) != body:
             try:
-                await self.api.apply(PATH.format(wanted.key), body)
+                await self.api.apply(PATH.format(needed.key), body)
             except ApiError as error:
                 if is_refusal(error):
-                    self._refused[wanted.key] = str(error)
+                    self._refused[needed.key] = str(error)
                 raise
-            self._refused.pop(wanted.key, None)
-            self._sent[wanted.key] = body
+            self._refused.pop(needed.key, None)
+            self._sent[needed.key] = body
 
     async def _delete(self, policy: NetworkPolicy) -> None:
         try:
@@ -287,10 +289,10 @@ class ClusterClosing:
             if not error.is_not_found and not error.is_conflict:  # gone, or another one by now: the watch will show it
                 raise
 
-    def _object(self, wanted: _Wanted) -> dict[str, Any]:
-        metadata = wanted.policy["metadata"]
+    def _object(self, needed: _DestinationPolicy) -> dict[str, Any]:
+        metadata = needed.policy["metadata"]
         return {
-            **wanted.policy,
+            **needed.policy,
             "metadata": {
                 **metadata,
                 "labels": {**metadata["labels"], CONTROLLER: self.controller},
@@ -298,15 +300,15 @@ class ClusterClosing:
             },
         }
 
-    def _is_there(self, wanted: _Wanted) -> bool:
+    def _is_there(self, needed: _DestinationPolicy) -> bool:
         """Whether the cluster has the policy, with all that it says about connections."""
-        policy = self.found.get(wanted.key)
-        return policy is not None and not policy.is_going and _same(policy.spec, wanted.policy["spec"])
+        policy = self.in_cluster.get(needed.key)
+        return policy is not None and not policy.is_going and _same(policy.spec, needed.policy["spec"])
 
-    def _is_written(self, wanted: _Wanted) -> bool:
+    def _is_written(self, needed: _DestinationPolicy) -> bool:
         """Whether nothing of the object has to be written."""
-        policy = self.found.get(wanted.key)
-        if policy is None or not self._is_there(wanted):
+        policy = self.in_cluster.get(needed.key)
+        if policy is None or not self._is_there(needed):
             return False
         return policy.controller == self.controller and self.owner().uid in policy.owners
 
@@ -317,7 +319,7 @@ class ClusterClosing:
         kept = {_key(program.services[name]) for name, program in self._programs.items()}
         return [
             policy
-            for key, policy in sorted(self.found.items())
+            for key, policy in sorted(self.in_cluster.items())
             if policy.controller == self.controller
             and key.name.startswith(NAME_PREFIX)
             and key not in kept
@@ -327,30 +329,30 @@ class ClusterClosing:
     def _more(self, destination: str) -> tuple[Key, ...]:
         """The other policies that admit more to a destination."""
         if not self._others:
-            self._others.update(self._found_more())
+            self._others.update(self._policies_admitting_more())
         return self._others.get(destination, ())
 
-    def _found_more(self) -> dict[str, tuple[Key, ...]]:
+    def _policies_admitting_more(self) -> dict[str, tuple[Key, ...]]:
         # One of ours that was altered is like any other until it is written again.
-        own = {each.key for each in self._wanted.values() if self._is_there(each)}
+        own_keys = {needed.key for needed in self._needed.values() if self._is_there(needed)}
         others: dict[str, list[NetworkPolicy]] = {}
-        for key, policy in sorted(self.found.items()):
-            if key not in own:
+        for key, policy in sorted(self.in_cluster.items()):
+            if key not in own_keys:
                 others.setdefault(key.namespace, []).append(policy)
         return {
             name: tuple(
                 policy.key
-                for policy in others.get(wanted.key.namespace, ())
-                if policy.key != wanted.key and self._admits_more(name, wanted, policy)
+                for policy in others.get(needed.key.namespace, ())
+                if policy.key != needed.key and self._admits_more(name, needed, policy)
             )
-            for name, wanted in self._wanted.items()
+            for name, needed in self._needed.items()
         }
 
-    def _admits_more(self, name: str, wanted: _Wanted, policy: NetworkPolicy) -> bool:
+    def _admits_more(self, name: str, needed: _DestinationPolicy, policy: NetworkPolicy) -> bool:
         """Found out once for each version of the other policy: there may be many of both."""
         version, more = self._compared.get((name, policy.key), (None, False))
         if version != policy.version:
-            more = admits_more(wanted.policy, wanted.ports, policy.object)
+            more = admits_more(needed.policy, needed.ports, policy.object)
             self._compared[name, policy.key] = policy.version, more
         return more
 

@@ -69,12 +69,12 @@ class PodIdentities:
 
     async def changed(self) -> Collection[str] | None:
         """See the protocol. Streams of pods that are gone, or no longer selected, end by it."""
-        waits = [asyncio.ensure_future(each.wait()) for each in (self._changed, self._keys.replaced)]
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self._keys.replaced)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in waits:
-                each.cancel()
+            for wait in waits:
+                wait.cancel()
         await asyncio.sleep(QUIET_SECONDS)
         concerned, self._concerned = self._concerned, set()
         self._changed.clear()

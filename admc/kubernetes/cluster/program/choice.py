@@ -24,7 +24,7 @@ def age(program: ProgramObject) -> tuple[str, str]:
 
 def served(programs: Iterable[ProgramObject], controller: str) -> ProgramObject | None:
     """The Program that an installation serves: of those that name it, the oldest."""
-    return min((each for each in programs if each.controller == controller), key=age, default=None)
+    return min((program for program in programs if program.controller == controller), key=age, default=None)
 
 
 def other_program(first: ProgramObject) -> Diagnostic:
@@ -49,10 +49,10 @@ def claimed(
     is the other one's until it has given the namespace up.
     """
     holders: dict[str, ProgramObject] = {}
-    for each in sorted(programs, key=age):
-        if age(each) < age(own) and each.controller != own.controller:
-            for namespace in _namespaces(each):
-                holders.setdefault(namespace, each)
+    for program in sorted(programs, key=age):
+        if age(program) < age(own) and program.controller != own.controller:
+            for namespace in _namespaces(program):
+                holders.setdefault(namespace, program)
     return tuple(
         _claimed(name, key, holders[key.namespace])
         for name, key in sorted(services.items())
@@ -61,8 +61,12 @@ def claimed(
 
 
 def _namespaces(program: ProgramObject) -> tuple[str, ...]:
-    found = program.status.get("namespaces")
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+    namespaces = program.status.get("namespaces")
+    return (
+        tuple(namespace for namespace in namespaces if isinstance(namespace, str))
+        if isinstance(namespaces, list)
+        else ()
+    )
 
 
 def _claimed(name: str, key: Key, holder: ProgramObject) -> Diagnostic:

@@ -48,8 +48,8 @@ class Names(NamedTuple):
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Names:
-        found = sorted(names)
-        return cls(len(found), tuple(found[:SHOWN]))
+        ordered = sorted(names)
+        return cls(len(ordered), tuple(ordered[:SHOWN]))
 
     @property
     def text(self) -> str:
@@ -102,10 +102,10 @@ def accepted(findings: Sequence[Diagnostic], *, has_plan: bool, folder: str = ""
 def resolved(findings: Sequence[Diagnostic], folder: str = "") -> Verdict:
     errors = _errors(findings)
     if not errors:
-        said = "no errors, and these warnings:" if findings else "every Service, port and pod fits"
-        return Verdict(True, "Resolved", _joined(said, findings, folder))
-    said = "a program with this is not put into force; a plan that is in force stays"
-    return Verdict(False, _reason(errors, "NotResolved"), _joined(said, errors, folder))
+        summary = "no errors, and these warnings:" if findings else "every Service, port and pod fits"
+        return Verdict(True, "Resolved", _joined(summary, findings, folder))
+    summary = "a program with this is not put into force; a plan that is in force stays"
+    return Verdict(False, _reason(errors, "NotResolved"), _joined(summary, errors, folder))
 
 
 def unknown(reason: str, message: str) -> Verdict:
@@ -126,21 +126,21 @@ def audited(*, has_plan: bool) -> Verdict:
 
 def programmed(progress: Progress, folder: str = "") -> Verdict:
     errors = _errors(progress.findings)
-    said = []
+    reasons = []
     if progress.rollout:
-        said.append(("RollingOut", progress.rollout))
+        reasons.append(("RollingOut", progress.rollout))
     if progress.lacking.number:
-        said.append(("PodsNotReady", f"pods that lack what the plan needs: {progress.lacking.text}"))
+        reasons.append(("PodsNotReady", f"pods that lack what the plan needs: {progress.lacking.text}"))
     if progress.out_of_sync.number:
-        said.append(("NotInSync", f"services with a proxy that is not in sync: {progress.out_of_sync.text}"))
+        reasons.append(("NotInSync", f"services with a proxy that is not in sync: {progress.out_of_sync.text}"))
     if progress.unclosed.number:
-        said.append(("Closing", f"destinations that are not known to be closed: {progress.unclosed.text}"))
+        reasons.append(("Closing", f"destinations that are not known to be closed: {progress.unclosed.text}"))
     if progress.problem:
-        said.append(("NotFollowed", f"the cluster cannot be followed at present: {progress.problem}"))
-    if not errors and not said:
+        reasons.append(("NotFollowed", f"the cluster cannot be followed at present: {progress.problem}"))
+    if not errors and not reasons:
         return Verdict(True, "Programmed", "every pod has what the plan needs, and every proxy is in sync")
-    reason = _reason(errors, "NotProgrammed") if errors else said[0][0]
-    return Verdict(False, reason, _joined("; ".join(text for _, text in said), errors, folder))
+    reason = _reason(errors, "NotProgrammed") if errors else reasons[0][0]
+    return Verdict(False, reason, _joined("; ".join(text for _, text in reasons), errors, folder))
 
 
 def finding_text(item: Diagnostic, folder: str = "") -> str:

@@ -117,11 +117,11 @@ def _files(
             findings.add(_unreadable(item.name, key, str(error)))
             continue
         left -= len(content)
-        found = hashlib.sha256(content).hexdigest()
-        if found != item.sha256:
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != item.sha256:
             findings.error(
                 "ADM931",
-                f"`{key}` of the ConfigMap `{item.name}` has the digest `{found[:DIGITS]}...`, and not "
+                f"`{key}` of the ConfigMap `{item.name}` has the digest `{digest[:DIGITS]}...`, and not "
                 f"`{item.sha256[:DIGITS]}...`",
                 None,
                 hint="apply the ConfigMap and the Program of one version",

@@ -39,16 +39,18 @@ class Happening(NamedTuple):
 
 def transitions(former: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Happening, ...]:
     """Conditions whose status or reason differs."""
-    before = {name: (each.get("status"), each.get("reason")) for name, each in conditions_of(former).items()}
+    before = {
+        name: (condition.get("status"), condition.get("reason")) for name, condition in conditions_of(former).items()
+    }
     return tuple(
         Happening(
-            each["reason"],
-            each["type"],
-            f"{each['type']} is {each['status']}: {each['message']}",
-            is_warning=each["status"] == "False" and each["reason"] not in _EXPECTED,
+            condition["reason"],
+            condition["type"],
+            f"{condition['type']} is {condition['status']}: {condition['message']}",
+            is_warning=condition["status"] == "False" and condition["reason"] not in _EXPECTED,
         )
-        for each in conditions_of(now).values()
-        if before.get(each["type"]) != (each["status"], each["reason"])
+        for condition in conditions_of(now).values()
+        if before.get(condition["type"]) != (condition["status"], condition["reason"])
     )
 
 

@@ -69,7 +69,7 @@ class PlanObjects(NamedTuple):
     parts: Mapping[str, dict[str, Any]]
 
 
-class Found(NamedTuple):
+class PlanConfigMap(NamedTuple):
     """A ConfigMap of the cluster that belongs to a plan."""
 
     uid: str
@@ -125,9 +125,9 @@ def _config_map(metadata: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **fields}
 
 
-def found(document: Mapping[str, Any]) -> Found:
+def plan_config_map(document: Mapping[str, Any]) -> PlanConfigMap:
     """What a ConfigMap of the cluster has, so that it can be compared with what it should have."""
-    return Found(document["metadata"].get("uid", ""), _digest(document))
+    return PlanConfigMap(document["metadata"].get("uid", ""), _digest(document))
 
 
 def _digest(document: Mapping[str, Any]) -> str:
@@ -157,7 +157,7 @@ class Changes(NamedTuple):
         return not (self.replaced or self.applied or self.removed)
 
 
-def changes(wanted: PlanObjects, there: Mapping[str, Found]) -> Changes:
+def changes(wanted: PlanObjects, there: Mapping[str, PlanConfigMap]) -> Changes:
     """`there` are the ConfigMaps with the label of the plan, by name."""
     altered = {name for name, part in wanted.parts.items() if name in there and there[name].digest != _digest(part)}
     applied = [part for name, part in wanted.parts.items() if name in altered or name not in there]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.program.plan_objects import (
     CONFIG_MAPS,
-    Found,
+    PlanConfigMap,
     PlanObjects,
     PlanReference,
     Stored,
@@ -50,9 +50,9 @@ class PlanStore:
     namespace: str
     """The installation's."""
     controller: str
-    there: Mapping[Key, Found]
-    """The ConfigMaps of plans of this installation (labels CONTROLLER and PLAN_OF), which `plan_objects.found` makes
-    records of. `changed` has to be called for each difference."""
+    there: Mapping[Key, PlanConfigMap]
+    """The ConfigMaps of this installation's plans (labels CONTROLLER and PLAN_OF), as records. The watch has to call
+    `changed` for each difference."""
     pending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where `sync` may have something to do."""
     _wanted: PlanObjects | None = None
@@ -67,7 +67,7 @@ class PlanStore:
         self.pending.set()
         return wanted.reference
 
-    def changed(self, key: Key, old: Found | None, new: Found | None) -> None:
+    def changed(self, key: Key, old: PlanConfigMap | None, new: PlanConfigMap | None) -> None:
         """The watch has seen a difference."""
         self._sent.pop(key.name, None)
         self.pending.set()
@@ -80,18 +80,18 @@ class PlanStore:
         self.pending.clear()
         if self._wanted is None:
             return False
-        found = changes(self._wanted, {key.name: item for key, item in self.there.items()})
+        due = changes(self._wanted, {key.name: item for key, item in self.there.items()})
         try:
-            for name, uid in found.replaced:
+            for name, uid in due.replaced:
                 await self._delete(name, uid)
-            for body in found.applied:
+            for body in due.applied:
                 await self._apply(body)
-            for name, uid in found.removed:
+            for name, uid in due.removed:
                 await self._delete(name, uid)
         except BaseException:
             self.pending.set()
             raise
-        return not found.is_empty
+        return not due.is_empty
 
     async def _apply(self, body: dict[str, Any]) -> None:
         """Once, until the watch shows what has become of it."""

@@ -52,7 +52,7 @@ async def read(api: Api, program: ProgramObject, namespace: str, before: Program
             if error.status not in (401, 403):
                 raise
             return ProgramRead(spec, None, (_forbidden(namespace, name, error),), waits=True)
-    versions = {name: "" if found is None else _version(found) for name, found in maps.items()}
+    versions = {name: "" if config_map is None else _version(config_map) for name, config_map in maps.items()}
     if before is not None and before.spec == spec and before.versions == versions:
         return before
     reading: Reading = await asyncio.to_thread(assemble, spec, maps, namespace)

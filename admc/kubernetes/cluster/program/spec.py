@@ -99,7 +99,7 @@ def _object(value: object) -> Mapping[str, Any]:
 def read_spec(spec: Mapping[str, Any]) -> tuple[ProgramSpec | None, tuple[Diagnostic, ...]]:
     """The spec, or what is wrong with it (ADM930), all at once."""
     reader = _Reader(spec)
-    found = ProgramSpec(
+    parsed = ProgramSpec(
         reader.matching("controller", LABEL, "must be a DNS label: the name of an installation"),
         reader.mode(),
         reader.main(),
@@ -108,8 +108,8 @@ def read_spec(spec: Mapping[str, Any]) -> tuple[ProgramSpec | None, tuple[Diagno
         reader.services(),
     )
     reader.check_source()
-    reader.check_main(found)
-    return (None if reader.findings.has_errors else found), tuple(reader.findings.items)
+    reader.check_main(parsed)
+    return (None if reader.findings.has_errors else parsed), tuple(reader.findings.items)
 
 
 def check_name(name: str) -> tuple[Diagnostic, ...]:
@@ -163,26 +163,26 @@ class _Reader:
     def files(self) -> Mapping[str, bytes] | None:
         if "files" not in self._spec:
             return None
-        found = self._mapping("files", MAX_FILES, _is_path, "is not a path inside the program's folder")
-        return {path: text.encode("utf-8", "surrogatepass") for path, text in sorted(found.items())}
+        files = self._mapping("files", MAX_FILES, _is_path, "is not a path inside the program's folder")
+        return {path: text.encode("utf-8", "surrogatepass") for path, text in sorted(files.items())}
 
     def services(self) -> Mapping[str, str]:
-        found = self._mapping("services", MAX_SERVICES, bool, "is not the name of a service")
-        for name, value in sorted(found.items()):
+        services = self._mapping("services", MAX_SERVICES, bool, "is not the name of a service")
+        for name, value in sorted(services.items()):
             if not LABEL.fullmatch(value):
                 self._wrong(
                     f"services.{name[:MAX_PATH]}",
                     "must be the name of a Service in the service's own namespace: a DNS label",
                 )
-        return dict(sorted(found.items()))
+        return dict(sorted(services.items()))
 
     def config_maps(self) -> tuple[ConfigMapFile, ...]:
         value = self._spec.get("configMaps", [])
         if not isinstance(value, list) or len(value) > MAX_CONFIG_MAPS:
             self._wrong("configMaps", f"must be a list of at most {MAX_CONFIG_MAPS} items")
             return ()
-        found = [self._config_map(f"configMaps[{at}]", item) for at, item in enumerate(value)]
-        return tuple(item for item in found if item is not None)
+        files = [self._config_map(f"configMaps[{at}]", item) for at, item in enumerate(value)]
+        return tuple(item for item in files if item is not None)
 
     def _config_map(self, field: str, item: object) -> ConfigMapFile | None:
         if not isinstance(item, dict):

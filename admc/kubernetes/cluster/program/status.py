@@ -45,7 +45,7 @@ class Report:
 def status(report: Report, former: Mapping[str, Any], now: str) -> dict[str, Any]:
     """`now` is the time in RFC 3339, which conditions get whose status changes."""
     before = conditions_of(former)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "observedGeneration": report.generation,
         "conditions": [
             _condition(name, report.verdicts[name], report.generation, before.get(name, {}), now)
@@ -54,33 +54,37 @@ def status(report: Report, former: Mapping[str, Any], now: str) -> dict[str, Any
         ],
     }
     numbers = {"adms": report.adms, "services": report.services}
-    found |= {name: value for name, value in numbers.items() if value is not None}
+    fields |= {name: value for name, value in numbers.items() if value is not None}
     if report.pods is not None:
-        found["pods"] = {"total": report.pods, "lacking": report.lacking.number, "names": list(report.lacking.first)}
+        fields["pods"] = {"total": report.pods, "lacking": report.lacking.number, "names": list(report.lacking.first)}
     if report.plan is not None:
-        found["plan"] = report.plan._asdict()
+        fields["plan"] = report.plan._asdict()
     if report.namespaces:
-        found["namespaces"] = sorted(report.namespaces)[:MAX_NAMESPACES]
-    return {**former, **found} if report.keeps else found
+        fields["namespaces"] = sorted(report.namespaces)[:MAX_NAMESPACES]
+    return {**former, **fields} if report.keeps else fields
 
 
 def conditions_of(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The conditions of a status by their type, whatever another CustomResourceDefinition or a hand has put there."""
-    found = status.get("conditions")
-    listed = found if isinstance(found, list) else ()
-    return {each["type"]: each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str)}
+    conditions = status.get("conditions")
+    listed = conditions if isinstance(conditions, list) else ()
+    return {
+        condition["type"]: condition
+        for condition in listed
+        if isinstance(condition, dict) and isinstance(condition.get("type"), str)
+    }
 
 
 def _condition(
     name: Condition, verdict: Verdict, generation: int, before: Mapping[str, Any], now: str
 ) -> dict[str, Any]:
-    said = _STATUS[verdict.status]
+    text = _STATUS[verdict.status]
     former, since = before.get("status"), before.get("lastTransitionTime")
     return {
         "type": name.value,
-        "status": said,
+        "status": text,
         "observedGeneration": generation,
-        "lastTransitionTime": since if former == said and isinstance(since, str) else now,
+        "lastTransitionTime": since if former == text and isinstance(since, str) else now,
         "reason": verdict.reason,
         "message": verdict.message,
     }

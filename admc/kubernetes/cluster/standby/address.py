@@ -63,12 +63,12 @@ class ActiveAddress:
 
     async def _look(self) -> None:
         try:
-            found = await self._api.get(self._path)
+            slice_ = await self._api.get(self._path)
         except ApiError as error:
             if not error.is_not_found:
                 raise
-            found = None
-        self._applied.seen(self._path, found)
+            slice_ = None
+        self._applied.seen(self._path, slice_)
         if self._may_write() and await self._applied.apply(self._path, self._body):
             LOG.info("address_written", extra={"address": self._body["endpoints"][0]["addresses"][0]})
 

@@ -140,7 +140,7 @@ class Standby:
         self._is_over = False
         serving = asyncio.create_task(serve_active())
         superseded = asyncio.create_task(self._superseded.wait())
-        beside = [asyncio.create_task(each()) for each in (self._keep_address, self._watch)]
+        beside = [asyncio.create_task(start()) for start in (self._keep_address, self._watch)]
         try:
             await _first({serving, leasing, superseded, *beside}, awaited=serving, ends={leasing, superseded})
             if serving.done():

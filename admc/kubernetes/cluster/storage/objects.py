@@ -59,7 +59,7 @@ class PackedObjects:
                 self._damage = self._damage or str(error)
         self._read, self._new = there, {}
         self._stored = {
-            name: _Stored(pack, len(content)) for pack, found in there.items() for name, content in found.items()
+            name: _Stored(pack, len(content)) for pack, objects in there.items() for name, content in objects.items()
         }
 
     @property

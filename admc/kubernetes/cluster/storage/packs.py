@@ -61,26 +61,26 @@ def unpacked(pack: Pack, parts: Sequence[bytes]) -> dict[str, bytes]:
         rows = [(str(name), int(length)) for name, length in json.loads(whole[: max(end, 0)])]
     except (ValueError, TypeError, RecursionError) as error:
         raise ManifestError("a pack of it does not say what it has") from error
-    found, at = {}, end + 1
+    objects, at = {}, end + 1
     for name, length in rows:
         content = whole[at : at + length] if length >= 0 else b""
         at += max(0, length)
         if digest_of(content) == name:
-            found[name] = content
-    return found
+            objects[name] = content
+    return objects
 
 
 def _inflated(parts: Sequence[bytes], length: int) -> bytes:
     """Never more than `length` bytes, whatever the parts say."""
     inflate = zlib.decompressobj(wbits=31)
-    found = bytearray()
+    content = bytearray()
     try:
         for part in parts:
-            found += inflate.decompress(part, length + 1 - len(found))
-            if len(found) > length or inflate.unconsumed_tail or inflate.unused_data:
+            content += inflate.decompress(part, length + 1 - len(content))
+            if len(content) > length or inflate.unconsumed_tail or inflate.unused_data:
                 raise ManifestError("a pack of it is larger than it says")
     except zlib.error as error:
         raise ManifestError("a pack of it cannot be unpacked") from error
-    if len(found) != length or not inflate.eof:
+    if len(content) != length or not inflate.eof:
         raise ManifestError("a pack of it is cut short")
-    return bytes(found)
+    return bytes(content)

@@ -75,8 +75,8 @@ class Names(NamedTuple):
 
     def digest(self, name: str) -> str | None:
         """The digest in the name of a part; None if it is no part of this installation."""
-        head, found = name[:-64], name[-64:]
-        return found if head == self.part("") and _DIGEST.fullmatch(found) else None
+        head, digits = name[:-64], name[-64:]
+        return digits if head == self.part("") and _DIGEST.fullmatch(digits) else None
 
     @property
     def selectors(self) -> dict[str, str]:
@@ -125,7 +125,7 @@ def check(index: Index) -> None:
 
 def decode(secret: Document) -> Record:
     """For a watch."""
-    content = next((found for key in (INDEX, PART) if (found := content_of(secret, key)) is not None), b"")
+    content = next((text for key in (INDEX, PART) if (text := content_of(secret, key)) is not None), b"")
     return Record(digest_of(content), writer_of(secret))
 
 
@@ -160,5 +160,5 @@ def name_of(secret: Document) -> str:
 
 
 def _metadata(secret: Document) -> Document:
-    found = secret.get("metadata")
-    return found if isinstance(found, dict) else {}
+    metadata = secret.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}

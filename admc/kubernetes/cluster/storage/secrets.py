@@ -60,8 +60,8 @@ class Secrets:
 
     async def get_all(self, names: Collection[str]) -> dict[str, Document]:
         """Those of them that are there."""
-        found = await _at_once(self.get, names)
-        return {name: item for name, item in zip(names, found, strict=True) if item is not None}
+        secrets = await _at_once(self.get, names)
+        return {name: item for name, item in zip(names, secrets, strict=True) if item is not None}
 
     async def create(self, secret: Document) -> Document:
         """An error (`is_already_there`) where there is one."""
@@ -100,14 +100,14 @@ class Secrets:
 
     async def uids(self) -> dict[str, str | None]:
         """The uid of each Secret of the installation's kept state, by name."""
-        found: dict[str, str | None] = {}
+        uids: dict[str, str | None] = {}
         query: dict[str, object] = {**self._names.selectors, "limit": PAGE}
         while True:
             page = await self._bounded(lambda: self._api.get(self._names.collection, **query))
-            found |= {name_of(item): uid_of(item) or None for item in page.get("items") or ()}
+            uids |= {name_of(item): uid_of(item) or None for item in page.get("items") or ()}
             token = str((page.get("metadata") or {}).get("continue") or "")
             if not token:
-                return found
+                return uids
             query["continue"] = token
 
     def _path(self, name: str) -> str:
@@ -150,11 +150,11 @@ async def _at_once(request: Callable[[Item], Coroutine[Any, Any, T]], items: Col
         async with turn:
             return await request(item)
 
-    found = await asyncio.gather(*map(one, items), return_exceptions=True)
-    for item in found:
+    answers = await asyncio.gather(*map(one, items), return_exceptions=True)
+    for item in answers:
         if isinstance(item, BaseException):
             raise item
-    return [item for item in found if not isinstance(item, BaseException)]
+    return [item for item in answers if not isinstance(item, BaseException)]
 
 
 def _late() -> ApiError:

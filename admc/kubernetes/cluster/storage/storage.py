@@ -130,7 +130,7 @@ class SecretStorage:
             until = self._clock() + LOAD_SECONDS
             while True:
                 try:
-                    found = self._read(self._wait(self._secret.claim()))
+                    state = self._read(self._wait(self._secret.claim()))
                 except (ApiError, NotHolderError) as error:
                     if self._clock() >= until:
                         raise self._unreadable(_words(error)) from error
@@ -142,7 +142,7 @@ class SecretStorage:
                 else:
                     self._objects.release()
                     self._parsed, self._changed = {}, False
-                    return found
+                    return state
 
     def peek(self, version: str) -> Peeked | None:
         """Read the state without claiming it, and verify its parts; None if it still has this version. What is read
@@ -181,15 +181,15 @@ class SecretStorage:
         self._objects.read(index.packs, self._parts)
         try:
             manifest = from_json(self._objects.get(index.manifest))
-            found = self._contents.load(manifest, self._parsed)
+            state = self._contents.load(manifest, self._parsed)
         except ManifestError as error:
             raise (_DamagedPartsError(str(error)) if self._objects.is_damaged else error) from error
-        self._position, self._index = found.position, index
-        self._parsed = _by_object(manifest, found)
-        found = found._replace(is_reduced=True)
+        self._position, self._index = state.position, index
+        self._parsed = _by_object(manifest, state)
+        state = state._replace(is_reduced=True)
         if not self._objects.is_damaged:
             self._manifest = manifest  # else the next `save` stores again what is missing
-        return found
+        return state
 
     def _parts(self, digests: Collection[str]) -> dict[str, bytes]:
         names = {self._names.part(digest): digest for digest in digests}
@@ -289,14 +289,14 @@ class SecretStorage:
         self._is_marked = True
 
     def _put_parts(self, parts: Mapping[str, bytes]) -> None:
-        secrets = {self._names.part(each): {PART: content} for each, content in parts.items()}
+        secrets = {self._names.part(digest): {PART: content} for digest, content in parts.items()}
         documents = {name: self._names.secret(name, data, immutable=True) for name, data in secrets.items()}
         if self._there is not None:
             self._there |= dict.fromkeys(documents)
         there = self._wait(self._secrets.create_all(tuple(documents.values())))
-        for name, found in self._wait(self._secrets.get_all(there)).items():
-            if content_of(found, PART) != secrets[name][PART]:  # no one can change it, but another can have created it
-                self._wait(self._secrets.delete_all({name: uid_of(found)}))
+        for name, stored in self._wait(self._secrets.get_all(there)).items():
+            if content_of(stored, PART) != secrets[name][PART]:  # no one can change it, but another can have created it
+                self._wait(self._secrets.delete_all({name: uid_of(stored)}))
                 self._create(documents[name])
 
     def _create(self, secret: Document) -> None:
@@ -341,9 +341,9 @@ class SecretStorage:
         )
 
 
-def _by_object(manifest: Manifest, found: StoredState) -> dict[SavedSnapshot, Snapshot]:
-    frozen = {} if found.position is None else found.position.frozen
-    parts = (manifest.groups, found.groups), (manifest.frozen, frozen)
+def _by_object(manifest: Manifest, state: StoredState) -> dict[SavedSnapshot, Snapshot]:
+    frozen = {} if state.position is None else state.position.frozen
+    parts = (manifest.groups, state.groups), (manifest.frozen, frozen)
     return {saved[name]: snapshot for saved, snapshots in parts for name, snapshot in snapshots.items()}
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GRACE_SECONDS: Final = 5.0
 
 
-class Lasting:
+class Debounce:
     """A name counts once it was there at each look for so long. Those of the beginning count at once: a new plan is not
     in force before all have it. Times are of a monotonic clock."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 SUGGESTED: Final = 10
-"""Findings that get a name which may be meant, for as many are shown. Each takes up to 20 ms."""
+"""Mismatches that get a name which may be meant, for as many are shown. Each takes up to 20 ms."""
 
 
 def takes_part(namespace: Namespace | None, controller: str) -> bool:
@@ -31,14 +31,14 @@ def takes_part(namespace: Namespace | None, controller: str) -> bool:
     return namespace is not None and not namespace.is_terminating and namespace.labels.get(CONTROLLER) == controller
 
 
-class Findings:
+class Mismatches:
     """The findings of all services, kept up to date: `update` looks again at those that a change concerns."""
 
     def __init__(self, selection: Selection, controller: str) -> None:
         """`controller`: the name of the installation."""
         self._selection = selection
         self._controller = controller
-        self._found: dict[str, tuple[Diagnostic, ...]] = {}
+        self._by_service: dict[str, tuple[Diagnostic, ...]] = {}
         self._stale = set(selection.keys)
         self._first: dict[str, str] = {}
         """Namespace -> the first of its services."""
@@ -51,32 +51,32 @@ class Findings:
     def all(self) -> tuple[Diagnostic, ...]:
         """In the order of services; namespaces first."""
         for name in sorted(self._stale):
-            found = tuple(_of_service(self._selection, name, suggests=len(self._found) < SUGGESTED))
-            if found:
-                self._found[name] = found
+            findings = tuple(_of_service(self._selection, name, suggests=len(self._by_service) < SUGGESTED))
+            if findings:
+                self._by_service[name] = findings
             else:
-                self._found.pop(name, None)
+                self._by_service.pop(name, None)
         self._stale.clear()
         outside = {namespace: name for namespace, name in self._first.items() if not self._takes_part(name)}
         of_services = (
             item
-            for name in sorted(self._found)
+            for name in sorted(self._by_service)
             if self._selection.keys[name].namespace not in outside
-            for item in self._found[name]
+            for item in self._by_service[name]
         )
-        return (*(self._not_taking_part(each, name) for each, name in sorted(outside.items())), *of_services)
+        return (*(self._not_taking_part(namespace, name) for namespace, name in sorted(outside.items())), *of_services)
 
     def _takes_part(self, name: str) -> bool:
         """Whether the namespace of a service does."""
         return takes_part(self._selection.namespace(name), self._controller)
 
     def _not_taking_part(self, namespace: str, name: str) -> Diagnostic:
-        found = self._selection.namespace(name)
-        label = None if found is None else found.labels.get(CONTROLLER)
+        record = self._selection.namespace(name)
+        label = None if record is None else record.labels.get(CONTROLLER)
         hint = f"`kubectl label namespace {namespace} {CONTROLLER}={self._controller}`, if it shall"
-        if found is None:
+        if record is None:
             why, hint = "there is no such namespace", "apply it, or correct the `namespace` of the services"
-        elif found.is_terminating:
+        elif record.is_terminating:
             why, hint = "it is being deleted", "take its services out of the program"
         elif label is None:
             why = f"it has no label `{CONTROLLER}`"

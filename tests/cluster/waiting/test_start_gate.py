@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.kubernetes.cluster.known import (
+from admc.kubernetes.cluster.start_gate import (
     AWAY_SECONDS,
     SETTLE_SECONDS,
     Adm,
     Decision,
     Memory,
     Proxy,
-    Seen,
+    ServerView,
     WaitingPod,
     decide,
     line,
@@ -25,13 +25,15 @@ POD = WaitingPod("uid", "web", ("10.0.0.1", "fd00::0001"))
 BEGAN = Memory(100.0)
 
 
-def seen(*proxies: Proxy, published: int = 5, away: int = 0, **others: Any) -> Seen:
+def seen(*proxies: Proxy, published: int = 5, away: int = 0, **others: Any) -> ServerView:
     listed = {"web": {"10.0.0.1", "fd00::1", "10.0.0.9"}}
     needed = {"web": frozenset({"cart"}), "log": frozenset[str]()}
-    return Seen(**({"listed": listed, "needed": needed, "adms": {"cart": Adm(published, proxies, away)}} | others))
+    return ServerView(
+        **({"listed": listed, "needed": needed, "adms": {"cart": Adm(published, proxies, away)}} | others)
+    )
 
 
-def settled(pod: WaitingPod, what: Seen | None, memory: Memory = BEGAN, now: float = 100.0) -> Decision:
+def settled(pod: WaitingPod, what: ServerView | None, memory: Memory = BEGAN, now: float = 100.0) -> Decision:
     """The decision after the time that workers of proxies have."""
     return decide(pod, what, decide(pod, what, memory, now).memory, now + SETTLE_SECONDS)
 

@@ -60,7 +60,7 @@ class Adm(NamedTuple):
         return min((proxy.has for proxy in self.proxies), default=self.published)
 
 
-class Seen(NamedTuple):
+class ServerView(NamedTuple):
     """What the server has published, and what proxies have of it, at one moment."""
 
     listed: Mapping[str, Collection[str]]
@@ -88,7 +88,7 @@ class Decision(NamedTuple):
     memory: Memory
 
 
-def decide(pod: WaitingPod, seen: Seen | None, memory: Memory, now: float) -> Decision:
+def decide(pod: WaitingPod, seen: ServerView | None, memory: Memory, now: float) -> Decision:
     """What a pod has to wait for. `seen` is None while the server has no plan."""
     if seen is None:
         return Decision(("the server has no plan yet",), memory._replace(included=None, acknowledged=None))
@@ -119,11 +119,13 @@ def decide(pod: WaitingPod, seen: Seen | None, memory: Memory, now: float) -> De
     return Decision((), memory)
 
 
-def _not_listed(pod: WaitingPod, seen: Seen) -> tuple[str, ...]:
+def _not_listed(pod: WaitingPod, seen: ServerView) -> tuple[str, ...]:
     if not pod.addresses:
         return ("the pod has no address yet",)
     listed = seen.listed.get(pod.service, ())
-    return tuple(f"the address {each} is not published yet" for each in pod.addresses if canonical(each) not in listed)
+    return tuple(
+        f"the address {address} is not published yet" for address in pod.addresses if canonical(address) not in listed
+    )
 
 
 def _behind(name: str, adm: Adm, included: int, patient: bool) -> Iterator[str]:
@@ -152,10 +154,10 @@ def canonical(address: str) -> str:
 
 def listed(addresses: Addresses, services: Iterable[str]) -> dict[str, frozenset[str]]:
     """Also of services that only an earlier plan of an unfinished rollout has."""
-    found = {name: addresses.services.get(name) or addresses.others.get(name) for name in services}
+    by_service = {name: addresses.services.get(name) or addresses.others.get(name) for name in services}
     return {
         name: frozenset() if located is None else frozenset(map(canonical, located.pods))
-        for name, located in found.items()
+        for name, located in by_service.items()
     }
 
 

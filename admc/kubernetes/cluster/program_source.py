@@ -63,7 +63,7 @@ class Candidate(NamedTuple):
     """Why there is nothing to follow."""
 
 
-class Adopted(NamedTuple):
+class ServableProgram(NamedTuple):
     """The program that is wanted."""
 
     object: ProgramObject | None
@@ -72,11 +72,11 @@ class Adopted(NamedTuple):
     followed: Followed
 
 
-class Wanted:
+class ClusterPrograms:
     """`Programs` of a cluster. `run` has to run beside it."""
 
     def __init__(self, cluster: Cluster, effort: float | None) -> None:
-        """Nothing is given out before `recall`."""
+        """Nothing is given out before `restore`."""
         self._cluster = cluster
         self._effort = effort
         self._facts = FactState({})
@@ -85,7 +85,7 @@ class Wanted:
         """The stored plans that can be read, the newest one first."""
         self.candidate: Candidate | None = None
         """What the cluster asks for; the status is about it."""
-        self.adopted: Adopted | None = None
+        self.servable: ServableProgram | None = None
         """The last one that can be served."""
         self._earlier: tuple[Followed, ...] = ()
         """Of programs of which proxies may have something, the newest one first; then of those wanted before."""
@@ -93,9 +93,9 @@ class Wanted:
         """What `about` found last."""
         self._in_force: tuple[object, ...] = ()
         """The objects of the last look at what is in force."""
-        self.looked = asyncio.Event()
+        self.restored = asyncio.Event()
         """The cluster has been looked at, and the stored plans are known."""
-        self._looked_once = asyncio.Event()
+        self._cluster_read = asyncio.Event()
         self._turn = asyncio.Lock()
         self._source: Source | None = None
         self._given: Source | None = None
@@ -106,7 +106,7 @@ class Wanted:
     # ---- Programs ----
 
     async def current(self) -> Source | None:
-        await self.looked.wait()
+        await self.restored.wait()
         self._changed.clear()
         self._given = self._source
         return self._given
@@ -129,25 +129,25 @@ class Wanted:
 
     @property
     def _latest(self) -> tuple[Followed, ...]:
-        return () if self.adopted is None else (self.adopted.followed,)
+        return () if self.servable is None else (self.servable.followed,)
 
-    def about(self, program: Program) -> Followed:
+    def followed_for(self, program: Program) -> Followed:
         """What the cluster says about the services of a program that is served. It stays followed until `in_force`."""
-        for known, found in self._known:
-            if known is program and found in self.followed:
-                return found
+        for known, followed in self._known:
+            if known is program and followed in self.followed:
+                return followed
         services = services_of(program)
-        same = (each for each in (*self._latest, *self._earlier) if services_of(each.program) == services)
-        found = next(same, None) or self._follow(program)
-        self._known = ((program, found), *self._known[:3])
-        return found
+        same = (followed for followed in (*self._latest, *self._earlier) if services_of(followed.program) == services)
+        followed = next(same, None) or self._follow(program)
+        self._known = ((program, followed), *self._known[:3])
+        return followed
 
     def _follow(self, program: Program) -> Followed:
         spec = None if self.candidate is None else self.candidate.read.spec
-        found = self._cluster.follow(program, {} if spec is None else spec.services, self._facts)
-        self._earlier = (*self._earlier, found)
+        followed = self._cluster.follow(program, {} if spec is None else spec.services, self._facts)
+        self._earlier = (*self._earlier, followed)
         self._cluster.changed.send()
-        return found
+        return followed
 
     def in_force(self, programs: Sequence[Program], published: Sequence[Program]) -> None:
         """Of these programs, the newest one first, proxies may have something: what others said is needed no longer.
@@ -157,24 +157,24 @@ class Wanted:
         now, last = (*programs, *published, *self._earlier), self._in_force
         if len(now) == len(last) and all(one is other for one, other in zip(now, last, strict=True)):
             return
-        kept = tuple(dict.fromkeys(self.about(each) for each in programs))
+        kept = tuple(dict.fromkeys(self.followed_for(program) for program in programs))
         before, self._earlier = self.followed, kept
         differs = before != self.followed
-        for each in kept:
-            if names := each.selection.rests_on(published):
-                each.update(names)
+        for followed in kept:
+            if names := followed.selection.set_published(published):
+                followed.update(names)
                 differs = True
-        for each in before:
-            if each not in self.followed:
-                self._forget(each)
+        for followed in before:
+            if followed not in self.followed:
+                self._forget(followed)
         self._in_force = (*programs, *published, *self._earlier)
         if differs:
             self._cluster.changed.send()
 
     def is_compiled(self, candidate: Candidate) -> bool:
         """Whether the last compile was of this candidate, with whatever facts."""
-        adopted, last, source = self.adopted, self._compiled, self._source
-        if adopted is None or adopted.followed is not candidate.followed or last is None or source is None:
+        servable, last, source = self.servable, self._compiled, self._source
+        if servable is None or servable.followed is not candidate.followed or last is None or source is None:
             return False
         return last._replace(facts=None) == source._replace(facts=None)
 
@@ -182,16 +182,16 @@ class Wanted:
     def owner(self) -> Owner | None:
         """The Program that owns what is written for the plan in force; None while there is none: what a Program that is
         gone owns is removed by the cluster."""
-        adopted, candidate = self.adopted, self.candidate
-        there = {each.uid for each in self._cluster.programs.items.values()}
-        if adopted is not None and adopted.object is not None and adopted.object.uid in there:
-            return Owner(adopted.object.name, adopted.object.uid)
-        if adopted is None or candidate is None or self.is_audit or candidate.object.uid not in there:
+        servable, candidate = self.servable, self.candidate
+        there = {program.uid for program in self._cluster.programs.items.values()}
+        if servable is not None and servable.object is not None and servable.object.uid in there:
+            return Owner(servable.object.name, servable.object.uid)
+        if servable is None or candidate is None or self.is_audit or candidate.object.uid not in there:
             return None
         return Owner(candidate.object.name, candidate.object.uid)
 
     @property
-    def fitting(self) -> tuple[Diagnostic, ...]:
+    def mismatches(self) -> tuple[Diagnostic, ...]:
         """What of the cluster does not fit the candidate."""
         candidate = self.candidate
         if candidate is None or candidate.followed is None:
@@ -219,59 +219,59 @@ class Wanted:
                     again = await self._look()
             except ApiError:
                 again = RETRY_SECONDS  # a watch reports it
-            self._looked_once.set()
+            self._cluster_read.set()
             await _any(changes, again)
 
-    async def recall(self, facts: FactState, stored: Sequence[Recipe]) -> None:
+    async def restore(self, facts: FactState, stored: Sequence[Recipe]) -> None:
         """Begin with the programs of the stored plans, the newest one first, and the facts that it rests on. The newest
         one is wanted as long as the cluster asks for none that can be served. Of others nothing is in force."""
-        recipes = [each._replace(endpoints=None) for each in stored]
+        recipes = [recipe._replace(endpoints=None) for recipe in stored]
         if recipes != [recipe for recipe, _ in self._stored]:
-            self.looked.clear()
-        await self._looked_once.wait()
+            self.restored.clear()
+        await self._cluster_read.wait()
         async with self._turn:
             self._facts = facts
             before = self.followed
             candidate = None if self.candidate is None else self.candidate.followed
-            for each in (*before, *(() if candidate is None else (candidate,))):
-                each.rest_on(facts)
-            found = [(recipe, await self._recalled(recipe)) for recipe in recipes]
-            self._stored = tuple((recipe, each) for recipe, each in found if each is not None)
-            self._earlier = tuple(dict.fromkeys(each for _, each in self._stored))
-            for each in before:
-                if each not in self.followed:
-                    self._forget(each)
+            for followed in (*before, *(() if candidate is None else (candidate,))):
+                followed.replace_facts(facts)
+            restored = [(recipe, await self._restored(recipe)) for recipe in recipes]
+            self._stored = tuple((recipe, followed) for recipe, followed in restored if followed is not None)
+            self._earlier = tuple(dict.fromkeys(followed for _, followed in self._stored))
+            for followed in before:
+                if followed not in self.followed:
+                    self._forget(followed)
             self._renewed()
-            self.looked.set()
+            self.restored.set()
         self._cluster.changed.send()
 
-    async def _recalled(self, recipe: Recipe) -> Followed | None:
+    async def _restored(self, recipe: Recipe) -> Followed | None:
         """What the cluster says about the program of a stored plan; None where the program cannot be read."""
-        for known, found in self._stored:
+        for known, followed in self._stored:
             if known == recipe:
-                return found
+                return followed
         content, names = _stored(recipe)
         try:
             program = await asyncio.to_thread(_program, recipe.main, content)
         except CommandError:
             return None  # the server says that the stored state cannot be used
-        if self.adopted is None:
-            self.adopted = self._as_stored(content, names)
-        same = (each for each in self.followed if each.is_about(program, names))
-        found = next(same, None) or self._cluster.follow(program, names, self._facts)
-        if self.adopted is None:
-            self.adopted = Adopted(None, content, found)
-        return found
+        if self.servable is None:
+            self.servable = self._as_stored(content, names)
+        same = (followed for followed in self.followed if followed.is_for(program, names))
+        followed = next(same, None) or self._cluster.follow(program, names, self._facts)
+        if self.servable is None:
+            self.servable = ServableProgram(None, content, followed)
+        return followed
 
-    def _as_stored(self, content: Content, names: Mapping[str, str]) -> Adopted | None:
+    def _as_stored(self, content: Content, names: Mapping[str, str]) -> ServableProgram | None:
         """The candidate, if it says what is stored: then it was adopted before, whatever does not fit by now."""
         candidate = self.candidate
         if candidate is None or candidate.followed is None or candidate.read.content is None:
             return None
         own = candidate.read.content
-        is_same = own.main == content.main and all(own.files.get(path) == each for path, each in content.files.items())
+        is_same = own.main == content.main and all(own.files.get(path) == text for path, text in content.files.items())
         return (
-            Adopted(candidate.object, own, candidate.followed)
+            ServableProgram(candidate.object, own, candidate.followed)
             if is_same and candidate.followed.names == names
             else None
         )
@@ -286,12 +286,12 @@ class Wanted:
         if candidate is None or not _is_same(candidate, object_):
             before, candidate = candidate, await self._read(object_)
             if candidate.findings and (before is None or before.findings != candidate.findings):
-                said = [finding_text(item) for item in candidate.findings[:REFUSED_SHOWN]]
-                LOG.warning("program_refused", extra={"program": object_.name, "why": said})
+                reasons = [finding_text(item) for item in candidate.findings[:REFUSED_SHOWN]]
+                LOG.warning("program_refused", extra={"program": object_.name, "why": reasons})
             self._replace_candidate(candidate)
         elif candidate.object is not object_:
             self.candidate = candidate = candidate._replace(object=object_)  # its status has changed
-        self._adopt(candidate)
+        self._make_servable(candidate)
         again = self._renewed()
         return min(RETRY_SECONDS, again or RETRY_SECONDS) if candidate.read.waits else again
 
@@ -311,8 +311,8 @@ class Wanted:
             return Candidate(object_, read, None, (_unexpected(error),))
         if unknown := check_services(read.spec, program.services):
             return Candidate(object_, read, None, unknown)
-        adopted = self.adopted
-        facts = self._facts if adopted is None else adopted.followed.facts
+        servable = self.servable
+        facts = self._facts if servable is None else servable.followed.facts
         return Candidate(object_, read, self._cluster.follow(program, read.spec.services, facts), ())
 
     def _replace_candidate(self, candidate: Candidate | None) -> None:
@@ -324,31 +324,31 @@ class Wanted:
         if self.candidate is None or self.candidate.followed is not followed:
             self._cluster.forget(followed)
 
-    def _adopt(self, candidate: Candidate) -> None:
+    def _make_servable(self, candidate: Candidate) -> None:
         """Want the candidate, unless something of it has errors."""
         followed, content = candidate.followed, candidate.read.content
         if followed is None or content is None or self.is_audit:
             return
-        if self.adopted is not None and self.adopted.followed is followed:
-            self.adopted = self.adopted._replace(object=candidate.object)
+        if self.servable is not None and self.servable.followed is followed:
+            self.servable = self.servable._replace(object=candidate.object)
             return
-        if any(item.severity is Severity.ERROR for item in self.fitting):
+        if any(item.severity is Severity.ERROR for item in self.mismatches):
             return
-        before, self.adopted = self.adopted, Adopted(candidate.object, content, followed)
+        before, self.servable = self.servable, ServableProgram(candidate.object, content, followed)
         if before is not None:
             self._earlier = tuple(dict.fromkeys((*self._earlier, before.followed)))
         self._cluster.changed.send()  # addresses are about another program, too
 
     def _renewed(self) -> float | None:
         """Hand out another source if something of it differs; returns when facts may differ by themselves."""
-        adopted = self.adopted
-        if adopted is None:
+        servable = self.servable
+        if servable is None:
             return None
-        source = self.source_of(adopted.content, adopted.followed)
+        source = self.source_of(servable.content, servable.followed)
         if source != self._source:
             self._source = source
             self._changed.set()
-        due = adopted.followed.facts.next_change
+        due = servable.followed.facts.next_change
         return None if due is None else max(0.0, due - time.monotonic()) + 0.01
 
     def source_of(self, content: Content, followed: Followed) -> Source:
@@ -391,7 +391,7 @@ def _unexpected(error: Exception) -> Diagnostic:
 
 async def _any(events: tuple[asyncio.Event, ...], seconds: float | None) -> None:
     """Wait for one of the events, or for so many seconds."""
-    tasks = [asyncio.create_task(each.wait()) for each in events]
+    tasks = [asyncio.create_task(event.wait()) for event in events]
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.cluster")
 
 
-async def keep_up(pending: asyncio.Event, work: Callable[[], Awaitable[object]], what: str) -> None:
+async def retry_while_pending(pending: asyncio.Event, work: Callable[[], Awaitable[object]], what: str) -> None:
     """Call `work` each time that `pending` is set, until cancelled. `work` clears it, and sets it again if it fails.
 
     A fault is logged once, with `what` it is about, until there is a success.

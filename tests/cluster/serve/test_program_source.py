@@ -19,7 +19,7 @@ from tests.cluster.serve.shown import PROGRAM, WITH_POLICY, Shown, compiled, lis
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from admc.kubernetes.cluster.wanted import Wanted
+    from admc.kubernetes.cluster.program_source import ClusterPrograms
     from admc.serve.compiling.source import Source
     from admc.serve.storage.position import Recipe
 
@@ -29,10 +29,12 @@ SECONDS = 20.0
 
 
 @contextlib.asynccontextmanager
-async def running(wanted: Wanted, stored: Sequence[Recipe] = (), facts: FactState = NO_FACTS) -> AsyncIterator[None]:
+async def running(
+    wanted: ClusterPrograms, stored: Sequence[Recipe] = (), facts: FactState = NO_FACTS
+) -> AsyncIterator[None]:
     task = asyncio.create_task(wanted.run())
     try:
-        await asyncio.wait_for(wanted.recall(facts, stored), SECONDS)
+        await asyncio.wait_for(wanted.restore(facts, stored), SECONDS)
         yield
     finally:
         assert not task.done(), task.exception()
@@ -40,13 +42,13 @@ async def running(wanted: Wanted, stored: Sequence[Recipe] = (), facts: FactStat
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def source_of(wanted: Wanted) -> Source:
+async def source_of(wanted: ClusterPrograms) -> Source:
     found = await wanted.current()
     assert found is not None
     return found
 
 
-async def next_source(wanted: Wanted) -> Source:
+async def next_source(wanted: ClusterPrograms) -> Source:
     await asyncio.wait_for(wanted.changed(), SECONDS)
     return await source_of(wanted)
 
@@ -100,7 +102,7 @@ async def test_clients_are_known_by_the_program_in_force_while_its_successor_is_
         wanted.in_force([state.program], [state.program])
         new = pod("search-1", "search", "10.1.0.1")
         shown.pod_is(new)
-        assert wanted.about(state.program).selection.services_of(new.key) == ("search",)
+        assert wanted.followed_for(state.program).selection.services_of(new.key) == ("search",)
         assert listed(wanted)["search"]["pods"] == ["10.1.0.1"]
 
 
@@ -117,7 +119,7 @@ async def test_the_services_of_a_refused_program_decide_no_address() -> None:
         for _ in range(2):
             wanted.in_force([state.program], [state.program])
             assert listed(wanted)["rate"]["addresses"] == ["10.96.0.2"]
-            assert wanted.about(state.program).names == {}  # by these its clients are known
+            assert wanted.followed_for(state.program).names == {}  # by these its clients are known
 
 
 async def test_clients_are_known_after_the_same_program_was_applied_again() -> None:
@@ -134,7 +136,7 @@ async def test_clients_are_known_after_the_same_program_was_applied_again() -> N
         wanted.in_force([state.program], [state.program])
         new = pod("search-1", "search", "10.1.0.1")
         shown.pod_is(new)
-        assert wanted.about(state.program).selection.services_of(new.key) == ("search",)
+        assert wanted.followed_for(state.program).selection.services_of(new.key) == ("search",)
 
 
 async def test_what_a_program_that_is_gone_would_own_is_not_written() -> None:
@@ -146,7 +148,7 @@ async def test_what_a_program_that_is_gone_would_own_is_not_written() -> None:
         await until(lambda: wanted.owner == Owner("shop", "uid-1"))
         shown.program_is_gone()
         assert wanted.owner is None
-        assert wanted.adopted is not None
+        assert wanted.servable is not None
         # A younger one takes its place, also before it can be served; in mode `Audit` it owns nothing.
         shown.program_is("half of", "other", "uid-2")
         await until(lambda: wanted.owner == Owner("other", "uid-2"))
@@ -222,8 +224,8 @@ async def test_addresses_of_all_stored_plans_are_followed() -> None:
         before = listed(again)
         assert sorted(before) == ["rate", "search"]
         assert before["search"]["addresses"] == ["10.96.0.8"]
-        assert again.adopted is not None
-        assert again.adopted.object is not None  # the Program says the same
+        assert again.servable is not None
+        assert again.servable.object is not None  # the Program says the same
         again.in_force([new.program, old.program], [old.program])
         assert listed(again) == before
 
@@ -242,10 +244,10 @@ async def test_one_that_stands_by_begins_anew_with_each_stored_state() -> None:
         shown.program_is("app shop\nservice rate { http 9000  namespace shop }\n")
         second = await next_source(wanted)
         _, other = compiled(wanted, second)
-        await wanted.recall(first_facts, [other, recipe])
+        await wanted.restore(first_facts, [other, recipe])
         assert sorted(listed(wanted)) == ["rate", "search"]
         assert b"NET_ADMIN" in ((await source_of(wanted)).facts or b"")
-        await wanted.recall(second_facts, [other])
+        await wanted.restore(second_facts, [other])
         assert sorted(listed(wanted)) == ["rate"]
         facts = (await source_of(wanted)).facts or b""
         assert b"Windows" in facts
@@ -313,12 +315,12 @@ async def test_a_program_that_admc_fails_at_is_reported_and_does_not_end_the_ser
     shown.program_is(PROGRAM)
     wanted = wanted_of(shown)
     async with running(wanted):
-        monkeypatch.setattr("admc.kubernetes.cluster.wanted.load_program", fails)
+        monkeypatch.setattr("admc.kubernetes.cluster.program_source.load_program", fails)
         shown.program_is(WITH_POLICY)
         await until(lambda: wanted.candidate is not None and wanted.candidate.findings)
         assert wanted.candidate is not None
         assert [each.code for each in wanted.candidate.findings] == ["ADM901"]
-        assert wanted.adopted is not None
+        assert wanted.servable is not None
 
 
 def test_pods_with_the_adm_of_a_service_are_known_without_the_service() -> None:

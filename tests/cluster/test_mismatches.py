@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
-from admc.kubernetes.cluster.fitting import Findings
+from admc.kubernetes.cluster.mismatches import Mismatches
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.records import Namespace, ServicePort
 from admc.kubernetes.cluster.selection import Selection
@@ -28,15 +28,15 @@ RATE = service("rate", "10.96.0.1", ports=(ServicePort(9000, 9001),))
 SHOP = Namespace("shop", {CONTROLLER: "prod"})
 
 
-def found(*services: Service, namespace: Namespace | None = SHOP, text: str = PROGRAM) -> tuple[Selection, Findings]:
+def found(*services: Service, namespace: Namespace | None = SHOP, text: str = PROGRAM) -> tuple[Selection, Mismatches]:
     selection = Selection(dsl.load_text(text))
     for each in services:
         selection.service_changed(None, each)
     selection.namespace_changed(None, namespace)
-    return selection, Findings(selection, "prod")
+    return selection, Mismatches(selection, "prod")
 
 
-def only(findings: Findings) -> Diagnostic:
+def only(findings: Mismatches) -> Diagnostic:
     (item,) = findings.all()
     return item
 

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from admc.kubernetes.cluster.api.errors import ApiError
-from admc.kubernetes.cluster.upkeep import keep_up
+from admc.kubernetes.cluster.retry_loop import retry_while_pending
 
 if TYPE_CHECKING:
     import pytest
@@ -26,7 +26,7 @@ async def test_a_fault_is_logged_once_and_the_work_is_tried_again(caplog: pytest
         done.set()
 
     with caplog.at_level(logging.WARNING, "admc.cluster"):
-        task = asyncio.create_task(keep_up(pending, work, "the plan"))
+        task = asyncio.create_task(retry_while_pending(pending, work, "the plan"))
         try:
             async with asyncio.timeout(20):
                 for expected in (3, 5):

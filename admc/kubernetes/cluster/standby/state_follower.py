@@ -27,7 +27,7 @@ class Storage(Protocol):
     def peek(self, version: str) -> Peeked | None: ...
 
 
-class KeptState:
+class StateFollower:
     """`prepare` is called again and again with the stored state, None where there is none: it builds what this replica
     would build if it became active now. It raises `CommandError` or `WorkerError` where it cannot."""
 
@@ -69,9 +69,9 @@ class KeptState:
         self.problem = problem
 
     async def _read(self) -> None:
-        found = await asyncio.to_thread(self._storage.peek, self._version)
-        if found is not None:
-            self._version, self._state = found
+        peeked = await asyncio.to_thread(self._storage.peek, self._version)
+        if peeked is not None:
+            self._version, self._state = peeked
 
 
 def _words(error: CommandError | WorkerError) -> str:
