@@ -29,7 +29,7 @@ class Report(NamedTuple):
 
 @no_collection()
 def report(program: Program, placement: Placement, folder: str = "") -> Report:
-    """Estimate by the profile of the program. Raises `CommandError` (exit 1) if the program has no profile."""
+    """Estimate a placement by the profile of its program. Raises `CommandError` (exit 1) if there is none."""
     named = profile_of(program, folder)
     if named is None:
         raise CommandError(

@@ -86,17 +86,18 @@ class _Model:
     def _adm(self, service: Service, hops: Sequence[LoadedHop]) -> AdmOverhead:
         passing = [self.traffics.of(hop.calls) for hop in hops]
         rate = fsum(traffic.rate for traffic in passing) / service.replicas
-        taken_at = self.prices.equivalent(rate or None)
-        whole_rate = None if any(traffic.unrated for traffic in passing) else taken_at
+        figure_rate = self.prices.equivalent(rate or None)
+        # Latency falls as the rate rises, so a sum of the known rates alone gives no lower bound of it.
+        latency_rate = None if any(traffic.unrated for traffic in passing) else figure_rate
         idle = self._figure(self.profile.sidecar.idle_cpu, Lack.IDLE, service, service.replicas * NANO)
-        costed = [self.cpu.of_hop(hop, traffic, taken_at) for hop, traffic in zip(hops, passing, strict=True)]
+        costed = [self.cpu.of_hop(hop, traffic, figure_rate) for hop, traffic in zip(hops, passing, strict=True)]
         at_hops = [
             self.cpu.together(hop, base.whole, components) for hop, (base, components) in zip(hops, costed, strict=True)
         ]
         cpu = added((idle, *at_hops))
         saturated = self._saturated(service, cpu)
         estimated = tuple(
-            self._hop(hop, traffic, whole_rate, base, components, saturated=saturated)
+            self._hop(hop, traffic, latency_rate, base, components, saturated=saturated)
             for hop, traffic, (base, components) in zip(hops, passing, costed, strict=True)
         )
         return AdmOverhead(
@@ -136,20 +137,20 @@ class _Model:
     ) -> HopOverhead:
         """The costs of a hop. `rate` is the rate of the whole sidecar; None if one of its calls has no rate."""
         parts = self.prices.hops.get(hop.port.protocol, ())
-        added_by = None if saturated else self.latency.of_hop(hop, rate)
-        calls = tuple(CallLatency(index, self.latency.of_call(hop, index, added_by)) for index in hop.calls)
+        latencies = None if saturated else self.latency.of_hop(hop, rate)
+        calls = tuple(CallLatency(index, self.latency.of_call(hop, index, latencies)) for index in hop.calls)
         weights = weights_of(self.program, hop.calls)
         shared = tuple(
             PartShare(part.name, cpu, latency)
             for part, cpu, latency in zip(
                 parts,
                 base.parts or (None,) * len(parts),
-                self._parts(hop, added_by, weights) or (None,) * len(parts),
+                self._parts(hop, latencies, weights) or (None,) * len(parts),
                 strict=True,
             )
         )
         shares = tuple(
-            self._share(hop, enforced, cpu, added_by and _of_scope(self.program, enforced, added_by.policies[at]))
+            self._share(hop, enforced, cpu, latencies and _of_scope(self.program, enforced, latencies.policies[at]))
             for at, (enforced, cpu) in enumerate(zip(hop.enforced, components, strict=True))
         )
         return HopOverhead(

@@ -44,11 +44,11 @@ class HopLatency(HopFigures):
         if latencies is None:
             return None
         size = self.program.calls[index].size
-        met = (
+        policies = (
             by_size[size] if index in scope else ZERO
             for by_size, scope in zip(latencies.policies, latencies.scopes, strict=True)
         )
-        return self.together(hop, latencies.base[size].whole, met)
+        return self.together(hop, latencies.base[size].whole, policies)
 
     def _base(self, hop: LoadedHop, rate: float | None, size: int | None) -> Base:
         protocol = hop.port.protocol

@@ -1,7 +1,7 @@
 """The result of the model: the costs of each ADM, hop, part and component, and the missing figures.
 
-CPU is in whole nano-cores, latency in whole nanoseconds for one request and its answer, memory in bytes. CPU
-and memory are sums over all replicas, and so are rates unless a field names one replica.
+CPU is in whole nano-cores, latency in whole nanoseconds for one request and its answer, memory in bytes. CPU and
+memory are sums over all replicas, and so are rates, unless a field names one replica.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class ComponentShare(NamedTuple):
     component: str | None
     cpu: Whole | None
     latency: Whole | None
-    """For each request in the scope of the policy; also None in a saturated sidecar."""
+    """The latency added to a request in the scope of the policy. It is also None in a saturated sidecar."""
     memory: Whole | None
 
 
 class CallLatency(NamedTuple):
-    """What a hop adds to a call; None in a saturated sidecar."""
+    """The latency that a hop adds to a request of a call; None if it is not known, as in a saturated sidecar."""
 
     call: int
     """Index into `Program.calls`."""

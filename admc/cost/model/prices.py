@@ -66,7 +66,7 @@ class Prices:
 
     @cached_property
     def bases(self) -> Mapping[tuple[Protocol, str], tuple[PartFunctions, ...]]:
-        """The parts whose sum is the base of a hop, by protocol and quantity: those of `hops`, or `whole`."""
+        """The parts whose sum is the base of a hop, by protocol and quantity: those of `hops`, or `whole` alone."""
         return {
             (hop.protocol, quantity): self.hops[hop.protocol]
             if hop.whole is None

@@ -1,9 +1,11 @@
 """Computes the monthly price of a plan, of a full mesh and of no mesh.
 
-Report, PriceList -> [Bill]
+    Report, PriceList -> [Bill]
 
-used        the estimated cores and memory of all sidecars, with the intervals and lower bounds of the estimate
-reserved    the cores and memory that all sidecars reserve: each replica the same, whatever its load
+Each price has two sums:
+
+    used        the estimated cores and memory of all sidecars, with the intervals and lower bounds of the estimate
+    reserved    the cores and memory that all sidecars reserve: each replica the same, whatever its load
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads a price list: what a core and a GiB cost in a month, and how much of both a sidecar reserves.
+"""Reads a price list: the prices of a core and of a GiB for a month, and the amounts that a sidecar reserves.
 
 `docs/profiles.md` describes the JSON form, `admc/prices.schema.json` is its schema.
 """
@@ -59,7 +59,7 @@ def named_prices(path: Path) -> PriceList:
 
 
 def read_prices(source: SourceText, diagnostics: Diagnostics) -> PriceList | None:
-    """The prices in a file, or None after errors."""
+    """The prices in the text of a file; None after errors."""
     try:
         return read_exact(PriceList, source.text)
     except DocumentError as error:

@@ -49,7 +49,7 @@ def figure(micros: int) -> str:
 
 
 def document(bill: Bill) -> dict[str, object]:
-    """Amounts in the currency, for a month."""
+    """The JSON of a bill: amounts in the currency, for a month."""
     return {
         "currency": bill.currency,
         "plan": _money(bill.plan),

@@ -29,7 +29,7 @@ ZERO: Final = Whole(0, 0, 0)
 
 
 def whole(amount: Amount, factor: float = 1, *, at_least: bool = False) -> Whole:
-    """An amount times a factor, rounded once: the value to the nearest whole, its interval outwards."""
+    """An amount times a factor, rounded once: the value to the nearest whole number, and its interval outwards."""
     value, low, high = amount
     return Whole(
         nearest(value * factor),

@@ -93,7 +93,7 @@ def component_problem(cost: ComponentCost) -> Problem | None:
 
 
 def unclear(one: ComponentCost, other: ComponentCost) -> bool:
-    """Whether a policy may fit both entries, and neither is more specific: as many arguments, but other ones."""
+    """Whether a policy may fit both entries, and neither is more specific: equally many arguments, but others."""
     if (one.component, one.protocol, one.side, one.kind) != (other.component, other.protocol, other.side, other.kind):
         return False
     names, others = (cost.arguments.keys() for cost in (one, other))

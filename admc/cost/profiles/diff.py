@@ -43,7 +43,7 @@ class Difference(NamedTuple):
     other: Profile
     rows: tuple[Row, ...]
     caution: tuple[str, ...]
-    """Why the figures of the two may not be comparable."""
+    """The reasons for which the figures of the two may not be comparable."""
 
 
 class _Costs(NamedTuple):

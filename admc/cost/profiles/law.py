@@ -35,7 +35,7 @@ class Amount(NamedTuple):
     high: float | None = None
 
     def scaled(self, factor: float) -> Amount:
-        """`factor` is not negative."""
+        """The amount times a factor, which is not negative."""
         value, low, high = self
         return Amount(value * factor, None if low is None else low * factor, None if high is None else high * factor)
 
@@ -179,7 +179,8 @@ class Function(NamedTuple):
         return self.of_traffic(rate, {size: 1.0}, 1.0)
 
     def of_traffic(self, rate: float | None, by_size: Mapping[int | None, float], requests: float) -> Estimate:
-        """The cost of all requests of some traffic. `by_size` has their number by size, `requests` its sum."""
+        """The cost of all requests of some traffic. `by_size` is their number, or their rate, by size,
+        and `requests` is the sum of it."""
         return self.of_load(rate, load_of(self.sizes, by_size, requests))
 
     def of_load(self, rate: float | None, load: Load) -> Estimate:
@@ -199,7 +200,7 @@ class Function(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Some traffic with its bytes added up. The sum is enough, since a cost is linear in the size."""
+    """Some traffic with its bytes added up: the sum determines the cost, which is linear in the size."""
 
     requests: float
     beyond: float

@@ -8,7 +8,7 @@ from admc.cost.profiles.profile import Profile
 
 
 class NewProfile(NamedTuple):
-    """`notes` list the figures that the new profile lacks, with the reasons."""
+    """`notes` explain which figures are missing, and which measurements were left out or merged."""
 
     profile: Profile
     notes: tuple[str, ...]

@@ -30,7 +30,7 @@ _HINTS: Final = {
 
 
 def read_profile(source: SourceText, diagnostics: Diagnostics) -> Profile | None:
-    """The profile in a file, or None after errors."""
+    """The profile in the text of a file; None after errors."""
     try:
         profile = read_exact(Profile, source.text)
     except DocumentError as error:

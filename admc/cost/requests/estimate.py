@@ -56,13 +56,13 @@ def of_requests(
     """The costs of all requests, ordered by name. `overhead` is the estimate of the plan."""
     if not program.requests:
         return ()
-    made = {step.call for request in program.requests for step, _ in request.steps()}
+    called = {step.call for request in program.requests for step, _ in request.steps()}
     indices = {
         key: index
         for index, call in enumerate(program.calls)
-        if (key := (call.source, call.destination, call.port.number)) in made
+        if (key := (call.source, call.destination, call.port.number)) in called
     }
-    services = {name for source, destination, _ in made for name in (source, destination)}
+    services = {name for source, destination, _ in called for name in (source, destination)}
     prices = Prices(profile)
 
     def costs(layout: Layout, estimated: Overhead) -> Mapping[_Key, CallCost]:
@@ -92,9 +92,9 @@ def _of(layout: Layout, services: set[str]) -> Layout:
 
 def request_cost(request: Request, costs: Mapping[_Key, CallCost]) -> RequestCost:
     """The costs of one request. `costs` contains every call of the request."""
-    made = list(request.steps())
-    step_costs = [costs[step.call] for step, _ in made]
-    cpu = total(cost.cpu.scaled(float(times)) for cost, (_, times) in zip(step_costs, made, strict=True))
+    steps = list(request.steps())
+    step_costs = [costs[step.call] for step, _ in steps]
+    cpu = total(cost.cpu.scaled(float(times)) for cost, (_, times) in zip(step_costs, steps, strict=True))
     mean, worst = _latency(request, costs)
     return RequestCost(mean, worst, whole(cpu, NANO, at_least=any(cost.cpu_at_least for cost in step_costs)))
 

@@ -100,13 +100,13 @@ def _repeated(once: Outcomes, times: int) -> Outcomes:
     return Outcomes(weights, once.total**times)
 
 
-def _with_chance(made: Outcomes, chance: Fraction) -> Outcomes:
+def _with_chance(certain: Outcomes, chance: Fraction) -> Outcomes:
     if chance == 1:
-        return made
-    weights = {times: weight * chance.numerator for times, weight in made.weights.items()}
-    absent = (0,) * len(next(iter(made.weights)))
-    weights[absent] = weights.get(absent, 0) + made.total * (chance.denominator - chance.numerator)
-    return Outcomes(weights, made.total * chance.denominator)
+        return certain
+    weights = {times: weight * chance.numerator for times, weight in certain.weights.items()}
+    absent = (0,) * len(next(iter(certain.weights)))
+    weights[absent] = weights.get(absent, 0) + certain.total * (chance.denominator - chance.numerator)
+    return Outcomes(weights, certain.total * chance.denominator)
 
 
 def sync_calls(step: Step) -> Iterable[tuple[str, str, int]]:

@@ -3,7 +3,7 @@
     Profile, changes -> [text of the changed profile]
 
 The text is checked by the reader of profiles: if one part falls more than another, the CPU of a request may rise with
-the rate (`ADM867`), and the solver's figures would be no upper bounds.
+the rate (`ADM867`), and the solver's figures would no longer be upper bounds.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ _EXAMPLE: Final = "write `ipc.latency=-50%`, or a factor: `ipc.latency=x0.5`"
 
 
 class Change(NamedTuple):
-    """All figures of one quantity of a part or a component, times a factor."""
+    """A factor for all figures of one quantity of a part or a component."""
 
     text: str
-    """As it was typed."""
+    """The change as the user wrote it."""
     name: str
     quantity: str
     """One of `CHANGED`."""

@@ -100,7 +100,7 @@ class Comparison:
     unused: tuple[Change, ...]
     """Changes of parts and components that no hop has after the change."""
     cautions: tuple[str, ...]
-    """Why the figures of two profiles may not be comparable."""
+    """The reasons for which the figures of two profiles may not be comparable."""
 
 
 def compare(scenario: Scenario, before: Report, after: Report, program: Program, *, one_profile: bool) -> Comparison:
@@ -121,7 +121,7 @@ def compare(scenario: Scenario, before: Report, after: Report, program: Program,
         tuple(_adms(one, other, lacks)),
         tuple(_requests(before.requests, after.requests, lacks)),
         tuple(_over_capacity(program, other)),
-        tuple(change for change in scenario.changes if change.name not in _met(other)),
+        tuple(change for change in scenario.changes if change.name not in _passed(other)),
         tuple(cautions(before.profile.profile, after.profile.profile)),
     )
 
@@ -202,10 +202,10 @@ def _hops(
 
 
 def _hop(service: str, name: str, one: HopOverhead | None, other: HopOverhead | None, lacks: _Lacks) -> HopPair:
-    there = one or other
+    hop = one or other
     return HopPair(
         name,
-        "" if there is None else there.protocol.value,
+        "" if hop is None else hop.protocol.value,
         (one is not None, other is not None),
         lacks.pair(CPU, one.cpu if one else None, other.cpu if other else None, service),
         lacks.pair(LATENCY, one.latency if one else None, other.latency if other else None, service),
@@ -232,7 +232,7 @@ def _over_capacity(program: Program, overhead: Overhead) -> Iterator[str]:
             yield adm.service
 
 
-def _met(overhead: Overhead) -> set[str]:
+def _passed(overhead: Overhead) -> set[str]:
     """The parts and components that requests of a plan pass, and `sidecar` if the plan has any ADM."""
     hops = [hop for adm in overhead.adms for hop in adm.hops]
     parts = {part.name for hop in hops for part in hop.parts}

@@ -37,7 +37,10 @@ class Estimates(NamedTuple):
 
 
 def estimates(program: Program, scenario: Scenario, solve: Solve, folder: str = "") -> Estimates:
-    """Raises `CommandError` without a profile, for a wrong change, and if no placement is correct after the change."""
+    """Estimate a program, and the program after a change if there is one.
+
+    Raises `CommandError` without a profile, for a wrong change, and if no placement is correct after the change.
+    """
     placement = solve(program)
     base = before(program, scenario)
     base_report = report(base, placement, folder)

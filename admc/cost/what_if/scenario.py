@@ -34,7 +34,10 @@ class Scenario(NamedTuple):
 
 
 def read_scenario(what_if: Iterable[str], profile: str | None, traffic: str | None, *, replan: bool) -> Scenario:
-    """Raises `CommandError` (exit 1) for a change that cannot be read, and for `--replan` without any other change."""
+    """Read the options of a command.
+
+    Raises `CommandError` (exit 1) for a change that cannot be read, and for `--replan` without any other change.
+    """
     scenario = Scenario(
         read_changes(tuple(what_if)), profile, None if traffic is None else read_traffic(traffic), replan
     )

@@ -144,7 +144,7 @@ def _known(amount: Whole | None) -> Whole | None:
 
 
 def _without_interval(amount: Whole) -> Whole:
-    """Both sides share their errors, so intervals would not show whether the sides differ. The JSON has them."""
+    """The amount alone. Both sides share their errors, so intervals would not show whether the sides differ."""
     return amount._replace(low=None, high=None)
 
 
