@@ -34,17 +34,17 @@ class Statements(NamedTuple):
 def load_statements(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Statements:
     """The statements of a program, unresolved. Raises `ProgramError` if one of them does not parse."""
     diagnostics = Diagnostics()
-    found = read or folder_reader(path.parent, include)
-    reader = Reader(found, diagnostics, path.parent.as_posix(), included=bool(include))
+    read_file = read or folder_reader(path.parent, include)
+    reader = Reader(read_file, diagnostics, path.parent.as_posix(), included=bool(include))
     source = reader.text(path.name, None)
     if source is None:
         raise ProgramError(in_order(diagnostics))
     files = _Files(reader, diagnostics)
     files.gather(source)
-    whole = tuple(each for each in files.statements if not isinstance(each, tree.Broken))
+    whole = tuple(statement for statement in files.statements if not isinstance(statement, tree.Broken))
     if diagnostics.has_errors:
         raise ProgramError(in_order(diagnostics))
-    return Statements(source, whole, found)
+    return Statements(source, whole, read_file)
 
 
 def resolve_statements(given: Statements) -> Program:

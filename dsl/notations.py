@@ -31,25 +31,25 @@ def as_here(text: str) -> str | None:
     if len(text) > MOST:
         return None
     sign, number = ("-", text[1:]) if text.startswith("-") else ("", text.removeprefix("+"))
-    found = _positive(number)
-    if found is None and text.startswith("+") and re.fullmatch(rf"[0-9]+(?:\.[0-9]+)?{_TAIL}", number):
-        found = number
-    return None if found is None else f"{sign}{found}"
+    positive = _positive(number)
+    if positive is None and text.startswith("+") and re.fullmatch(rf"[0-9]+(?:\.[0-9]+)?{_TAIL}", number):
+        positive = number
+    return None if positive is None else f"{sign}{positive}"
 
 
 def _positive(text: str) -> str | None:
     for pattern in (_GROUPED, _THOUSANDS):
-        if found := pattern.fullmatch(text):
-            return re.sub(r"[_', ]", "", found["digits"]) + found["tail"]
+        if number := pattern.fullmatch(text):
+            return re.sub(r"[_', ]", "", number["digits"]) + number["tail"]
     if _BASE.fullmatch(text):
         return str(int(text, 0))
-    if (found := _POWER.fullmatch(text)) and abs(int(found["power"])) <= _LARGEST_POWER:
-        return _written(_fraction(found["digits"]) * Fraction(10) ** int(found["power"])) + found["tail"]
-    if found := _LETTER.fullmatch(text):
-        return _written(_fraction(found["digits"]) * _LETTERS[found["letter"]]) + found["tail"]
-    found = _POINT.fullmatch(text)
-    if found and bool(found["before"]) != bool(found["after"]):
-        return (found["before"] or f"0.{found['after']}") + found["tail"]
+    if (number := _POWER.fullmatch(text)) and abs(int(number["power"])) <= _LARGEST_POWER:
+        return _written(_fraction(number["digits"]) * Fraction(10) ** int(number["power"])) + number["tail"]
+    if number := _LETTER.fullmatch(text):
+        return _written(_fraction(number["digits"]) * _LETTERS[number["letter"]]) + number["tail"]
+    number = _POINT.fullmatch(text)
+    if number and bool(number["before"]) != bool(number["after"]):
+        return (number["before"] or f"0.{number['after']}") + number["tail"]
     return None
 
 

@@ -32,7 +32,7 @@ class Grouping(StrEnum):
     """No response is waited for: CPU, and no latency."""
 
 
-class Group(NamedTuple):
+class StepGroup(NamedTuple):
     grouping: Grouping
     steps: tuple[Step, ...]
 
@@ -55,7 +55,7 @@ class Step:
     times: int = 1
     work: int = 0
     """The callee's own time for each call, in nanoseconds."""
-    groups: tuple[Group, ...] = ()
+    groups: tuple[StepGroup, ...] = ()
     """What the callee does. At most one `SEQUENCE`, which comes first, and at most one `ASYNC`, which comes last."""
 
     @property
@@ -100,15 +100,15 @@ def outcomes(step: Step) -> int:
     for group in step.groups:
         for inner in group.steps if group.grouping is not Grouping.ASYNC else ():
             one = min(one * outcomes(inner), MAX_OUTCOMES + 1)
-    found = _repeated(one, step.times)
-    return min(found + (step.chance < 1), MAX_OUTCOMES + 1)
+    repeated = _repeated(one, step.times)
+    return min(repeated + (step.chance < 1), MAX_OUTCOMES + 1)
 
 
 def _repeated(one: int, times: int) -> int:
     """Multisets of `times` outcomes out of `one`."""
-    found = 1
+    multisets = 1
     for index in range(1, min(times, one - 1) + 1):
-        found = found * (times + one - 1 - min(times, one - 1) + index) // index
-        if found > MAX_OUTCOMES:
+        multisets = multisets * (times + one - 1 - min(times, one - 1) + index) // index
+        if multisets > MAX_OUTCOMES:
             return MAX_OUTCOMES + 1
-    return found
+    return multisets

@@ -40,9 +40,9 @@ def holds(match: Match | None, request: Asked) -> bool:
     if match is None:
         return True
     if isinstance(match, And):
-        return all(holds(each, request) for each in match.operands)
+        return all(holds(operand, request) for operand in match.operands)
     if isinstance(match, Or):
-        return any(holds(each, request) for each in match.operands)
+        return any(holds(operand, request) for operand in match.operands)
     if isinstance(match, Not):
         return not holds(match.operand, request)
     if match.operator is Operator.NOT_EQUALS:
@@ -69,8 +69,8 @@ def compared_values(header: str, lines: Sequence[str], *, whole: bool = True) ->
     of = elements_of(header)
     value = ",".join(lines)
     elements = re.split(f"[{of.separators}]", value)
-    found = [part for element in elements for part in (element, element.strip(_BLANKS))]
-    return [value, *found] if of.whole and whole else found
+    parts = [part for element in elements for part in (element, element.strip(_BLANKS))]
+    return [value, *parts] if of.whole and whole else parts
 
 
 def satisfies(comparison: Comparison, value: str) -> bool:

@@ -76,7 +76,7 @@ _PLAIN_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r
 
 def quoted(text: str) -> str:
     """A text as a string of the language."""
-    return f'"{"".join(_PLAIN_ESCAPES.get(each) or _shown(each) for each in text)}"'
+    return f'"{"".join(_PLAIN_ESCAPES.get(letter) or _shown(letter) for letter in text)}"'
 
 
 def _shown(letter: str) -> str:

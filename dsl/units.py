@@ -44,14 +44,14 @@ class BadNumber(NamedTuple):
 
 
 def _split(text: str) -> tuple[Fraction | int, str, str] | BadNumber:
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    number = _NUMBER.fullmatch(text)
+    if number is None:
         return BadNumber(
             "ADM202", f"`{_short(text)}` is not a number with a unit", "write it like `400`, `250ms`, `4KB`"
         )
-    if len(found[1]) > _MAX_DIGITS:
+    if len(number[1]) > _MAX_DIGITS:
         return BadNumber("ADM203", f"`{_short(text)}` has too many digits")
-    digits, unit, per = found.groups("")
+    digits, unit, per = number.groups("")
     # Fractions are exact and slow; nearly all numbers are whole.
     return Fraction(digits) if "." in digits else int(digits), unit, per
 
@@ -69,18 +69,18 @@ def _plain(text: str, what: str) -> Fraction | int | BadNumber:
         meant = as_here(text)
         if meant is not None:
             return BadNumber(
-                "ADM202", f"`{_short(text)}` is not {what} as a program writes it", f"write `{found_number(meant)}`"
+                "ADM202", f"`{_short(text)}` is not {what} as a program writes it", f"write `{without_unit(meant)}`"
             )
         if unit in WORDS or unit in ("", "%"):
-            return BadNumber("ADM202", f"{what} has no unit, but `{text}` has one", f"write `{found_number(text)}`")
+            return BadNumber("ADM202", f"{what} has no unit, but `{text}` has one", f"write `{without_unit(text)}`")
         return BadNumber("ADM202", f"`{_short(text)}` is not {what}", f"{what} has digits alone")
     return value
 
 
-def found_number(text: str) -> str:
+def without_unit(text: str) -> str:
     """The digits of a number without its unit."""
-    found = _NUMBER.match(text)
-    return found[1] if found else text
+    number = _NUMBER.match(text)
+    return number[1] if number else text
 
 
 def integer(text: str, low: int = -LARGEST, high: int = LARGEST, what: str = "a whole number") -> int | BadNumber:
@@ -159,7 +159,7 @@ def written(name: str, value: float) -> str:
     if name not in _WRITTEN:
         return f"{value:g}"
     unit, factor = max(
-        ((unit, factor) for unit, factor in _WRITTEN[name].items() if value % factor == 0), key=lambda each: each[1]
+        ((unit, factor) for unit, factor in _WRITTEN[name].items() if value % factor == 0), key=lambda pair: pair[1]
     )
     return f"{int(value) // factor}{unit}" if value else f"0{next(iter(_WRITTEN[name]))}"
 
@@ -240,14 +240,14 @@ def chance(text: str) -> Fraction | BadNumber:
 def _unit(what: str, text: str, unit: str, per: str, units: dict[str, int], *examples: str) -> BadNumber:
     written = unit + (f"/{per}" if per else "")
     if written and (meant := as_here(text)) is not None:
-        rest = meant.removeprefix(found_number(meant))
+        rest = meant.removeprefix(without_unit(meant))
         if rest in units:
             return BadNumber("ADM202", f"`{_short(text)}` is not {what} as a program writes it", f"write `{meant}`")
         if not rest:
             return _unit(what, meant, "", "", units, *examples)
     known = ", ".join(f"`{name}`" for name in units if name != "µs")
     if not written:
-        number = found_number(text)
+        number = without_unit(text)
         meant = " or ".join(f"`{number}{example}`" for example in examples)
         return BadNumber("ADM202", f"{what} needs a unit, and `{text}` has none", f"write {meant}; units: {known}")
     folded = {name.lower(): name for name in units}

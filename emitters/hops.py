@@ -48,23 +48,23 @@ def hop_name(side: Side, destination: str, port: int) -> str:
 def hops(program: Program, placement: Placement) -> dict[str, tuple[Hop, ...]]:
     """The hops of each ADM: ingress before egress, then by destination and port. Services in canonical order."""
     positions = {policy.name: index for index, policy in enumerate(program.policies)}
-    found: dict[tuple[str, Side, str, Port], set[str]] = {}
+    names_by_hop: dict[tuple[str, Side, str, Port], set[str]] = {}
     for decision in placement.decisions:
         destination = decision.destination
         if Side.INGRESS in decision.sides:
             covered = set(decision.ports) | {program.calls[index].port.number for index in decision.calls}
             for port in program.services[destination].ports:
                 if port.number in covered:
-                    found.setdefault((destination, Side.INGRESS, destination, port), set()).add(decision.policy)
+                    names_by_hop.setdefault((destination, Side.INGRESS, destination, port), set()).add(decision.policy)
         if Side.EGRESS in decision.sides:
             for index in decision.calls:
                 call = program.calls[index]
-                found.setdefault((call.source, Side.EGRESS, destination, call.port), set()).add(decision.policy)
+                names_by_hop.setdefault((call.source, Side.EGRESS, destination, call.port), set()).add(decision.policy)
     result: dict[str, list[Hop]] = {adm.service: [] for adm in placement.adms}
     for service, side, destination, port in sorted(
-        found, key=lambda key: (key[0], key[1] is Side.EGRESS, key[2], key[3].number)
+        names_by_hop, key=lambda key: (key[0], key[1] is Side.EGRESS, key[2], key[3].number)
     ):
-        names = sorted(found[service, side, destination, port], key=positions.__getitem__)
+        names = sorted(names_by_hop[service, side, destination, port], key=positions.__getitem__)
         policies = tuple(program.policy_by_name[name] for name in names)
         result.setdefault(service, []).append(Hop(service, side, destination, port, policies))
     return {service: tuple(result[service]) for service in sorted(result)}

@@ -49,25 +49,25 @@ def files(
     from emitters.envoy.bootstrap.xds_server import Server, secrets
     from emitters.envoy.messages.typed import to_json, to_yaml
 
-    found: dict[str, bytes] = {}
+    written: dict[str, bytes] = {}
     for resources in emit(program, placement, addresses, mode):
         folder = resources.service
-        found[f"{folder}/bootstrap.yaml"] = to_yaml(static_json(resources))
+        written[f"{folder}/bootstrap.yaml"] = to_yaml(static_json(resources))
         server = _beside(xds or Server(*XDS[mode]), folder)
-        found[f"{folder}/bootstrap-xds.yaml"] = to_yaml(to_json(xds_bootstrap(resources, server)))
+        written[f"{folder}/bootstrap-xds.yaml"] = to_yaml(to_json(xds_bootstrap(resources, server)))
         for name, content in secrets(server.tls).items() if server.tls is not None else ():
-            found[f"{folder}/{name}"] = to_yaml(content)
+            written[f"{folder}/{name}"] = to_yaml(content)
     if mode is Mode.REDIRECT:
         for interception in interceptions(program, placement, addresses):
             folder = interception.service
-            found[f"{folder}/interception.json"] = _as_json(interception)
-            found[f"{folder}/interception.sh"] = script().encode()
+            written[f"{folder}/interception.json"] = _as_json(interception)
+            written[f"{folder}/interception.sh"] = script().encode()
             for family, name in RULES_FILES.items():
-                found[f"{folder}/{name}"] = restore_file(interception, family).encode()
+                written[f"{folder}/{name}"] = restore_file(interception, family).encode()
     policies = kubernetes.network_policies(program, placement)
     if policies:
-        found["network-policies.yaml"] = kubernetes.to_yaml(policies).encode()
-    return dict(sorted(found.items()))
+        written["network-policies.yaml"] = kubernetes.to_yaml(policies).encode()
+    return dict(sorted(written.items()))
 
 
 def _beside(server: Server, folder: str) -> Server:

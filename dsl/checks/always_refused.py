@@ -36,8 +36,8 @@ def warn_of_refused_calls(application: Application, policies: Sequence[Policy], 
     if any(_writes(policy) for policy in policies):
         return  # the guards may then see different requests
     together: dict[tuple[Policy, ...], list[int]] = {}
-    for index, found in sorted(parts.items()):
-        together.setdefault(tuple(found), []).append(index)
+    for index, guards in sorted(parts.items()):
+        together.setdefault(tuple(guards), []).append(index)
     for several, calls in together.items():
         if len(several) > 1 and _always(several):
             _warn(application, several, calls, diagnostics)
@@ -60,12 +60,12 @@ def _refused_caller(application: Application, policy: Policy, helper: str, guard
     callers: dict[str, set[str]] = {}
     for index in policy.calls:
         call = application.calls[index]
-        found = callers.setdefault(call.destination, set())
-        found.update((call.destination,) if Side.INGRESS in policy.sides else ())
-        found.update((call.source,) if Side.EGRESS in policy.sides else ())
+        askers = callers.setdefault(call.destination, set())
+        askers.update((call.destination,) if Side.INGRESS in policy.sides else ())
+        askers.update((call.source,) if Side.EGRESS in policy.sides else ())
     admitted = _admitted(guard)
-    for destination, found in callers.items():
-        hosts = sorted(name for name in found if name in application.services)
+    for destination, askers in callers.items():
+        hosts = sorted(name for name in askers if name in application.services)
         if hosts and all(name in guard.sources and name not in admitted and name != helper for name in hosts):
             return destination, hosts[0]
     return "", ""
@@ -112,14 +112,14 @@ def _refused(application: Application, policy: Policy) -> list[int]:
     admitted = _admitted(policy)
     # An external without addresses may be any unknown caller, and the addresses of two externals may overlap.
     strangers = any(name in application.externals for name in admitted)
-    found = []
+    indices = []
     for index in policy.calls:
         source = application.calls[index].source
         service = application.services.get(source)
         unknown = service is None or service.host_network
         if source not in admitted and not (strangers and unknown):
-            found.append(index)
-    return found
+            indices.append(index)
+    return indices
 
 
 def _admitted(policy: Policy) -> frozenset[str]:

@@ -43,24 +43,30 @@ class Required(NamedTuple):
 
 def required(match: Match | None) -> tuple[Required, ...]:
     """The conjunctions of a match; a match that is too large to look at requires nothing."""
-    found = None if match is None else conjunctions(match)
-    if found is None:
+    ways = None if match is None else conjunctions(match)
+    if ways is None:
         return (Required((), (), ()),)
     return tuple(
         _required([Comparing(literal.comparison.field, *canonical(literal)) for literal in conjunction])
-        for conjunction in found
+        for conjunction in ways
     )
 
 
 def _required(comparisons: Sequence[Comparing]) -> Required:
     beginnings: dict[Field, Comparing] = {}
-    for each in comparisons:
-        if each.field.header is None and each.holds and each.operator in (Operator.EQUALS, Operator.STARTS_WITH):
-            beginnings[each.field] = max(beginnings.get(each.field, each), each, key=_narrowness)
+    for comparison in comparisons:
+        if (
+            comparison.field.header is None
+            and comparison.holds
+            and comparison.operator in (Operator.EQUALS, Operator.STARTS_WITH)
+        ):
+            beginnings[comparison.field] = max(
+                beginnings.get(comparison.field, comparison), comparison, key=_narrowness
+            )
     barred = (
-        each
-        for each in comparisons
-        if each.field.header is None and not each.holds and each.operator is Operator.STARTS_WITH
+        comparison
+        for comparison in comparisons
+        if comparison.field.header is None and not comparison.holds and comparison.operator is Operator.STARTS_WITH
     )
     return Required(tuple(comparisons), tuple(beginnings.values()), tuple(barred))
 
@@ -90,19 +96,19 @@ class _Texts:
 
     def that_begin(self, text: str) -> int:
         """Those whose text is the beginning of this one, or all of it."""
-        found = 0
+        bits = 0
         for length in self._lengths:
             if length <= len(text):
-                found |= self._held.get(text[:length], 0)
-        return found
+                bits |= self._held.get(text[:length], 0)
+        return bits
 
     def beginning_with(self, text: str) -> int:
-        found = 0
+        bits = 0
         place = bisect_left(self._sorted, text)
         while place < len(self._sorted) and self._sorted[place].startswith(text):
-            found |= self._held[self._sorted[place]]
+            bits |= self._held[self._sorted[place]]
             place += 1
-        return found
+        return bits
 
 
 class _OfField:
@@ -114,29 +120,29 @@ class _OfField:
         self._prefix = _Texts()
         self._barred = _Texts()
 
-    def compare(self, each: Comparing, bit: int) -> None:
-        key = each.operator, each.value, each.holds
+    def compare(self, comparison: Comparing, bit: int) -> None:
+        key = comparison.operator, comparison.value, comparison.holds
         self._same[key] = self._same.get(key, 0) | bit
 
-    def begin(self, each: Comparing, bit: int) -> None:
-        (self._whole if each.operator is Operator.EQUALS else self._prefix).add(each.value, bit)
+    def begin(self, comparison: Comparing, bit: int) -> None:
+        (self._whole if comparison.operator is Operator.EQUALS else self._prefix).add(comparison.value, bit)
 
-    def bar(self, each: Comparing, bit: int) -> None:
-        self._barred.add(each.value, bit)
+    def bar(self, comparison: Comparing, bit: int) -> None:
+        self._barred.add(comparison.value, bit)
 
-    def negating(self, each: Comparing) -> int:
-        return self._same.get((each.operator, each.value, not each.holds), 0)
+    def negating(self, comparison: Comparing) -> int:
+        return self._same.get((comparison.operator, comparison.value, not comparison.holds), 0)
 
-    def apart_from_beginning(self, each: Comparing) -> int:
-        fitting = self._prefix.that_begin(each.value)
-        if each.operator is Operator.EQUALS:
-            fitting |= self._whole.at(each.value)
+    def apart_from_beginning(self, comparison: Comparing) -> int:
+        fitting = self._prefix.that_begin(comparison.value)
+        if comparison.operator is Operator.EQUALS:
+            fitting |= self._whole.at(comparison.value)
         else:
-            fitting |= self._whole.beginning_with(each.value) | self._prefix.beginning_with(each.value)
-        return ((self._whole.all | self._prefix.all) & ~fitting) | self._barred.that_begin(each.value)
+            fitting |= self._whole.beginning_with(comparison.value) | self._prefix.beginning_with(comparison.value)
+        return ((self._whole.all | self._prefix.all) & ~fitting) | self._barred.that_begin(comparison.value)
 
-    def apart_from_bar(self, each: Comparing) -> int:
-        return self._whole.beginning_with(each.value) | self._prefix.beginning_with(each.value)
+    def apart_from_bar(self, comparison: Comparing) -> int:
+        return self._whole.beginning_with(comparison.value) | self._prefix.beginning_with(comparison.value)
 
 
 class Apart:
@@ -154,12 +160,12 @@ class Apart:
         for conjunction in match:
             bit = 1 << len(self._owners)
             self._owners.append(owner)
-            for each in conjunction.comparisons:
-                self._fields.setdefault(each.field, _OfField()).compare(each, bit)
-            for each in conjunction.beginnings:
-                self._fields[each.field].begin(each, bit)
-            for each in conjunction.barred:
-                self._fields[each.field].bar(each, bit)
+            for comparison in conjunction.comparisons:
+                self._fields.setdefault(comparison.field, _OfField()).compare(comparison, bit)
+            for comparison in conjunction.beginnings:
+                self._fields[comparison.field].begin(comparison, bit)
+            for comparison in conjunction.barred:
+                self._fields[comparison.field].bar(comparison, bit)
 
     def others(self, match: Sequence[Required]) -> Iterator[int]:
         """The owners that nothing here keeps apart from a match, in the order in which they came."""
@@ -177,17 +183,17 @@ class Apart:
             left ^= lowest
 
     def _apart(self, conjunction: Required) -> int:
-        found = 0
-        for each in conjunction.comparisons:
-            if (known := self._fields.get(each.field)) is not None:
-                found |= known.negating(each)
-        for each in conjunction.beginnings:
-            if (known := self._fields.get(each.field)) is not None:
-                found |= known.apart_from_beginning(each)
-        for each in conjunction.barred:
-            if (known := self._fields.get(each.field)) is not None:
-                found |= known.apart_from_bar(each)
-        return found
+        bits = 0
+        for comparison in conjunction.comparisons:
+            if (known := self._fields.get(comparison.field)) is not None:
+                bits |= known.negating(comparison)
+        for comparison in conjunction.beginnings:
+            if (known := self._fields.get(comparison.field)) is not None:
+                bits |= known.apart_from_beginning(comparison)
+        for comparison in conjunction.barred:
+            if (known := self._fields.get(comparison.field)) is not None:
+                bits |= known.apart_from_bar(comparison)
+        return bits
 
     def write(self, written: Written) -> None:
         """A policy that may write this stands here."""

@@ -49,17 +49,18 @@ def _with(policies: Sequence[Policy], verb: Verb) -> list[int]:
 
 def note_limits(policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
     """Notes each timeout of single attempts where no timeout limits all attempts together."""
-    found = limits(policies)
-    for limit in found:
-        if not limit.together and limit.retry.arguments.get("attempts") != 1 and not _limited(limit, found):
+    declared = limits(policies)
+    for limit in declared:
+        if not limit.together and limit.retry.arguments.get("attempts") != 1 and not _limited(limit, declared):
             _note(limit, diagnostics)
 
 
-def _limited(limit: Limit, found: Iterable[Limit]) -> bool:
+def _limited(limit: Limit, declared: Iterable[Limit]) -> bool:
     """Whether another timeout limits all attempts of the same retry on some of the calls."""
     calls = set(limit.timeout.calls)
     return any(
-        other.together and other.retry is limit.retry and not calls.isdisjoint(other.timeout.calls) for other in found
+        other.together and other.retry is limit.retry and not calls.isdisjoint(other.timeout.calls)
+        for other in declared
     )
 
 

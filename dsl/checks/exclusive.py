@@ -43,15 +43,15 @@ class _Rivals:
     def clashes(self, limit: int) -> dict[tuple[int, int], tuple[Place, tuple[int, ...]]]:
         """At most about `limit` pairs, the later policy first: where both may hold, and the policies between the two
         that may write what both compare."""
-        found: dict[tuple[int, int], tuple[Place, tuple[int, ...]]] = {}
+        pairs: dict[tuple[int, int], tuple[Place, tuple[int, ...]]] = {}
         for met, place in self._meetings().items():
             for first, second, between in self._clashing(met):
-                known = found.get((second, first))
+                known = pairs.get((second, first))
                 if known is None or _order(place) < _order(known[0]):
-                    found[second, first] = place, between
-                if len(found) >= limit:
-                    return found
-        return found
+                    pairs[second, first] = place, between
+                if len(pairs) >= limit:
+                    return pairs
+        return pairs
 
     def _meetings(self) -> dict[tuple[int, ...], Place]:
         """The rivals that requests meet at one place, and the writers between them, in declared order; and the first
@@ -65,12 +65,12 @@ class _Rivals:
             for place in places(self._application, self._policies[position]):
                 if place in at:
                     at[place].append(position)
-        found: dict[tuple[int, ...], Place] = {}
+        meetings: dict[tuple[int, ...], Place] = {}
         for place, met in at.items():
             key = tuple(sorted(met)) if self._writers else tuple(met)
-            if key not in found or _order(place) < _order(found[key]):
-                found[key] = place
-        return found
+            if key not in meetings or _order(place) < _order(meetings[key]):
+                meetings[key] = place
+        return meetings
 
     def _clashing(self, met: Sequence[int]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
         writers = [position for position in met if position in self._writers]
@@ -111,8 +111,8 @@ def check_exclusive(application: Application, policies: Iterable[Policy], diagno
     for positions in by_kind.values():
         if len(positions) < 2:
             continue
-        found = _Rivals(application, declared, positions).clashes(MAX_DIAGNOSTICS)
-        for (second, first), (place, between) in sorted(found.items(), key=lambda each: each[0]):
+        clashes = _Rivals(application, declared, positions).clashes(MAX_DIAGNOSTICS)
+        for (second, first), (place, between) in sorted(clashes.items(), key=lambda clash: clash[0]):
             writers = [declared[at] for at in between]
             _clash(application, declared[first], declared[second], writers, place, diagnostics)
             if diagnostics.full:

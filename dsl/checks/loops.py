@@ -55,12 +55,12 @@ def callouts(application: Application, policy: Policy) -> tuple[tuple[str, Port]
     """Services, with the port, to which an ADM makes callouts for a policy. Copies and splits are not callouts."""
     if _forwards(policy):
         return ()
-    found = []
+    endpoints = []
     for name, number in callees(policy):
         port = next((port for port in application.ports(name) if number in (None, port.number)), None)
         if port is not None:
-            found.append((name, port))
-    return tuple(found)
+            endpoints.append((name, port))
+    return tuple(endpoints)
 
 
 def _forwards(policy: Policy) -> bool:
@@ -86,9 +86,11 @@ class _CalloutGraph:
         self.application = application
         self.policies = policies
         self.asked = {
-            position: found for position, policy in enumerate(policies) if (found := callouts(application, policy))
+            position: endpoints
+            for position, policy in enumerate(policies)
+            if (endpoints := callouts(application, policy))
         }
-        helpers = {name for found in self.asked.values() for name, _ in found if name in application.services}
+        helpers = {name for endpoints in self.asked.values() for name, _ in endpoints if name in application.services}
         self.at: dict[str, list[int]] = {}
         for position in self.asked:
             policy = policies[position]
@@ -96,10 +98,11 @@ class _CalloutGraph:
                 for name in sorted(helpers.intersection(policy.destinations)):
                     self.at.setdefault(name, []).append(position)
         edges = {
-            name: sorted({helper for p in found for helper, _ in self.asked[p]}) for name, found in self.at.items()
+            name: sorted({helper for p in positions for helper, _ in self.asked[p]})
+            for name, positions in self.at.items()
         }
         self.components = _components(
-            {name: [other for other in found if other in edges] for name, found in edges.items()}
+            {name: [other for other in reached if other in edges] for name, reached in edges.items()}
         )
 
     def rings(self, most: int) -> Iterator[Sequence[_Callout]]:
@@ -132,7 +135,7 @@ class _CalloutGraph:
         port = next(port for name, port in self.asked[node.policy] if (name, port.number) == node[2:])
         question = _callout_match(policy, port)
         for other in self.at.get(node.asked, ()):
-            before = [each for each in self.policies[:other] if node.asked in each.destinations]
+            before = [earlier for earlier in self.policies[:other] if node.asked in earlier.destinations]
             if _covers(self.application, self.policies[other], node.at, node.asked, port, question, before):
                 for helper, number in self.asked[other]:
                     if self.components.get(helper) == self.components[node.asked]:
@@ -213,8 +216,8 @@ def _refuse(
     policy = policies[position]
     ring = rings[0]
     name = ring[0].at
-    names = sorted({found[0].at for found in rings})
-    listed = ", ".join(f"`{each}`" for each in names)
+    names = sorted({path[0].at for path in rings})
+    listed = ", ".join(f"`{service}`" for service in names)
     related = [Related(application.services[name].span, f"`{name}` is declared here")]
     if len(ring) == 1:
         message = f"the requests by which `{policy.name}` asks `{name}` cause more of such requests, without end"
@@ -286,7 +289,7 @@ def _edges(application: Application, helped: Iterable[tuple[Policy, Sequence[str
         for source in {application.calls[index].source for index in policy.calls}:
             if source in edges:
                 edges[source].update((name, None) for name in names if name in edges)
-    return {name: sorted(found) for name, found in edges.items()}
+    return {name: sorted(reached) for name, reached in edges.items()}
 
 
 def _components(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
@@ -306,8 +309,8 @@ def _components(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
                 seen.add(following)
                 walk.append((following, iter(edges[following])))
     back: dict[str, list[str]] = {}
-    for name, found in edges.items():
-        for other in found:
+    for name, reached in edges.items():
+        for other in reached:
             back.setdefault(other, []).append(name)
     groups: dict[str, int] = {}
     for start in reversed(done):
@@ -327,10 +330,10 @@ def _path(edges: Mapping[str, Sequence[str]], start: str, ends: frozenset[str]) 
     before: dict[str, str] = {}
     layer = [start]
     while layer and not ends.intersection(layer):
-        found = {after: name for name in reversed(layer) for after in reversed(edges[name]) if after not in before}
-        found.pop(start, None)
-        before.update(found)
-        layer = sorted(found)
+        reached = {after: name for name in reversed(layer) for after in reversed(edges[name]) if after not in before}
+        reached.pop(start, None)
+        before.update(reached)
+        layer = sorted(reached)
     path = [min(ends.intersection(layer))]
     while path[-1] != start:
         path.append(before[path[-1]])

@@ -45,16 +45,16 @@ def check_match(
 ) -> None:
     """Report what can never hold in a match; `protocols` are those of the calls in scope."""
     nodes = list(_nodes(condition, match))
-    found = False
+    certain = False
     if kind.guard:
         _warn_of_hosts(kind, nodes, diagnostics)
     for node, part in nodes:
         if isinstance(node, tree.Comparison) and isinstance(part, Comparison):
             reason = _reason(part, protocols)
             if reason is not None:
-                found |= reason.certain
+                certain |= reason.certain
                 _report(reason, kind, node, diagnostics)
-    if not found:
+    if not certain:
         for node, part, whole in _combinations(condition, match, nodes):
             if impossible(whole, protocols):
                 _report(_contradiction(node, part, match), kind, node, diagnostics)
@@ -169,9 +169,9 @@ def _reason(comparison: Comparison, protocols: frozenset[Protocol]) -> _Reason |
             f'write `"{value.upper()}"`',
         )
     else:
-        found = placeholder(comparison)
-        if found is not None:
-            return _literal_star(comparison, found)
+        star = placeholder(comparison)
+        if star is not None:
+            return _literal_star(comparison, star)
         if field.header is not None and not field.header.startswith("accept") and _ENDS_WITH_STAR.fullmatch(value):
             return _literal_star(comparison, "*")._replace(certain=False)
     if impossible(comparison, protocols):
@@ -222,16 +222,16 @@ def placeholder(comparison: Comparison) -> str | None:
     field, operator, value = comparison
     if operator is Operator.MATCHES or field.header is not None or value == "*":
         return None
-    found = _PLACEHOLDER.search(value)
-    return None if found is None else found[0]
+    match = _PLACEHOLDER.search(value)
+    return None if match is None else match[0]
 
 
-def _literal_star(comparison: Comparison, found: str) -> _Reason:
+def _literal_star(comparison: Comparison, star: str) -> _Reason:
     field, operator, value = comparison
     what = f"header({quoted(field.header)})" if field.header is not None else field.name
-    shown = found.lstrip("/")
-    before, _, after = value.partition(found)
-    before += "/" * found.startswith("/")
+    shown = star.lstrip("/")
+    before, _, after = value.partition(star)
+    before += "/" * star.startswith("/")
     start = "not " if operator is Operator.NOT_EQUALS else ""
     letters = {"path": "[^/]+", "host": "[^.]+"}.get(field.name, ".+")
     exact = "".join(

@@ -73,10 +73,10 @@ def answer(match: Match, protocol: Protocol) -> Answer:
     ways = conjunctions(match)
     if ways is None:
         return Answer(possible=True)
-    found = [_way(way, shape) for way in ways for shape in _SHAPES[protocol]]
-    examples = (example for each in found for example in each.examples)
+    answers = [_way(way, shape) for way in ways for shape in _SHAPES[protocol]]
+    examples = (example for way in answers for example in way.examples)
     return Answer(
-        any(each.possible for each in found),
+        any(way.possible for way in answers),
         tuple(dict.fromkeys(example for example in examples if holds(match, example))),
     )
 
@@ -148,9 +148,9 @@ def _header(header: str, literals: Sequence[Literal]) -> str | None:
 def _search(bases: Sequence[str], field: Field, literals: Sequence[Literal]) -> str:
     """The shortest text of the first of several languages that satisfies all literals. Raises as `_value`."""
     for base in bases:
-        found = _text(base, field, literals) if literals else _any(base)
-        if found is not None:
-            return found
+        text = _text(base, field, literals) if literals else _any(base)
+        if text is not None:
+            return text
     raise _NothingError
 
 
@@ -165,7 +165,7 @@ def _text(base: str, field: Field, literals: Sequence[Literal]) -> str | None:
         conditions.append(Condition(expression(_MISSPELT), wanted=False))
     equal = [literal.comparison.value for literal in literals if _asserted(literal) and _equals(literal)]
     if equal:
-        fits = all(each.language.matches(equal[0]) is each.wanted for each in conditions)
+        fits = all(condition.language.matches(equal[0]) is condition.wanted for condition in conditions)
         return equal[0] if fits and all(_satisfied(literal, equal[0]) for literal in literals) else None
     beginnings = [""]
     unequal: list[str] = []

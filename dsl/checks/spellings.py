@@ -47,11 +47,11 @@ def warn_of_spellings(
         if before and writes_to(policy, _PATH):
             # What it writes may have another spelling: `rewrite_path("/a", "/")` makes `//admin` of `/a/admin`.
             written = set(places(application, policy))
-            before = [each._replace(places=each.places - written) for each in before]
+            before = [earlier._replace(places=earlier.places - written) for earlier in before]
         if policy.kind.guard and policy.match is not None:
-            found = other_spelling(policy.match)
-            if found is not None and not _covered(application, policy, before):
-                _warn(policy, scopes[policy.name].span.text, *found, diagnostics)
+            spelling = other_spelling(policy.match)
+            if spelling is not None and not _covered(application, policy, before):
+                _warn(policy, scopes[policy.name].span.text, *spelling, diagnostics)
         if policy.kind.traits.refuses_spellings:
             before.append(_Before(policy, frozenset(places(application, policy))))
 
@@ -102,7 +102,7 @@ def _covered(application: Application, policy: Policy, before: Sequence[_Before]
     at = (place for place in places(application, policy) if _protocol(application, place) is Protocol.HTTP)
     if not before:
         return next(at, None) is None
-    met = {place for each in before if _for_all_of(policy, each.policy) for place in each.places}
+    met = {place for earlier in before if _for_all_of(policy, earlier.policy) for place in earlier.places}
     return all(place in met for place in at)
 
 

@@ -40,16 +40,16 @@ class Expression:
     def step(self, state: State, letter: int) -> State:
         """The state after one more letter; an empty one accepts no continuation."""
         key = state, letter
-        found = self._steps.get(key)
-        if found is None:
+        following = self._steps.get(key)
+        if following is None:
             reached = {
                 target
-                for each in state
-                for ranges, target in self._letters[each]
+                for node in state
+                for ranges, target in self._letters[node]
                 if any(low <= letter <= high for low, high in ranges)
             }
-            found = self._steps[key] = self._closure(reached)
-        return found
+            following = self._steps[key] = self._closure(reached)
+        return following
 
     def accepts(self, state: State) -> bool:
         return self._last in self._closure(set(state), begin=state is self.start, end=True)
@@ -60,8 +60,8 @@ class Expression:
     def _closure(self, states: set[int], *, begin: bool = False, end: bool = False) -> State:
         left = list(states)
         while left:
-            each = left.pop()
-            following = [*self._free[each], *(self._begin[each] if begin else ()), *(self._end[each] if end else ())]
+            node = left.pop()
+            following = [*self._free[node], *(self._begin[node] if begin else ()), *(self._end[node] if end else ())]
             for other in following:
                 if other not in states:
                     states.add(other)
@@ -172,9 +172,9 @@ def shortest(conditions: Sequence[Condition], beginning: str = "") -> str | None
 
     Raises `UndecidedError` after too many steps.
     """
-    first = [each.language.start for each in conditions]
+    first = [condition.language.start for condition in conditions]
     for letter in map(ord, beginning):
-        first = [each.language.step(state, letter) for each, state in zip(conditions, first, strict=True)]
+        first = [condition.language.step(state, letter) for condition, state in zip(conditions, first, strict=True)]
         if _hopeless(conditions, first):
             return None
     letters = representatives(conditions)
@@ -184,13 +184,18 @@ def shortest(conditions: Sequence[Condition], beginning: str = "") -> str | None
     steps = 0
     while waiting:
         states = waiting.popleft()
-        if all(each.language.accepts(state) is each.wanted for each, state in zip(conditions, states, strict=True)):
+        if all(
+            condition.language.accepts(state) is condition.wanted
+            for condition, state in zip(conditions, states, strict=True)
+        ):
             return beginning + _text(came, states)
         for letter in letters:
             steps += 1
             if steps > MAX_STEPS:
                 raise UndecidedError
-            following = tuple(each.language.step(state, letter) for each, state in zip(conditions, states, strict=True))
+            following = tuple(
+                condition.language.step(state, letter) for condition, state in zip(conditions, states, strict=True)
+            )
             if following not in came and not _hopeless(conditions, following):
                 came[following] = states, letter
                 waiting.append(following)
@@ -198,7 +203,7 @@ def shortest(conditions: Sequence[Condition], beginning: str = "") -> str | None
 
 
 def _hopeless(conditions: Sequence[Condition], states: Iterable[State]) -> bool:
-    return any(each.wanted and not state for each, state in zip(conditions, states, strict=True))
+    return any(condition.wanted and not state for condition, state in zip(conditions, states, strict=True))
 
 
 def _text(came: dict[tuple[State, ...], tuple[tuple[State, ...], int] | None], states: tuple[State, ...]) -> str:
@@ -213,10 +218,10 @@ def _text(came: dict[tuple[State, ...], tuple[tuple[State, ...], int] | None], s
 
 def representatives(conditions: Sequence[Condition]) -> list[int]:
     """One letter of each class that all languages treat alike, pleasant ones first."""
-    ends = sorted({0, *(end for each in conditions for end in each.language.ends if end <= LAST)})
+    ends = sorted({0, *(end for condition in conditions for end in condition.language.ends if end <= LAST)})
     order = {ord(letter): index for index, letter in enumerate(_PLEASANT)}
-    found = []
+    letters = []
     for low, following in zip(ends, [*ends[1:], LAST + 1], strict=True):
         pleasant = [letter for letter in order if low <= letter < following]
-        found.append(min(pleasant, key=order.__getitem__) if pleasant else low)
-    return sorted(found, key=lambda letter: (order.get(letter, len(order)), letter))
+        letters.append(min(pleasant, key=order.__getitem__) if pleasant else low)
+    return sorted(letters, key=lambda letter: (order.get(letter, len(order)), letter))

@@ -127,7 +127,7 @@ class _Parser:
 
     def choice(self, flags: frozenset[str]) -> Node:
         """Alternatives up to the end of the group; flags that are set in one hold in the next ones, too."""
-        found: list[Node] = []
+        alternatives: list[Node] = []
         parts: list[Node] = []
         while self.at < len(self.text) and self.text[self.at] != ")":
             letter = self.text[self.at]
@@ -135,7 +135,7 @@ class _Parser:
             if letter == "|":
                 self.bars += [self.at] * (self.depth == 0)
                 self.at += 1
-                found.append(Sequence(tuple(parts)))
+                alternatives.append(Sequence(tuple(parts)))
                 parts = []
             elif set_here is not None and set_here[3] == ")":
                 flags = (flags | set(set_here[1])) - set(set_here[2] or "")
@@ -145,14 +145,14 @@ class _Parser:
                 parts += self._quotation(flags)
             else:
                 parts.append(self._repeated(self._atom(flags)))
-        return Choice((*found, Sequence(tuple(parts))))
+        return Choice((*alternatives, Sequence(tuple(parts))))
 
     def _quotation(self, flags: frozenset[str]) -> list[Node]:
         """The letters between `\\Q` and `\\E`; a repetition after it is one of the last letter."""
         end = self.text.find("\\E", self.at)
         if end < 0:
             raise UndecidedError
-        letters: list[Node] = [_letter(ord(each), flags) for each in self.text[self.at + 2 : end]]
+        letters: list[Node] = [_letter(ord(letter), flags) for letter in self.text[self.at + 2 : end]]
         self.at = end + 2
         if letters:
             letters[-1] = self._repeated(letters[-1])
@@ -247,7 +247,7 @@ class _Parser:
         self.at += 1
         negated = self.text[self.at] == "^"
         self.at += negated
-        found: list[tuple[int, int]] = []
+        members: list[tuple[int, int]] = []
         first = True
         while first or self.text[self.at] != "]":
             first = False
@@ -255,15 +255,15 @@ class _Parser:
             if posix is not None:
                 self.at = posix.end()
                 ranges = _POSIX[posix[2]]
-                found += _without(ranges) if posix[1] else ranges
+                members += _without(ranges) if posix[1] else ranges
                 continue
             ranges = self._member()
             if self.text[self.at] == "-" and self.text[self.at + 1] != "]":
                 self.at += 1
                 ranges = ((ranges[0][0], self._member()[0][1]),)
-            found += ranges
+            members += ranges
         self.at += 1
-        whole = _folded(tuple(found)) if "i" in flags else tuple(found)
+        whole = _folded(tuple(members)) if "i" in flags else tuple(members)
         return _without(whole) if negated else whole
 
     def _member(self) -> Ranges:
@@ -280,20 +280,20 @@ def _letter(code: int, flags: frozenset[str]) -> Letters:
 
 def _folded(ranges: Ranges) -> Ranges:
     """With the other case of each ASCII letter."""
-    found = list(ranges)
+    folded = list(ranges)
     for low, high in ranges:
         for first, shift in ((0x41, 32), (0x61, -32)):
             least, most = max(low, first), min(high, first + 25)
             if least <= most:
-                found.append((least + shift, most + shift))
-    return tuple(found)
+                folded.append((least + shift, most + shift))
+    return tuple(folded)
 
 
 def _without(ranges: Ranges) -> Ranges:
-    found = []
+    gaps = []
     at = 0
     for low, high in sorted(ranges):
         if at < low:
-            found.append((at, low - 1))
+            gaps.append((at, low - 1))
         at = max(at, high + 1)
-    return (*found, (at, LAST)) if at <= LAST else tuple(found)
+    return (*gaps, (at, LAST)) if at <= LAST else tuple(gaps)

@@ -56,20 +56,20 @@ class Application:
     @cached_property
     def calls_to(self) -> Mapping[str, range]:
         """Calls are sorted by destination, so those to one destination are a range."""
-        found: dict[str, range] = {}
+        ranges: dict[str, range] = {}
         start = 0
         for index in range(1, len(self.calls) + 1):
             if index == len(self.calls) or self.calls[index].destination != self.calls[start].destination:
-                found[self.calls[start].destination] = range(start, index)
+                ranges[self.calls[start].destination] = range(start, index)
                 start = index
-        return found
+        return ranges
 
     @cached_property
     def calls_from(self) -> Mapping[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        indices: dict[str, list[int]] = {}
         for index, call in enumerate(self.calls):
-            found.setdefault(call.source, []).append(index)
-        return found
+            indices.setdefault(call.source, []).append(index)
+        return indices
 
     def known(self, word: tree.Word, diagnostics: Diagnostics, what: str = "service or external") -> bool:
         """Whether a name is declared. Reports an undeclared name, unless another error explains it."""
@@ -95,15 +95,15 @@ def find_port(
 ) -> Port | None:
     """The port of `name:port`, or None after an error."""
     ports = application.ports(name)
-    found = match_port(ports, port)
-    if found is None and name not in application.broken:
+    declared = match_port(ports, port)
+    if declared is None and name not in application.broken:
         known = [p.name for p in ports if p.name] + [str(p.number) for p in ports]
         listed = ", ".join(f"`{p.name}` ({p.number})" if p.name else f"`{p.number}`" for p in ports)
         hint = diagnostics.did_you_mean(port.text, known) or (
             f"`{name}` has {listed}" if ports else f"`{name}` has no ports"
         )
         diagnostics.error("ADM104", f"`{name}` has no port `{port.text}`", port.span, hint=hint)
-    return found
+    return declared
 
 
 def match_port(ports: Sequence[Port], port: tree.Word | tree.Number) -> Port | None:

@@ -70,8 +70,8 @@ def _port(item: tree.PortItem, once: Once, diagnostics: Diagnostics) -> Port | N
 
 
 def _ports(items: Iterable[tree.BodyItem], once: Once, diagnostics: Diagnostics) -> tuple[Port, ...]:
-    found = (_port(item, once, diagnostics) for item in items if isinstance(item, tree.PortItem))
-    return tuple(sorted(port for port in found if port is not None))
+    ports = (_port(item, once, diagnostics) for item in items if isinstance(item, tree.PortItem))
+    return tuple(sorted(port for port in ports if port is not None))
 
 
 def services(statement: tree.Service, names: Sequence[tree.Word], diagnostics: Diagnostics) -> Iterable[Service]:
@@ -187,7 +187,7 @@ def _check_apart(one: tree.OwnLabel, other: tree.OwnLabel, diagnostics: Diagnost
 
 
 def externals(statement: tree.External, names: Sequence[tree.Word], diagnostics: Diagnostics) -> Iterable[External]:
-    found: dict[str, list[str]] = {"host": [], "cidr": []}
+    addresses: dict[str, list[str]] = {"host": [], "cidr": []}
     once = Once(diagnostics)
     ports = _ports(statement.items, once, diagnostics)
     for item in statement.items:
@@ -197,9 +197,9 @@ def externals(statement: tree.External, names: Sequence[tree.Word], diagnostics:
             if isinstance(value, units.BadNumber):
                 report(value, item.value.span, diagnostics)
             elif once(f'`{item.name} "{value}"`', item.span):
-                found[item.name].append(value)
+                addresses[item.name].append(value)
     for word in names:
-        yield External(word.text, word.span, ports, tuple(sorted(found["host"])), tuple(sorted(found["cidr"])))
+        yield External(word.text, word.span, ports, tuple(sorted(addresses["host"])), tuple(sorted(addresses["cidr"])))
 
 
 def _host(text: str) -> str | units.BadNumber:

@@ -61,11 +61,11 @@ class _Repeated(dict[str, Json]):
 
 
 def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
     keys = [key for key, _ in pairs]
-    repeated = _Repeated(found)
+    repeated = _Repeated(members)
     repeated.key = next(key for key in keys if keys.count(key) > 1)
     return repeated
 
@@ -108,16 +108,16 @@ class _Places:
 
     def __init__(self, source: SourceText, array: str, key: str | None = None) -> None:
         self.source = source
-        found = re.search(rf'"{array}"\s*:\s*\[', source.text)
-        self.array = Span(source, found.start(), found.end()) if found else Span(source, 0, 0)
+        heading = re.search(rf'"{array}"\s*:\s*\[', source.text)
+        self.array = Span(source, heading.start(), heading.end()) if heading else Span(source, 0, 0)
         # Externals may be plain strings: without a key, the place is the next string with that value.
         start = "" if key is None else rf'"{key}"\s*:\s*'
         self._next = re.compile(rf'{start}"((?:[^"\\]|\\.)*)"').finditer(source.text, self.array.end)
 
     def next(self, value: str) -> Span:
-        for found in self._next:
-            if found[1] == value:
-                return Span(self.source, *found.span(1))
+        for string in self._next:
+            if string[1] == value:
+                return Span(self.source, *string.span(1))
         return self.array
 
 

@@ -110,7 +110,7 @@ class Annotations:
             setattr(self, name, True)
 
     def _effects(self, annotations: list[tree.Annotation]) -> None:
-        found: set[Effect] = set()
+        effects: set[Effect] = set()
         none: tree.AnnotationArgument | None = None
         count = 0
         for annotation in annotations:
@@ -122,15 +122,15 @@ class Annotations:
                     none = argument
                     continue
                 effect = self._effect(argument)
-                if effect in found:
+                if effect in effects:
                     self.diagnostics.error("ADM309", f"effect `{argument.span.text}` is given twice", argument.span)
                 elif effect is not None:
-                    found.add(effect)
+                    effects.add(effect)
         if none is not None and count > 1:
             self.diagnostics.error(
                 "ADM303", "`none` contradicts the other effects", none.span, hint="remove one or the other"
             )
-        self.effects = tuple(sorted(found, key=effect_order))
+        self.effects = tuple(sorted(effects, key=effect_order))
 
     def _effect(self, argument: tree.AnnotationArgument) -> Effect | None:
         verbs = [verb.value for verb in Verb]

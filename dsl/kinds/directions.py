@@ -27,7 +27,7 @@ def with_directions(
     """The parameters of a kind with the directions that its `@weaker` gives them."""
     types = {parameter.name: parameter.type for parameter in parameters}
     declared = [parameter.name.text for parameter in statement.parameters]
-    found: dict[str, Weaker] = {}
+    directions: dict[str, Weaker] = {}
     places: dict[str, Span] = {}
     for argument in written:
         name = argument.name.text
@@ -50,8 +50,8 @@ def with_directions(
             places[name] = argument.span
             direction = _direction(argument, types.get(name), diagnostics)
             if direction is not None:
-                found[name] = direction
-    return tuple(parameter._replace(weaker=found.get(parameter.name)) for parameter in parameters)
+                directions[name] = direction
+    return tuple(parameter._replace(weaker=directions.get(parameter.name)) for parameter in parameters)
 
 
 def _direction(
@@ -64,7 +64,7 @@ def _direction(
     known = [direction.value for direction in Weaker]
     if word.text not in known:
         hint = diagnostics.did_you_mean(word.text, known) or "directions are " + ", ".join(
-            f"`{each}`" for each in known
+            f"`{direction}`" for direction in known
         )
         diagnostics.error("ADM312", f"there is no direction `{word.text}`", word.span, hint=hint)
         return None
@@ -75,7 +75,7 @@ def _direction(
         return Weaker(word.text)
     what = "a list" if type_.name == "list" else f"of type `{type_.name}`"
     hint = (
-        " or ".join(f"`{name}: {each}`" for each in fitting)
+        " or ".join(f"`{name}: {direction}`" for direction in fitting)
         if fitting
         else "leave it out: each change of it is unclear then"
     )

@@ -139,7 +139,7 @@ def _check_own(
 
 
 def _protocols(words: Iterable[tree.Word], diagnostics: Diagnostics) -> frozenset[Protocol]:
-    found: set[Protocol] = set()
+    protocols: set[Protocol] = set()
     known = [protocol.value for protocol in Protocol]
     for word in words:
         if word.text not in known:
@@ -149,11 +149,11 @@ def _protocols(words: Iterable[tree.Word], diagnostics: Diagnostics) -> frozense
                 or "protocols are `tcp`, `http` and `grpc`"
             )
             diagnostics.error("ADM305", f"there is no protocol `{word.text}`", word.span, hint=hint)
-        elif word.text in found:
+        elif word.text in protocols:
             diagnostics.error("ADM305", f"protocol `{word.text}` is given twice", word.span, hint="remove one of them")
         else:
-            found.add(Protocol(word.text))
-    return frozenset(found)
+            protocols.add(Protocol(word.text))
+    return frozenset(protocols)
 
 
 def _type(written: tree.TypeName, diagnostics: Diagnostics, *, inside: bool = False) -> ParameterType | None:

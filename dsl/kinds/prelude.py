@@ -24,12 +24,12 @@ SHOWN = "<prelude>"
 def kinds() -> Mapping[str, DeclaredKind]:
     diagnostics = Diagnostics()
     source = SourceText(SHOWN, _FILE.read_text(encoding="utf-8"))
-    found: dict[str, DeclaredKind] = {}
+    declared_kinds: dict[str, DeclaredKind] = {}
     for statement in parse(source, diagnostics).statements:
         if isinstance(statement, tree.Kind):
             declared = resolve_kind(statement, None, diagnostics, prelude=True)
             if declared is not None:
-                found[declared.kind.name] = declared
+                declared_kinds[declared.kind.name] = declared
     if diagnostics.has_errors:
         raise ProgramError(diagnostics.items)
-    return found
+    return declared_kinds

@@ -30,9 +30,9 @@ def parse_match(text: str) -> Match:
         raise MatchTextError(f"it is longer than {MAX_TEXT} characters")
     diagnostics = Diagnostics()
     module = parse(SourceText("", _BEFORE + text), diagnostics, fast=False)
-    found = module.statements[0] if len(module.statements) == 1 else None
-    if isinstance(found, tree.Policy) and found.condition is not None:
-        match = resolve_condition(found.condition, diagnostics)
+    policy = module.statements[0] if len(module.statements) == 1 else None
+    if isinstance(policy, tree.Policy) and policy.condition is not None:
+        match = resolve_condition(policy.condition, diagnostics)
         if match is not None and not diagnostics.has_errors and match_text(match) == text:
             return match
     raise MatchTextError(diagnostics.items[0].message if diagnostics.has_errors else "it is not in canonical form")

@@ -70,18 +70,18 @@ def _pinned(
     """Destinations of the policy that a pin fixes."""
     scope = statement.scope
     if scope is None:
-        found, absent = policy.destinations, None
+        pinned, absent = policy.destinations, None
     else:
         sources = selectors.sources(scope.sources)
         destinations = selectors.destinations(scope.destinations)
         if sources is None or destinations is None:
             return ()
-        found = _of_calls(policy, sources.names, destinations, application)
-        absent = _absent(scope, policy, found, destinations, application)
+        pinned = _of_calls(policy, sources.names, destinations, application)
+        absent = _absent(scope, policy, pinned, destinations, application)
     related = (Related(policy.span, "the policy is here"),)
     if scope is not None and not application.all_calls:
-        return found
-    if not found:
+        return pinned
+    if not pinned:
         diagnostics.error(
             "ADM410",
             f"this pins nothing: `{policy.name}` has no such calls in its scope",
@@ -97,7 +97,7 @@ def _pinned(
             hint=f"remove `{absent.text}` from the pin, or declare the call",
             related=related,
         )
-    return found
+    return pinned
 
 
 def _of_calls(
@@ -134,18 +134,18 @@ def _has_port(policy: Policy, name: str, wanted: frozenset[int] | None, applicat
 def _absent(
     scope: tree.Scope,
     policy: Policy,
-    found: tuple[str, ...],
+    pinned: tuple[str, ...],
     destinations: Destinations,
     application: Application,
 ) -> tree.Word | None:
     """The first service or external in the pin that is part of no decision which the pin fixes."""
     for word in written(scope.destinations):
-        if word.text not in found:
+        if word.text not in pinned:
             return word
     if policy.open_sources or policy.kind.guard:
         sources = policy.sources
     else:
-        wanted = frozenset(found)
+        wanted = frozenset(pinned)
         sources = frozenset(
             call.source
             for call in (application.calls[index] for index in policy.calls)

@@ -165,18 +165,18 @@ class PolicyResolver:
         self, kind: Kind, sources: Sources, destinations: Destinations, calls: tuple[int, ...]
     ) -> frozenset[Protocol]:
         """The protocols of the requests in a scope, declared or not."""
-        found = {self.application.calls[index].port.protocol for index in calls}
+        protocols = {self.application.calls[index].port.protocol for index in calls}
         if sources.everything or kind.guard:
-            found |= self._offered(destinations)
+            protocols |= self._offered(destinations)
         requests = kind.protocols - {Protocol.TCP}
-        return frozenset(found) & requests or requests
+        return frozenset(protocols) & requests or requests
 
     def _offered(self, destinations: Destinations) -> frozenset[Protocol]:
         """The protocols of the ports in a scope. Policies with the same destinations share the answer."""
         known = self._protocols_of.get(id(destinations))
         if known is None:
             services = self.application.services
-            found = frozenset(
+            offered = frozenset(
                 port.protocol
                 for name in destinations.names
                 if name in services
@@ -184,7 +184,7 @@ class PolicyResolver:
                 if destinations.ports is None or port.number in destinations.ports
             )
             # The entry holds the object, so that its identity is not reused.
-            known = self._protocols_of[id(destinations)] = destinations, found
+            known = self._protocols_of[id(destinations)] = destinations, offered
         return known[1]
 
     def _calls(self, sources: Sources, destinations: Destinations) -> tuple[int, ...]:
@@ -219,7 +219,9 @@ def _calls(application: Application, sources: Sources, destinations: Destination
         )
     else:
         ranges = (application.calls_to.get(name, range(0)) for name in destinations.names)
-        indices = (index for found in ranges for index in found if every_source or calls[index].source in names)
+        indices = (
+            index for indices_to in ranges for index in indices_to if every_source or calls[index].source in names
+        )
     if ports is not None:
         return tuple(index for index in indices if calls[index].port.number in ports)
     return tuple(indices)
@@ -230,13 +232,13 @@ def _effects(kind: Kind, arguments: Mapping[str, Value], match: Match | None) ->
     if kind.effects is None:
         return None
     headers = _headers(kind, arguments)
-    found: set[Effect] = set() if match is None else what_it_reads(match)
+    effects: set[Effect] = set() if match is None else what_it_reads(match)
     for effect in kind.effects:
         if effect.element not in ELEMENTS or headers is None:
-            found.add(effect)
+            effects.add(effect)
         elif headers:
-            found.add(effect._replace(names=headers))
-    return tuple(sorted(found, key=effect_order))
+            effects.add(effect._replace(names=headers))
+    return tuple(sorted(effects, key=effect_order))
 
 
 def _headers(kind: Kind, arguments: Mapping[str, Value]) -> frozenset[str] | None:

@@ -19,10 +19,10 @@ from dsl.requests import (
     MAX_OUTCOMES,
     MAX_STEPS,
     MAX_TIMES,
-    Group,
     Grouping,
     Request,
     Step,
+    StepGroup,
     calls_made,
     outcomes,
 )
@@ -42,7 +42,7 @@ def resolve_requests(
 ) -> tuple[Request, ...]:
     """All requests without an error, by name."""
     resolver: _Resolver | None = None
-    found: dict[str, Request | None] = {}
+    requests: dict[str, Request | None] = {}
     first: dict[str, Span] = {}
     for statement in statements:
         if not isinstance(statement, tree.Request):
@@ -60,8 +60,8 @@ def resolve_requests(
             )
             continue
         first[name.text] = name.span
-        found[name.text] = request
-    return tuple(request for _, request in sorted(found.items()) if request is not None)
+        requests[name.text] = request
+    return tuple(request for _, request in sorted(requests.items()) if request is not None)
 
 
 class _Resolver:
@@ -133,7 +133,7 @@ class _Resolver:
 
     def _attributes(self, items: Iterable[tree.RequestItem]) -> dict[str, Fraction | int]:
         once = Once(self.diagnostics)
-        found: dict[str, Fraction | int] = {}
+        attributes: dict[str, Fraction | int] = {}
         for item in items:
             if not isinstance(item, tree.Attribute) or not once(f"`{item.name}`", item.span):
                 continue
@@ -147,8 +147,8 @@ class _Resolver:
                 value = units.duration(text)
             number = self._number(value, item)
             if number is not None:
-                found[item.name] = number
-        return found
+                attributes[item.name] = number
+        return attributes
 
     def _number(self, value: Fraction | int | units.BadNumber, item: tree.Attribute) -> Fraction | None:
         if isinstance(value, units.BadNumber):
@@ -156,9 +156,9 @@ class _Resolver:
             return None
         return Fraction(value)
 
-    def _groups(self, source: str | None, items: Iterable[tree.RequestItem]) -> tuple[Group, ...]:
+    def _groups(self, source: str | None, items: Iterable[tree.RequestItem]) -> tuple[StepGroup, ...]:
         sequence: list[Step | None] = []
-        together: list[Group] = []
+        together: list[StepGroup] = []
         asynchronous: list[Step | None] = []
         for item in items:
             if isinstance(item, tree.Step):
@@ -200,8 +200,8 @@ class _Resolver:
         return True
 
 
-def _group(grouping: Grouping, steps: Iterable[Step | None]) -> Group:
-    return Group(grouping, tuple(sorted((step for step in steps if step is not None), key=_step_key)))
+def _group(grouping: Grouping, steps: Iterable[Step | None]) -> StepGroup:
+    return StepGroup(grouping, tuple(sorted((step for step in steps if step is not None), key=_step_key)))
 
 
 def _step_key(step: Step) -> tuple[object, ...]:
@@ -215,7 +215,7 @@ def _step_key(step: Step) -> tuple[object, ...]:
     )
 
 
-def _group_key(group: Group) -> tuple[object, ...]:
+def _group_key(group: StepGroup) -> tuple[object, ...]:
     return group.grouping.value, tuple(_step_key(step) for step in group.steps)
 
 
@@ -230,15 +230,15 @@ def with_rates(calls: tuple[Call, ...], requests: Sequence[Request], diagnostics
             made.setdefault(step.call, []).append((request, step, times))
     if not made:
         return calls
-    found = []
+    rated = []
     for call in calls:
         rows = made.get((call.source, call.destination, call.port.number), ())
         total = sum((request.rate * times for request, _, times in rows if request.rate is not None), Fraction(0))
         if call.rate is not None and float(total) > call.rate:
             _report_excess(call, rows, total, diagnostics)
         complete = bool(rows) and all(request.rate is not None for request, _, _ in rows)
-        found.append(call._replace(rate=units.nearest_rate(total)) if call.rate is None and complete else call)
-    return tuple(found)
+        rated.append(call._replace(rate=units.nearest_rate(total)) if call.rate is None and complete else call)
+    return tuple(rated)
 
 
 def _report_excess(

@@ -91,10 +91,10 @@ class Selectors:
             return None
         left = names - without if without else names
         self._warn_of_empty(selection, names, left)
-        found = Sources(left, _everything(selection.terms))
+        sources = Sources(left, _everything(selection.terms))
         if len(self.diagnostics.items) == before[0]:
-            self._sources[key] = found
-        return found
+            self._sources[key] = sources
+        return sources
 
     def _warn_of_empty(self, selection: tree.Selection, chosen: Collection[str], left: Collection[str]) -> None:
         if chosen and not left and self.application.complete:
@@ -132,19 +132,19 @@ class Selectors:
         if isinstance(atom, tree.GlobAtom):
             if not atom.pattern.strip("*"):
                 return application.names
-            found = self._glob(atom.pattern)
+            names = self._glob(atom.pattern)
             shown = f"`{atom.pattern}`"
         else:
-            found = self._labelled(tuple(sorted((label.key, label.value) for label in atom.labels)))
+            names = self._labelled(tuple(sorted((label.key, label.value) for label in atom.labels)))
             shown = f"`{atom.span.text}`"
-        if not found and application.complete:
+        if not names and application.complete:
             self.diagnostics.warning(
                 "ADM405",
                 f"{shown} selects nothing",
                 atom.span,
                 hint="check its spelling, or remove it",
             )
-        return found
+        return names
 
     def _glob(self, pattern: str) -> frozenset[str]:
         if pattern not in self._globs:
@@ -164,11 +164,11 @@ class Selectors:
     @cached_property
     def _holders(self) -> Mapping[tuple[str, str], frozenset[str]]:
         """Label -> the services that have it."""
-        found: dict[tuple[str, str], set[str]] = {}
+        holders: dict[tuple[str, str], set[str]] = {}
         for service in self.application.services.values():
             for pair in (service.labels or {}).items():
-                found.setdefault(pair, set()).add(service.name)
-        return {pair: frozenset(names) for pair, names in found.items()}
+                holders.setdefault(pair, set()).add(service.name)
+        return {pair: frozenset(names) for pair, names in holders.items()}
 
     # ---- destinations ----
 
@@ -196,10 +196,10 @@ class Selectors:
             names = self.application.callable
         else:
             names = tuple(sorted(chosen))
-        found = Destinations(names, ports, everything)
+        destinations = Destinations(names, ports, everything)
         if len(self.diagnostics.items) == before[0]:
-            self._destinations[key] = found
-        return found
+            self._destinations[key] = destinations
+        return destinations
 
     def _choose(self, terms: tuple[tree.Term, ...], outer: tree.Word | tree.Number | None, chosen: _Chosen) -> bool:
         """Adds what the terms mean to `chosen`: name -> port numbers, None for all of them."""
@@ -236,10 +236,10 @@ class Selectors:
         if port is None:
             chosen[name] = None
             return
-        found = find_port(self.application, name, port, self.diagnostics) if named else match_port(ports, port)
-        if found is not None:
+        declared = find_port(self.application, name, port, self.diagnostics) if named else match_port(ports, port)
+        if declared is not None:
             earlier = chosen.get(name, frozenset())
-            chosen[name] = None if earlier is None else earlier | {found.number}
+            chosen[name] = None if earlier is None else earlier | {declared.number}
 
     def _ports(self, chosen: _Chosen, selection: tree.Selection) -> frozenset[int] | None:
         """One set of port numbers that means the chosen ports of every destination."""
@@ -274,8 +274,8 @@ def _fits(name: str, at: int, rest: list[str]) -> bool:
     """Whether `name` from `at` on contains the pieces in order, with any text between them, and ends with the last."""
     *middle, tail = rest
     for piece in middle:
-        found = name.find(piece, at)
-        if found < 0:
+        start = name.find(piece, at)
+        if start < 0:
             return False
-        at = found + len(piece)
+        at = start + len(piece)
     return len(name) - len(tail) >= at and name.endswith(tail)

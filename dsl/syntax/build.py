@@ -274,8 +274,8 @@ class Builder(Transformer[SpannedToken, Any]):
 
     def expected_call(self, children: Children) -> tree.ExpectedCall:
         source, callee, *items, outcome = children
-        found = tuple(item for item in items if isinstance(item, tree.TestItem))
-        return tree.ExpectedCall(word(source), callee, found, outcome)
+        selected = tuple(item for item in items if isinstance(item, tree.TestItem))
+        return tree.ExpectedCall(word(source), callee, selected, outcome)
 
     def expected_adm(self, children: Children) -> tree.ExpectedAdm:
         no, _adm, at = children
@@ -285,18 +285,18 @@ class Builder(Transformer[SpannedToken, Any]):
         measure, operator, number = children
         return tree.ExpectedNumber(str(measure), str(operator), tree.Number(number.value, number.span))
 
-    def refused(self, children: Children) -> tree.Outcome:
+    def refused(self, children: Children) -> tree.ExpectedOutcome:
         first, refused, by = children
         policies = () if by is None else (word(by),)
-        return tree.Outcome("refused", False, policies, _to(first.span, (refused if by is None else by).span))
+        return tree.ExpectedOutcome("refused", False, policies, _to(first.span, (refused if by is None else by).span))
 
-    def admitted(self, children: Children) -> tree.Outcome:
+    def admitted(self, children: Children) -> tree.ExpectedOutcome:
         first, admitted = children
-        return tree.Outcome("admitted", False, (), _to(first.span, admitted.span))
+        return tree.ExpectedOutcome("admitted", False, (), _to(first.span, admitted.span))
 
-    def meets(self, children: Children) -> tree.Outcome:
+    def meets(self, children: Children) -> tree.ExpectedOutcome:
         first, only, names = children
-        return tree.Outcome("meets", only is not None, names, _to(first.span, names[-1].span))
+        return tree.ExpectedOutcome("meets", only is not None, names, _to(first.span, names[-1].span))
 
     def test_item(self, children: Children) -> tree.TestItem:
         given = _present(children)

@@ -41,23 +41,23 @@ def read(source: SourceText, position: int, statements: list[Statement | Broken]
     call = _CALL.match
     append = statements.append
     while True:
-        found = call(text, position)
+        line = call(text, position)
         build: Callable[[SourceText, re.Match[str]], Call | Service] = _call
-        if found is None:
-            found = service(text, position)
+        if line is None:
+            line = service(text, position)
             build = _service
         # On a line of this length, no name and no number is too long.
-        if found is None or found.end() - position > MAX_WORD:
+        if line is None or line.end() - position > MAX_WORD:
             return position
-        append(build(source, found))
-        position = found.end()
+        append(build(source, line))
+        position = line.end()
         if position >= len(text):
             return position
 
 
-def _service(source: SourceText, found: re.Match[str]) -> Service:
-    span = found.span
-    name, protocol, number, replicas = found.group(2, 3, 4, 6)
+def _service(source: SourceText, line: re.Match[str]) -> Service:
+    span = line.span
+    name, protocol, number, replicas = line.group(2, 3, 4, 6)
     start = span(3)[0]
     at, end = span(4)
     port = PortItem(
@@ -71,30 +71,30 @@ def _service(source: SourceText, found: re.Match[str]) -> Service:
     whole = Span(source, span(1)[0], span(7)[1])
     if replicas is None:
         return Service(names, (port,), whole)
-    return Service(names, (port, _attribute(source, found, 5)), whole)
+    return Service(names, (port, _attribute(source, line, 5)), whole)
 
 
-def _attribute(source: SourceText, found: re.Match[str], group: int) -> Attribute:
-    start, end = found.span(group + 1)
+def _attribute(source: SourceText, line: re.Match[str], group: int) -> Attribute:
+    start, end = line.span(group + 1)
     return Attribute(
-        intern(found[group]),
-        Number(intern(found[group + 1]), Span(source, start, end)),
-        Span(source, found.start(group), end),
+        intern(line[group]),
+        Number(intern(line[group + 1]), Span(source, start, end)),
+        Span(source, line.start(group), end),
     )
 
 
-def _call(source: SourceText, found: re.Match[str]) -> Call:
-    span = found.span
+def _call(source: SourceText, line: re.Match[str]) -> Call:
+    span = line.span
     destination = Span(source, *span(3))
     items: tuple[Attribute, ...] = ()
-    if found[4] is not None:
-        items = (_attribute(source, found, 4),)
-    if found[6] is not None:
-        items = (*items, _attribute(source, found, 6))
-    end = destination.end if found[8] is None else found.end(8)
+    if line[4] is not None:
+        items = (_attribute(source, line, 4),)
+    if line[6] is not None:
+        items = (*items, _attribute(source, line, 6))
+    end = destination.end if line[8] is None else line.end(8)
     return Call(
-        (Word(intern(found[2]), Span(source, *span(2))),),
-        (Reference(Word(intern(found[3]), destination), None, destination),),
+        (Word(intern(line[2]), Span(source, *span(2))),),
+        (Reference(Word(intern(line[3]), destination), None, destination),),
         items,
         Span(source, span(1)[0], end),
     )

@@ -61,15 +61,17 @@ def other_language(text: str) -> OtherLanguage | None:
         cause = "no statement starts with a bracket"
         hint = "give the program itself; a program includes a JSON topology with `topology "
         return OtherLanguage("JSON", at, at + 1, cause, hint + '"FILE.json"`')
-    found = _YAML.match(text)
-    if found is None or found["key"] in _FIRST_WORDS:
+    beginning = _YAML.match(text)
+    if beginning is None or beginning["key"] in _FIRST_WORDS:
         return None
-    if found["key"] is None:
-        return OtherLanguage("YAML", found.start("line"), found.end("line"), "no statement starts with `---`", _NO_YAML)
-    cause = f"it starts with the key `{found['key'][:40]}`"
-    if found["key"] in ("apiVersion", "kind", "metadata", "spec"):
+    if beginning["key"] is None:
+        return OtherLanguage(
+            "YAML", beginning.start("line"), beginning.end("line"), "no statement starts with `---`", _NO_YAML
+        )
+    cause = f"it starts with the key `{beginning['key'][:40]}`"
+    if beginning["key"] in ("apiVersion", "kind", "metadata", "spec"):
         cause += ", as configuration of Kubernetes and Istio does"
-    return OtherLanguage("YAML", found.start("key"), found.end("key"), cause, _NO_YAML)
+    return OtherLanguage("YAML", beginning.start("key"), beginning.end("key"), cause, _NO_YAML)
 
 
 def protocol(word: str, number: str = "") -> str | None:
@@ -94,8 +96,8 @@ def number_around(text: str, start: int) -> str | None:
 def sign_in_line(text: str, sign: str, start: int) -> str | None:
     """For the sign at `start`, if what stands before it in its line tells what it is meant to be."""
     before = text[max(text.rfind("\n", 0, start) + 1, start - MOST) : start]
-    if sign == "/" and _VALUE_BEFORE.search(before) and (found := _PATH.match(text, start)) is not None:
-        return f'write it in quotes: `"{found[0]}"`'
+    if sign == "/" and _VALUE_BEFORE.search(before) and (path := _PATH.match(text, start)) is not None:
+        return f'write it in quotes: `"{path[0]}"`'
     if sign == "." and _FIELD_BEFORE.search(before):
         return 'a condition compares `path`, `method`, `host` or `header("x-name")`, as in `path starts_with "/x"`'
     if sign == "<" and _COUNT_BEFORE.search(before):
@@ -169,8 +171,8 @@ def _sign(tokens: Sequence[Token], at: int, expected: Collection[str]) -> str | 
 def _no_parameter(tokens: Sequence[Token], at: int) -> str | None:
     """For `policy NAME = KIND(PARAMETER: header(...))`, where the kind cannot have such a parameter."""
     kind = next((after.text for token, after in pairwise(tokens) if token.text == "="), "")
-    found = other_meshes.parameter(kind, tokens[at - 3].text, ()) if at >= 3 else None
-    return found if found is not None and " " in found else None
+    hint = other_meshes.parameter(kind, tokens[at - 3].text, ()) if at >= 3 else None
+    return hint if hint is not None and " " in hint else None
 
 
 _WITHOUT_COLON = {

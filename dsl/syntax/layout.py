@@ -70,11 +70,11 @@ def lines(tokens: list[Token], keyword: str) -> list[str]:
     # The braces of a request or a test are a better place than its `->`.
     ranks = [max(1, depth) for depth in depths] if keyword in (REQUEST, TEST) else depths
     places = _places(tokens, keyword, pieces)
-    found: list[str] = []
+    laid_out: list[str] = []
     start = index = best = 0  # `best` is where to break the line from `start` on, if it is not `start`
     while index <= len(tokens):
         if index == len(tokens) or tokens[index].type == "NEWLINE":
-            found.append(_line(tokens, pieces, depths, start, index))
+            laid_out.append(_line(tokens, pieces, depths, start, index))
             index += 1
             start = best = index
             continue
@@ -82,11 +82,11 @@ def lines(tokens: list[Token], keyword: str) -> list[str]:
             best = index
         indent = len(_indent(tokens[start], depths[start])) - len(pieces[start]) + len(pieces[start].lstrip(" "))
         if best > start and indent * (start > 0) + lengths[index + 1] - lengths[start] > WIDTH:
-            found.append(_line(tokens, pieces, depths, start, best))
+            laid_out.append(_line(tokens, pieces, depths, start, best))
             index = start = best
             continue
         index += 1
-    return [line for line in found if line]
+    return [line for line in laid_out if line]
 
 
 def _line(tokens: list[Token], pieces: list[str], depths: list[int], start: int, end: int) -> str:

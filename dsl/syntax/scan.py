@@ -68,11 +68,11 @@ def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLin
     error: LexicalError | None = None
     last = ""
     plain = position  # no line that starts before this offset begins a statement
-    for found in _TOKEN.finditer(text, position):
-        type_ = found.lastgroup
+    for match in _TOKEN.finditer(text, position):
+        type_ = match.lastgroup
         if type_ == "BLANK":
             continue
-        start, end = found.span()
+        start, end = match.span()
         if type_ == "NEWLINE":
             if not brackets and last not in CONTINUATION:
                 if tokens:
@@ -86,7 +86,7 @@ def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLin
             if comments:
                 tokens.append(Token("NEWLINE", "\n", start, end))
             continue
-        word = found.group()
+        word = match.group()
         if type_ == "COMMENT":
             if comments:
                 tokens.append(Token("COMMENT", word, start, end))
@@ -148,16 +148,16 @@ def is_step(text: str, position: int = 0) -> bool:
 
 def first_token(text: str, position: int) -> Token | None:
     """The first name or sign of the line at or after `position`, unless that line begins a statement."""
-    found = None if begins(text, position) else _FIRST.match(text, _past_blank_lines(text, position))
-    if found is None:
+    first = None if begins(text, position) else _FIRST.match(text, _past_blank_lines(text, position))
+    if first is None:
         return None
-    group = found.lastgroup or ""
-    return Token(group, found[group], *found.span(group))
+    group = first.lastgroup or ""
+    return Token(group, first[group], *first.span(group))
 
 
 def _past_blank_lines(text: str, position: int) -> int:
-    found = _EMPTY_LINES.match(text, position)
-    return position if found is None else found.end()
+    blank = _EMPTY_LINES.match(text, position)
+    return position if blank is None else blank.end()
 
 
 def _in_brackets(text: str, start: int, brackets: list[Token], tokens: list[Token]) -> int | None:
@@ -254,17 +254,17 @@ def unescape(literal: str) -> str | LexicalError:
         return body
     error: list[LexicalError] = []
 
-    def replace(found: re.Match[str]) -> str:
-        letter = found[1]
+    def replace(escape: re.Match[str]) -> str:
+        letter = escape[1]
         if letter[0] == "u" and len(letter) == 5:
             code = int(letter[1:], 16)
             if not 0xD800 <= code <= 0xDFFF:
                 return chr(code)
         elif letter in _PLAIN:
             return _PLAIN[letter]
-        start, end = found.span()
+        start, end = escape.span()
         hint = 'known are `\\"`, `\\\\`, `\\n`, `\\t`, `\\r` and `\\uXXXX`; a backslash itself is `\\\\`'
-        error.append(LexicalError("ADM004", f"`{found[0]}` is not an escape", start + 1, end + 1, hint))
+        error.append(LexicalError("ADM004", f"`{escape[0]}` is not an escape", start + 1, end + 1, hint))
         return ""
 
     value = _ESCAPE.sub(replace, body)

@@ -172,15 +172,15 @@ Condition = Comparison | Negation | Conjunction | Disjunction
 
 def side_by_side(condition: Conjunction | Disjunction) -> list[Condition]:
     """The operands of an `and`, with each nested `and` replaced by its own operands; for `or` in the same way."""
-    found: list[Condition] = []
+    operands: list[Condition] = []
     left = list(reversed(condition.operands))
     while left:
         operand = left.pop()
         if isinstance(operand, Conjunction | Disjunction) and type(operand) is type(condition):
             left.extend(reversed(operand.operands))
         else:
-            found.append(operand)
-    return found
+            operands.append(operand)
+    return operands
 
 
 # ---- statements ----
@@ -351,7 +351,7 @@ class TestItem(NamedTuple):
     span: Span
 
 
-class Outcome(NamedTuple):
+class ExpectedOutcome(NamedTuple):
     """`is refused by P`, `is admitted`, `meets P, Q`, `meets only P`; `word` is `refused`, `admitted` or `meets`."""
 
     word: str
@@ -364,7 +364,7 @@ class ExpectedCall(NamedTuple):
     source: Word
     callee: Reference
     items: tuple[TestItem, ...]
-    outcome: Outcome
+    outcome: ExpectedOutcome
 
 
 class ExpectedAdm(NamedTuple):

@@ -40,8 +40,8 @@ def format_errors(kind: Kind, values: Mapping[str, Value]) -> Iterator[FormatErr
     for parameter, name in kind.traits.formats:
         value = values[parameter]
         items = value if isinstance(value, tuple) else (value,)
-        found = (FORMATS[name](parameter, str(item)) for item in items)
-        error = next((error for error in found if error is not None), None)
+        errors = (FORMATS[name](parameter, str(item)) for item in items)
+        error = next((error for error in errors if error is not None), None)
         if error is not None:
             yield error
             continue

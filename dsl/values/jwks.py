@@ -103,7 +103,7 @@ def _depth(value: Json) -> int:
         item, depth = left.pop()
         deepest = max(deepest, depth)
         inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-        left.extend((each, depth + 1) for each in inner)
+        left.extend((child, depth + 1) for child in inner)
     return deepest
 
 
@@ -119,11 +119,11 @@ def _no_secret(value: Json, where: str) -> None:
             )
         for name, item in value.items():
             keys = isinstance(item, list) and name == "keys"
-            for number, each in enumerate(item if isinstance(item, list) else [item], start=1):
-                _no_secret(each, f"key {number}" if keys else where)
+            for number, part in enumerate(item if isinstance(item, list) else [item], start=1):
+                _no_secret(part, f"key {number}" if keys else where)
     elif isinstance(value, list):
-        for each in value:
-            _no_secret(each, where)
+        for part in value:
+            _no_secret(part, where)
 
 
 def _key(key: Json, where: str) -> None:
@@ -177,19 +177,19 @@ def _usable(key: JsonObject, where: str, algorithm: str) -> None:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
     try:
-        found = jwt.PyJWK({name: key[name] for name in ("kty", "crv", "n", "e", "x", "y") if name in key}, algorithm)
+        public = jwt.PyJWK({name: key[name] for name in ("kty", "crv", "n", "e", "x", "y") if name in key}, algorithm)
     except (jwt.PyJWTError, ValueError, TypeError, KeyError):
         raise _WrongError(f"{where} is not a key") from None
-    if isinstance(found.key, RSAPublicKey):
-        if not _FEWEST_BITS <= found.key.key_size <= _MOST_BITS:
+    if isinstance(public.key, RSAPublicKey):
+        if not _FEWEST_BITS <= public.key.key_size <= _MOST_BITS:
             raise _WrongError(
-                f"{where} has {found.key.key_size} bits",
+                f"{where} has {public.key.key_size} bits",
                 f"use an RSA key of {_FEWEST_BITS} to {_MOST_BITS} bits",
             )
-        if found.key.public_numbers().n % 2 == 0:
+        if public.key.public_numbers().n % 2 == 0:
             raise _WrongError(
                 f"the modulus of {where} is even, so it is not an RSA key", "take the key from its issuer"
             )
-        exponent = found.key.public_numbers().e
+        exponent = public.key.public_numbers().e
         if exponent % 2 == 0 or not 3 <= exponent < 1 << 33:
             raise _WrongError(f"the exponent of {where} is not one that Envoy accepts", 'use `"AQAB"`')

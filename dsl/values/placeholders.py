@@ -31,11 +31,11 @@ def placeholder_in_header(name: str) -> Placeholder | None:
 
 def placeholder_in_path(text: str) -> Placeholder | None:
     """What a rewrite elsewhere fills in, in the beginning of a path; None if there is nothing."""
-    found = _IN_PATHS.search(text)
-    if found is None:
+    placeholder = _IN_PATHS.search(text)
+    if placeholder is None:
         return None
     cause = "it is the beginning of a path, compared and written character by character"
-    return _wrong(found[0], text, cause, "write the beginning only; what follows it stays")
+    return _wrong(placeholder[0], text, cause, "write the beginning only; what follows it stays")
 
 
 def _wrong(part: str, text: str, cause: str, hint: str) -> Placeholder:

@@ -193,7 +193,7 @@ def _string(value: tree.String, type_: ParameterType, context: Context) -> Value
     if name == "file":
         return _file(value, type_, context)
     hint = None
-    if units.found_number(text) != text or text.isdigit():
+    if units.without_unit(text) != text or text.isdigit():
         hint = f"write it without quotes: `{text[:40]}`"
     elif name in ("service", "caller", "bool"):
         hint = "write names without quotes"

@@ -99,8 +99,8 @@ def _listens(service: Service) -> frozenset[int] | None:
 
 def _single(texts: Iterable[str]) -> Iterator[str]:
     """The single addresses among them, each once. A party inside the network of an outside party is another party."""
-    found = (network(text) for text in texts)
-    yield from dict.fromkeys(str(each.network_address) for each in found if each.num_addresses == 1)
+    networks = (network(text) for text in texts)
+    yield from dict.fromkeys(str(parsed.network_address) for parsed in networks if parsed.num_addresses == 1)
 
 
 def _clash(one: _Claim, other: _Claim) -> bool:

@@ -48,8 +48,8 @@ def dials(program: Program, placement: Placement, addresses: Addresses) -> tuple
     """One entry for each declared call, in the order of `Program.calls`."""
     enforced = {
         (hop.service, hop.side, hop.destination, hop.port.number)
-        for found in hops(program, placement).values()
-        for hop in found
+        for held in hops(program, placement).values()
+        for hop in held
     }
     result = []
     for call in program.calls:
@@ -85,8 +85,8 @@ def binds(program: Program, placement: Placement, addresses: Addresses) -> tuple
     """Where each process listens: behind its ADM at its pod address, or without one where its callers dial."""
     behind = {
         (hop.service, hop.port.number)
-        for found in hops(program, placement).values()
-        for hop in found
+        for held in hops(program, placement).values()
+        for hop in held
         if hop.side is Side.INGRESS
     }
     result = []

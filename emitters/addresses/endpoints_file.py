@@ -125,7 +125,7 @@ def _addresses(findings: Diagnostics, listed: Listed, where: str, left: list[int
             findings, f"it has more than {MAX_ADDRESSES:,} addresses", "split the program, or leave out what is unused"
         )
         return ()
-    found: set[Network] = set()
+    distinct: set[Network] = set()
     for address in listed:
         try:
             if ("/" in address and not networks) or "%" in address:
@@ -134,11 +134,11 @@ def _addresses(findings: Diagnostics, listed: Listed, where: str, left: list[int
             if one.num_addresses == 1 and _of_no_host(one):
                 hint = "list the address by which other services reach it"
                 _wrong(findings, f"{where} has `{address}`, which is the address of no host", hint)
-            found.add(one)
+            distinct.add(one)
         except ValueError:
             kind = "an address or a network" if networks else "an address"
             _wrong(findings, f"{where} has `{address[:80]}`, which is not {kind}", "write `10.0.0.1` or `fd00::1`")
-    return tuple(map(text_of, sorted(found, key=order)))
+    return tuple(map(text_of, sorted(distinct, key=order)))
 
 
 def _of_no_host(one: Network) -> bool:

@@ -151,10 +151,10 @@ class AddressIndex:
 
     @cached_property
     def _callers_of(self) -> Mapping[tuple[str, int], frozenset[str]]:
-        found: dict[tuple[str, int], set[str]] = {}
+        callers: dict[tuple[str, int], set[str]] = {}
         for call in self._program.calls:
-            found.setdefault((call.destination, call.port.number), set()).add(call.source)
-        return {key: frozenset(names) for key, names in found.items()}
+            callers.setdefault((call.destination, call.port.number), set()).add(call.source)
+        return {key: frozenset(names) for key, names in callers.items()}
 
     def calls_from(self, source: str) -> Sequence[Call]:
         """The declared calls of a party."""
@@ -162,10 +162,10 @@ class AddressIndex:
 
     @cached_property
     def _calls_from(self) -> Mapping[str, Sequence[Call]]:
-        found: dict[str, list[Call]] = {}
+        calls: dict[str, list[Call]] = {}
         for call in self._program.calls:
-            found.setdefault(call.source, []).append(call)
-        return found
+            calls.setdefault(call.source, []).append(call)
+        return calls
 
     def fewer_of(self, names: frozenset[str]) -> frozenset[str]:
         """The named parties or all others, whichever are fewer: enough to tell the two groups apart."""
@@ -184,11 +184,11 @@ class AddressIndex:
     @cached_property
     def owners(self) -> Mapping[Network, tuple[str, ...]]:
         """The parties that send from each network. No address tells two parties at one address apart."""
-        found: dict[Network, tuple[str, ...]] = {}
+        owners: dict[Network, tuple[str, ...]] = {}
         for name in (*self._program.services, *self._program.externals):
             for network in self.peers(name):
-                found[network] = (*found.get(network, ()), name)
-        return found
+                owners[network] = (*owners.get(network, ()), name)
+        return owners
 
     @cached_property
     def _senders(self) -> Networks:
@@ -197,7 +197,7 @@ class AddressIndex:
     def owners_of(self, network: Network) -> tuple[str, ...]:
         """The parties that send from all of a network: those of the most specific network around it."""
         wider = (network.supernet(new_prefix=length) for length in range(network.prefixlen, -1, -1))
-        return next((self.owners[each] for each in wider if each in self.owners), ())
+        return next((self.owners[around] for around in wider if around in self.owners), ())
 
     def senders_inside(self, network: Network) -> Sequence[Network]:
         """The networks of senders that are a proper part of one."""
@@ -229,7 +229,7 @@ class AddressIndex:
     def shared(self) -> frozenset[Network]:
         """The networks that are listed more than once, mostly none: only there can callers dial several parties."""
         located = self._addresses
-        texts = [text for each in located.services.values() for part in each[:2] for text in part]
+        texts = [text for service in located.services.values() for part in service[:2] for text in part]
         for name, external in self._program.externals.items():
             listed = (*external.cidrs, *literal(external.hosts), *located.service_addresses(name))
             texts += [text_of(network_of(text)) for text in listed]
@@ -241,27 +241,27 @@ class AddressIndex:
         """The parties that a caller reaches at each network by dialling a port: services at their addresses and
         pods, and outside parties."""
         if port not in self._dialled:
-            found: dict[Network, set[str]] = {}
+            parties: dict[Network, set[str]] = {}
             for name, text in self._texts.get(port, ()):
-                found.setdefault(network_of(text), set()).add(name)
-            self._dialled[port] = {network: frozenset(names) for network, names in found.items()}
+                parties.setdefault(network_of(text), set()).add(name)
+            self._dialled[port] = {network: frozenset(names) for network, names in parties.items()}
         return self._dialled[port]
 
     @cached_property
     def _texts(self) -> Mapping[int, Sequence[tuple[str, str]]]:
         """Port dialled -> the parties there, each with an address."""
-        found: dict[int, list[tuple[str, str]]] = {}
+        texts_of: dict[int, list[tuple[str, str]]] = {}
         for name, service in self._program.services.items():
             for port in service.ports:
                 for text in self._addresses.service_addresses(name):
-                    found.setdefault(port.number, []).append((name, text))
+                    texts_of.setdefault(port.number, []).append((name, text))
                 for text in self._addresses.pod_addresses(name):
-                    found.setdefault(port.target, []).append((name, text))
+                    texts_of.setdefault(port.target, []).append((name, text))
         for name, external in self._program.externals.items():
             texts = (*external.cidrs, *literal(external.hosts), *self._addresses.service_addresses(name))
             for number in {port.number for port in external.ports}:
-                found.setdefault(number, []).extend((name, text) for text in texts)
-        return found
+                texts_of.setdefault(number, []).extend((name, text) for text in texts)
+        return texts_of
 
 
 def includes_unknown(unlocated: Sequence[str], names: frozenset[str], unknown: bool) -> bool:

@@ -81,12 +81,12 @@ def network(text: str, *, strict: bool = False) -> Network:
 
     IPv4 that is written as IPv6 (`::ffff:10.0.0.1`) is IPv4: no connection has such an address. Raises `ValueError`.
     """
-    found = ipaddress.ip_network(text, strict=strict)
-    if isinstance(found, ipaddress.IPv6Network) and found.prefixlen >= _MAPPED:
-        plain = found.network_address.ipv4_mapped
+    parsed = ipaddress.ip_network(text, strict=strict)
+    if isinstance(parsed, ipaddress.IPv6Network) and parsed.prefixlen >= _MAPPED:
+        plain = parsed.network_address.ipv4_mapped
         if plain is not None:
-            return ipaddress.IPv4Network((plain, found.prefixlen - _MAPPED))
-    return found
+            return ipaddress.IPv4Network((plain, parsed.prefixlen - _MAPPED))
+    return parsed
 
 
 @lru_cache(maxsize=1 << 17)

@@ -71,15 +71,15 @@ def emit(
 
     findings = Diagnostics()
     known = AddressIndex(program, addresses)
-    found = []
+    emitted = []
     for service, held in (enforced or hops(program, placement)).items():
         if only is not None and service not in only:
             continue
         context = Context(program, addresses, known, mode, program.services[service], findings, by_chain)
-        found.append(resources(context, held, waiting=waiting, checked=checked))
+        emitted.append(resources(context, held, waiting=waiting, checked=checked))
     if findings.has_errors:
         raise EmitError(findings.items)
-    return tuple(found)
+    return tuple(emitted)
 
 
 def passthrough(
@@ -98,8 +98,8 @@ def passthrough(
         return None
     index = AddressIndex(program, addresses)
     context = Context(program, addresses, index, mode, service, by_chain=by_chain)
-    found = resources(context, (), waiting=True)
-    clusters = {name: item for name, item in found.clusters.items() if name != found.siblings}
+    emitted = resources(context, (), waiting=True)
+    clusters = {name: item for name, item in emitted.clusters.items() if name != emitted.siblings}
     # A pod's ADM asks for its siblings before it starts, under one name in all services, and needs none of them here.
     none = {SIBLINGS: message(ENDPOINTS, {"cluster_name": SIBLINGS})} if mode is Mode.POD else {}
-    return replace(found, clusters=clusters, endpoints=none)
+    return replace(emitted, clusters=clusters, endpoints=none)

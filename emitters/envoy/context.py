@@ -56,7 +56,7 @@ class Context:
     def refuse(
         self, code: str, message: str, policy: Policy, *, cause: str, hint: str, span: Span | None = None
     ) -> None:
-        found = Diagnostic(code, Severity.ERROR, message, span or policy.span, cause, hint)
+        diagnostic = Diagnostic(code, Severity.ERROR, message, span or policy.span, cause, hint)
         # What is wrong with a policy is as wrong at its next destination.
-        if found not in self.findings.items:
-            self.findings.add(found)
+        if diagnostic not in self.findings.items:
+            self.findings.add(diagnostic)

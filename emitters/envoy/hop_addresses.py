@@ -54,12 +54,12 @@ def awaited_callers(context: Context, hop: Hop) -> frozenset[str]:
 
     A service that is listed without a pod has no pod that could call.
     """
-    found: set[str] = set()
+    callers: set[str] = set()
     for policy in hop.policies:
         missing = missing_callers(context, hop, policy)
         if missing.unenforced:
-            found |= missing.names - context.addresses.services.keys()
-    return frozenset(found)
+            callers |= missing.names - context.addresses.services.keys()
+    return frozenset(callers)
 
 
 def awaits_destination(context: Context, hop: Hop) -> bool:
@@ -101,7 +101,7 @@ def taken(context: Context, hop: Hop) -> dict[int, Taken]:
     for port in whole_ports(context, hop):
         # Its own addresses stay in the list: they may be inside the network of another party.
         networks[port] = (*networks.get(port, ()), *EVERYWHERE)
-    found = {}
+    connections = {}
     for port, own in networks.items():
         wide = [network for network in own if network.prefixlen < network.max_prefixlen]
         others: set[Network] = set()
@@ -110,5 +110,5 @@ def taken(context: Context, hop: Hop) -> dict[int, Taken]:
                 network for network, names in context.index.dialled(port).items() if hop.destination not in names
             )
             others.update(inner for network in wide for inner in dialled.inside(network))
-        found[port] = Taken(own, tuple(sorted(others, key=order)))
-    return found
+        connections[port] = Taken(own, tuple(sorted(others, key=order)))
+    return connections

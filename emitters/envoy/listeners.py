@@ -309,10 +309,10 @@ def _captured(context: Context, side: Side, through: Json, closed: Json | None, 
                     known = ordered(filter(_is_one, context.index.dialled(port)))
                     choices[port] = by_network("DestinationIPInput", [(known, through)], closed)
     awaited = frozenset(choices)
-    for port, found in groups.items():
+    for port, choice_of in groups.items():
         chosen: dict[str, tuple[list[Network], Json]] = {}
-        passed = [(network, through) for network in others[port] if network not in found]
-        for network, choice in (*found.items(), *passed):
+        passed = [(network, through) for network in others[port] if network not in choice_of]
+        for network, choice in (*choice_of.items(), *passed):
             to = closed if port in awaited and closed is not None and not _is_one(network) else choice
             chosen.setdefault(repr(to), ([], to))[0].append(network)
         rest = choices.get(port, through)

@@ -200,7 +200,7 @@ def original_destinations(program: Program, hop: Hop, addresses: KnownAddresses)
             listed = () if external is None else (*literal(external.hosts), *external.cidrs)
             texts = (*listed, *addresses.service_addresses(hop.destination), *addresses.pod_addresses(hop.destination))
             known.setdefault(port, set()).update(_networks(texts))
-    return {port: tuple(sorted(found, key=_network_key)) for port, found in sorted(known.items()) if found}
+    return {port: tuple(sorted(networks, key=_network_key)) for port, networks in sorted(known.items()) if networks}
 
 
 def _networks(texts: Iterable[str]) -> tuple[Network, ...]:

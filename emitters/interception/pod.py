@@ -78,11 +78,11 @@ def pod_captures(hops: Iterable[Hop]) -> PodCaptures:
 
 def arguments(service: str, captures: PodCaptures) -> tuple[str, ...]:
     """The arguments of the rules container. `service` is `APP/SERVICE`. The same captures give the same arguments."""
-    found = [_SERVICE, service]
+    arguments_of_rules = [_SERVICE, service]
     for option, ports in ((_INGRESS, captures.ingress), (_EGRESS, captures.egress)):
         if ports:
-            found += [option, ",".join(map(str, sorted(ports)))]
-    return tuple(found)
+            arguments_of_rules += [option, ",".join(map(str, sorted(ports)))]
+    return tuple(arguments_of_rules)
 
 
 def parse_arguments(args: Sequence[str]) -> PodRules:
@@ -111,23 +111,23 @@ def parse_arguments(args: Sequence[str]) -> PodRules:
 def _ports(option: str, text: str | None) -> frozenset[int]:
     if text is None:
         return frozenset()
-    found = [int(each) for each in text.split(",")] if _PORTS.fullmatch(text) else []
-    if not found or max(found) > _MOST:
+    ports = [int(number) for number in text.split(",")] if _PORTS.fullmatch(text) else []
+    if not ports or max(ports) > _MOST:
         raise ArgumentsError(f"`{option} {text}`: what follows is not a list of ports such as `8082,9090`")
-    return frozenset(found)
+    return frozenset(ports)
 
 
 def rules(captures: PodCaptures, service: str, family: Family) -> str:
     """The rules of one family for `iptables-restore --noflush`. `service` is `APP/SERVICE`."""
     app, _, name = service.partition("/")
-    found = Captures(
+    redirected = Captures(
         ingress=[(port, None) for port in sorted(captures.ingress)],
         egress=[Match(any_address(family, port)) for port in sorted(captures.egress)],
         by_port=bool(captures.egress),
         # What the pod's processes send to the pod itself comes to the egress listener first.
         refused_to_self=sorted(captures.ingress & captures.egress),
     )
-    return restore_text(plain(name), owner(app, name), found, _by_user(family), family)
+    return restore_text(plain(name), owner(app, name), redirected, _by_user(family), family)
 
 
 _OPENED: Final = "0x10/0xf0"

@@ -73,12 +73,12 @@ def _egress(interception: Interception, family: Family) -> list[Match]:
             reasons.setdefault(any_address(family, capture.port), []).append(capture)
         elif capture.network.version == family.version:
             reasons.setdefault(f"-d {capture.network} -p tcp --dport {capture.port}", []).append(capture)
-    found = []
+    matches = []
     for match, captures in reasons.items():
         ways = ", ".join(dict.fromkeys(f"{plain(c.destination)} by {c.reached}" for c in captures))
         policies = dict.fromkeys(policy for c in captures for policy in c.policies)
-        found.append(Match(match, f"{_because(policies)}: {ways}"))
-    return found
+        matches.append(Match(match, f"{_because(policies)}: {ways}"))
+    return matches
 
 
 def _because(policies: Iterable[str]) -> str:

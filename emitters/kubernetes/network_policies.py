@@ -102,10 +102,10 @@ def closed_by_selector(
 
 def _closed_by_selector(program: Program, service: Service, calls: Iterable[Call], labels: _Labels) -> Closed:
     findings = Diagnostics()
-    found = _Selectors(labels, findings)
+    selectors = _Selectors(labels, findings)
     here = [call for call in calls if call.source in program.externals or labels.is_there(call.source)]
-    policy = _close(program, service, _object_name(service, findings), here, (), found, findings)
-    found.report()
+    policy = _close(program, service, _object_name(service, findings), here, (), selectors, findings)
+    selectors.report()
     return Closed(None if findings.has_errors else policy, tuple(findings.items))
 
 
@@ -304,8 +304,8 @@ class _Selectors:
 
     def report(self) -> None:
         """Labels that select more pods than are meant: one finding for each such set of labels."""
-        for (_namespace, labels), (service, admitted_to, found) in self._shared.items():
-            others = sorted(found - {service.name})
+        for (_namespace, labels), (service, admitted_to, selected) in self._shared.items():
+            others = sorted(selected - {service.name})
             shown = ", ".join(f'`{key} = "{value}"`' for key, value in labels)
             quoted = [f"`{name}`" for name in others[:_NAMED]]
             more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""

@@ -21,7 +21,7 @@ from admc.cost.requests.calls import CallCost
 from admc.cost.requests.estimate import RequestCost, RequestOverhead, of_requests, request_cost
 from admc.cost.requests.paths import outcomes
 from dsl import load_text
-from dsl.requests import MAX_OUTCOMES, Group, Grouping, Request, Step
+from dsl.requests import MAX_OUTCOMES, Grouping, Request, Step, StepGroup
 from dsl.requests import outcomes as number_of_outcomes
 from dsl.text import SourceText, Span
 from solver.place import place
@@ -61,7 +61,7 @@ def _times(
 
 
 def _groups(
-    groups: tuple[Group, ...], latencies: Mapping[str, tuple[int, int, int]]
+    groups: tuple[StepGroup, ...], latencies: Mapping[str, tuple[int, int, int]]
 ) -> Iterator[tuple[Fraction, tuple[int, ...]]]:
     groups = tuple(group for group in groups if group.grouping is not Grouping.ASYNC)
     if not groups:
@@ -91,13 +91,13 @@ CHANCES = st.sampled_from([Fraction(1), Fraction(1), Fraction(1, 10), Fraction(2
 
 
 def step(
-    name: str, chance: Fraction = Fraction(1), times: int = 1, work: int = 0, groups: tuple[Group, ...] = ()
+    name: str, chance: Fraction = Fraction(1), times: int = 1, work: int = 0, groups: tuple[StepGroup, ...] = ()
 ) -> Step:
     return Step("s", name, 80, NOWHERE, chance, times, work, groups)
 
 
 def _random_steps(inner: st.SearchStrategy[Step]) -> st.SearchStrategy[Step]:
-    group = st.builds(Group, GROUPINGS, st.lists(inner, min_size=1, max_size=3).map(tuple))
+    group = st.builds(StepGroup, GROUPINGS, st.lists(inner, min_size=1, max_size=3).map(tuple))
     return st.builds(
         step,
         st.sampled_from(NAMES),
@@ -151,15 +151,15 @@ def _costs(latencies: Mapping[str, tuple[int, int, int]]) -> Mapping[tuple[str, 
 def test_the_mean_is_no_maximum_of_means() -> None:
     """Either of two calls of 100 ns together, each in half of all cases: 75 ns, and not 50."""
     half = Fraction(1, 2)
-    tree = step("a", groups=(Group(Grouping.TOGETHER, (step("b", half), step("b", half))),))
+    tree = step("a", groups=(StepGroup(Grouping.TOGETHER, (step("b", half), step("b", half))),))
     found = outcomes(tree, {("s", "a", 80): (0,), ("s", "b", 80): (100,)})
     assert (found.mean_added(1), found.worst_added(1)) == (75, 100)
 
 
 def test_the_longest_path_may_be_another_than_without() -> None:
     """500 ns of work beside two calls that add 400 ns each: 800 - 500."""
-    deep = step("b", groups=(Group(Grouping.SEQUENCE, (step("b"),)),))
-    tree = step("a", groups=(Group(Grouping.TOGETHER, (deep, step("c", work=500))),))
+    deep = step("b", groups=(StepGroup(Grouping.SEQUENCE, (step("b"),)),))
+    tree = step("a", groups=(StepGroup(Grouping.TOGETHER, (deep, step("c", work=500))),))
     latencies = {("s", "a", 80): (0,), ("s", "b", 80): (400,), ("s", "c", 80): (0,)}
     assert outcomes(tree, latencies).mean_added(1) == 300
 
@@ -167,8 +167,8 @@ def test_the_longest_path_may_be_another_than_without() -> None:
 def test_the_most_outcomes_take_little_time() -> None:
     """1,000 repeated calls with a chance as fine as the language allows, and as many outcomes as it allows."""
     fine = Fraction(1, 10**8)
-    repeated = step("a", times=1000, groups=(Group(Grouping.SEQUENCE, (step("b", fine),)),))
-    tree = step("a", groups=(Group(Grouping.TOGETHER, (repeated, step("c", fine), step("b", fine))),))
+    repeated = step("a", times=1000, groups=(StepGroup(Grouping.SEQUENCE, (step("b", fine),)),))
+    tree = step("a", groups=(StepGroup(Grouping.TOGETHER, (repeated, step("c", fine), step("b", fine))),))
     assert 4_000 < number_of_outcomes(tree) <= MAX_OUTCOMES
     start = time.process_time()
     found = outcomes(tree, {("s", name, 80): (each, each, each) for name, each in (("a", 1), ("b", 7), ("c", 5000))})

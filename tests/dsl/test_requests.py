@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import dsl
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dsl.program import Program
-from dsl.requests import MAX_OUTCOMES, MAX_STEPS, Group, Grouping, Step, outcomes
+from dsl.requests import MAX_OUTCOMES, MAX_STEPS, Grouping, Step, StepGroup, outcomes
 from dsl.syntax.parser import parse
 from dsl.text import SourceText, Span
 from tests.dsl.programs import codes, findings, load
@@ -224,7 +224,9 @@ def _built(tree: Any) -> Step:
     name, items, inner = tree
     chance = Fraction(1, 10) if "chance 10%" in items else Fraction(1)
     steps = tuple(_built(each) for each in inner)
-    return Step("a", name, 80, NOWHERE, chance, 2 if "times 2" in items else 1, 0, (Group(Grouping.SEQUENCE, steps),))
+    return Step(
+        "a", name, 80, NOWHERE, chance, 2 if "times 2" in items else 1, 0, (StepGroup(Grouping.SEQUENCE, steps),)
+    )
 
 
 def _counted(step: Step) -> int:

@@ -69,6 +69,6 @@ def read_argument(text: str, of: ParameterType) -> str | units.BadNumber:
     reader = _NUMBERS.get(of.name)
     if reader is None:
         return text
-    plain = of.name in units.NAMES and units.found_number(text) == text
+    plain = of.name in units.NAMES and units.without_unit(text) == text
     value = units.decimal(text, low=0) if plain else reader(text)
     return value if isinstance(value, units.BadNumber) else written(value)

@@ -109,7 +109,7 @@ def _limit(measure: str, given: tree.Gate, number: tree.Number, diagnostics: Dia
         unit: Fraction = Fraction(1, _HUNDRED)
     elif measure == Measure.GAP:
         message = "the limit of `gap` is a percentage"
-        diagnostics.error("ADM874", message, number.span, hint=f"write `gap > {units.found_number(number.text)}%`")
+        diagnostics.error("ADM874", message, number.span, hint=f"write `gap > {units.without_unit(number.text)}%`")
         return None
     else:
         value, unit = _amount(measure, number.text)

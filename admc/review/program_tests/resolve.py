@@ -127,7 +127,7 @@ class _Resolver:
             CallInTest(source, destination, port, declared, span, path, method, headers, passes), outcome
         )
 
-    def _outcome(self, given: tree.Outcome) -> Outcome:
+    def _outcome(self, given: tree.ExpectedOutcome) -> Outcome:
         policies = tuple(word.text for word in given.policies if self._policy(word) is not None)
         if given.word == "meets":
             return Meets(policies, given.only)

@@ -50,10 +50,10 @@ def pod_bootstrap(xds: xds_server.Server, *, ipv6: bool) -> dict[str, bytes]:
             "dynamic_resources": asking(WAITING),
         },
     )
-    found = {BOOTSTRAP_FILE: to_yaml(to_json(content))}
+    files = {BOOTSTRAP_FILE: to_yaml(to_json(content))}
     for name, secret in xds_server.secrets(xds.tls).items() if xds.tls is not None else ():
-        found[name] = to_yaml(secret)
-    return found
+        files[name] = to_yaml(secret)
+    return files
 
 
 def _startup(*, ipv6: bool) -> Json:

@@ -56,11 +56,11 @@ def secrets(tls: Tls) -> dict[str, Json]:
     """Files beside the bootstrap, by name: what Envoy watches."""
     trusted: Json = {"trusted_ca": {"filename": tls.authority}, "watched_directory": _folder(tls.authority)}
     names = [{"san_type": "IP_ADDRESS" if is_address(tls.name) else "DNS", "matcher": {"exact": tls.name}}]
-    found = {AUTHORITY: {"validation_context": {**trusted, "match_typed_subject_alt_names": names}}}
+    secrets_by_name = {AUTHORITY: {"validation_context": {**trusted, "match_typed_subject_alt_names": names}}}
     if tls.certificate is not None:
         own = {"certificate_chain": {"filename": tls.certificate}, "private_key": {"filename": tls.key}}
-        found[CERTIFICATE] = {"tls_certificate": {**own, "watched_directory": _folder(tls.certificate)}}
-    return {name: {"resources": [typed(_SECRET, name=name, **content)]} for name, content in found.items()}
+        secrets_by_name[CERTIFICATE] = {"tls_certificate": {**own, "watched_directory": _folder(tls.certificate)}}
+    return {name: {"resources": [typed(_SECRET, name=name, **content)]} for name, content in secrets_by_name.items()}
 
 
 def _shows_token(path: str) -> list[Json]:
@@ -94,7 +94,7 @@ def cluster(server: Server) -> Json:
     fields: Json = {"explicit_http_config": {"http2_protocol_options": {**http2_options(), **keepalive}}}
     if token is not None:
         fields["http_filters"] = _shows_token(token)
-    found: Json = {
+    server_cluster: Json = {
         "name": XDS_CLUSTER,
         "type": "STRICT_DNS",
         "connect_timeout": "5s",
@@ -109,8 +109,10 @@ def cluster(server: Server) -> Json:
         if server.tls.certificate is not None:
             common["tls_certificate_sds_secret_configs"] = [_read(server.tls, CERTIFICATE)]
         sni = None if is_address(server.tls.name) else server.tls.name
-        found["transport_socket"] = extension("envoy.transport_sockets.tls", _TLS, sni=sni, common_tls_context=common)
-    return found
+        server_cluster["transport_socket"] = extension(
+            "envoy.transport_sockets.tls", _TLS, sni=sni, common_tls_context=common
+        )
+    return server_cluster
 
 
 def _read(tls: Tls, name: str) -> Json:

@@ -44,10 +44,10 @@ def by_chain(made: HttpChain, hop: str) -> HttpChain:
         return chain + name.removeprefix(hop) if name.startswith(f"{hop}/") else name
 
     config = made.manager["typed_config"]
-    filters = [_waiting({**each, "name": renamed(each["name"])}) for each in config["http_filters"]]
+    filters = [_waiting({**filter_, "name": renamed(filter_["name"])}) for filter_ in config["http_filters"]]
     rds = {"config_source": WAITING, "route_config_name": chain}
     manager = {**made.manager, "typed_config": {**config, "http_filters": filters, "rds": rds}}
-    extensions = tuple({**each, "name": renamed(each["name"])} for each in made.extensions)
+    extensions = tuple({**extension, "name": renamed(extension["name"])} for extension in made.extensions)
     hosts = [_settings_renamed(host, renamed) for host in made.table.config["virtual_hosts"]]
     table = made.table._replace(config={**made.table.config, "name": chain, "virtual_hosts": hosts})
     return made._replace(manager=manager, extensions=extensions, table=table)
@@ -62,14 +62,14 @@ def discovered_proxy(name: str, filters: Sequence[Json]) -> tuple[tuple[Json, ..
     return (*others, {"name": named, "config_discovery": discovery}), {"name": named, "typed_config": config}
 
 
-def _waiting(found: Json) -> Json:
-    if "config_discovery" not in found:
-        return found
-    return {**found, "config_discovery": {**found["config_discovery"], "config_source": WAITING}}
+def _waiting(filter_: Json) -> Json:
+    if "config_discovery" not in filter_:
+        return filter_
+    return {**filter_, "config_discovery": {**filter_["config_discovery"], "config_source": WAITING}}
 
 
 def _settings_renamed(host: Any, renamed: Callable[[str], str]) -> Any:
     settings = host.get("typed_per_filter_config")
     if settings is None:
         return host
-    return {**host, "typed_per_filter_config": {renamed(name): each for name, each in settings.items()}}
+    return {**host, "typed_per_filter_config": {renamed(name): setting for name, setting in settings.items()}}

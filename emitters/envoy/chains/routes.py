@@ -182,14 +182,14 @@ def _routes(
     """The routes of one set of policies: one, or one for each version that copies are made in."""
     copies = any(arguments_of(policy).copies_to() is not None for policy in policies)
     versions = copy_versions(hop) if copies else (None,)
-    found: list[Json] = []
+    routes: list[Json] = []
     for index, version in enumerate(versions):
         told = {"headers": [{"name": VERSION, "string_match": {"exact": version}}]} if versions[index + 1 :] else {}
         route = _route(context, hop, policies, clusters, shares, version)
         # To send a body again, Envoy has to keep it; by itself it keeps 1 MiB.
         kept: Json = {"request_body_buffer_limit": RETRY_BYTES} if "retry_policy" in route else {}
-        found.append({"match": {"prefix": "", **told}, "route": route, **kept})
-    shown = [route | show_answer() for route in found] if repeats_requests(hop) else found
+        routes.append({"match": {"prefix": "", **told}, "route": route, **kept})
+    shown = [route | show_answer() for route in routes] if repeats_requests(hop) else routes
     return [_NO_CONNECT, *shown]
 
 
@@ -201,12 +201,12 @@ def _sets(groups: Sequence[_Group], always: Sequence[Policy]) -> list[tuple[int,
     usual = {policy.kind.name for policy in always if policy.kind.exclusive}
     kinds = [{policy.kind.name for policy in group.policies if policy.kind.exclusive} for group in groups]
     possible = [index for index in range(len(groups)) if not kinds[index] & usual]
-    found: list[tuple[int, ...]] = []
+    sets: list[tuple[int, ...]] = []
 
     def extend(members: tuple[int, ...], candidates: list[int]) -> None:
-        if len(found) > MAX_ROUTES:
+        if len(sets) > MAX_ROUTES:
             return
-        found.append(members)
+        sets.append(members)
         for place, index in enumerate(candidates):
             rest = [
                 other
@@ -216,7 +216,7 @@ def _sets(groups: Sequence[_Group], always: Sequence[Policy]) -> list[tuple[int,
             extend((*members, index), rest)
 
     extend((), possible)
-    return sorted(found, key=lambda members: (-len(members), members))
+    return sorted(sets, key=lambda members: (-len(members), members))
 
 
 def _too_many(context: Context, hop: Hop, groups: Sequence[tuple[list[Policy], list[Predicate], Match | None]]) -> None:
@@ -260,8 +260,8 @@ def _route(
     if parts.timeouts:
         route["timeout"] = duration(min(parts.timeouts))
     if parts.retry is not None:
-        each = {"per_try_timeout": duration(min(parts.attempt_timeouts))} if parts.attempt_timeouts else {}
-        route["retry_policy"] = {**parts.retry, **each}
+        attempt = {"per_try_timeout": duration(min(parts.attempt_timeouts))} if parts.attempt_timeouts else {}
+        route["retry_policy"] = {**parts.retry, **attempt}
     return route
 
 

@@ -61,14 +61,14 @@ def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
         return (_chain(context, hop, hop.name, _treatment(context, hop, own)),)
     rest = _treatment(context, hop, {})
     groups = _groups(context, hop, rest)
-    found = [_chain(context, hop, hop.name, rest, ordered(groups.pop(rest, ())))]
+    chains_of_hop = [_chain(context, hop, hop.name, rest, ordered(groups.pop(rest, ())))]
     for treatment, networks in groups.items():
         parts = [policy.name for policy in treatment.applied]
         if treatment.refused_by is not None:
             parts.append(f"not:{treatment.refused_by.name}")
         name = "/".join((hop.name, "from", *parts)) if parts else f"{hop.name}/others"
-        found.append(_chain(context, hop, name, treatment, ordered(networks), rest=False))
-    return tuple(sorted(found, key=lambda chain: chain.name))
+        chains_of_hop.append(_chain(context, hop, name, treatment, ordered(networks), rest=False))
+    return tuple(sorted(chains_of_hop, key=lambda chain: chain.name))
 
 
 def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, set[Network]]:
@@ -87,19 +87,19 @@ def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, se
     def treatment(network: Network) -> _Treatment:
         # Two programs may have different names for one address.
         callers = list(product(*(index.owners_of(network) or (None,) for index in distinguished)))
-        for each in callers:
-            if each not in treated:
-                treated[each] = _treatment(context, hop, dict(zip(distinguished, each, strict=True)))
-        return _strictest([treated[each] for each in callers], hop)
+        for combination in callers:
+            if combination not in treated:
+                treated[combination] = _treatment(context, hop, dict(zip(distinguished, combination, strict=True)))
+        return _strictest([treated[combination] for combination in callers], hop)
 
     groups: dict[_Treatment, set[Network]] = {}
     for network in {
         network for index, names in distinguished.items() for name in names for network in index.peers(name)
     }:
-        found = treatment(network)
-        if found == rest:
+        treated_as = treatment(network)
+        if treated_as == rest:
             continue
-        groups.setdefault(found, set()).add(network)
+        groups.setdefault(treated_as, set()).add(network)
         # The most specific network says who a caller is.
         for inner in {inner for index in distinguished for inner in index.senders_inside(network)}:
             groups.setdefault(treatment(inner), set()).add(inner)

@@ -92,13 +92,13 @@ def _one_bucket(context: Context, hops: Sequence[Hop]) -> None:
         for policy in hop.policies:
             if class_of(policy.kind).counts_per_port(policy.kind):
                 covered.setdefault((policy.name, hop.side.value, hop.destination), []).append(hop)
-    for (name, _, destination), found in covered.items():
-        if len(found) > 1:
-            ports = ", ".join(f"{hop.port.name or hop.port.number}" for hop in found)
+    for (name, _, destination), split in covered.items():
+        if len(split) > 1:
+            ports = ", ".join(f"{hop.port.name or hop.port.number}" for hop in split)
             context.refuse(
                 "ADM708",
                 f"`{name}` is one limit for `{destination}`, and Envoy would keep one for each of its ports {ports}",
                 context.program.policy_by_name[name],
                 cause="a limit lives in the filters of one port",
-                hint=f"write a policy for each port, such as `on ... -> {destination}:{found[0].port.name or 'NAME'}`",
+                hint=f"write a policy for each port, such as `on ... -> {destination}:{split[0].port.name or 'NAME'}`",
             )

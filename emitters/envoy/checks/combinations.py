@@ -97,12 +97,12 @@ def _patterns(context: Context, policy: Policy) -> None:
             continue
         # A short text as it is always compiles, and asking would load the engine.
         asked = comparison.operator is Operator.MATCHES or len(pattern) > _SHORT
-        said = embedded.wrong_expression(expression) if asked else None
-        if said is not None:
+        problem = embedded.wrong_expression(expression) if asked else None
+        if problem is not None:
             context.refuse(
                 "ADM731",
                 f"`{policy.name}` compares `{header or comparison.field.name}` with what Envoy cannot look for: the "
-                f"expression {said}",
+                f"expression {problem}",
                 policy,
                 cause="Envoy looks for it by one regular expression over bytes, none of which is more than `\\xff`",
                 hint="compare with something shorter, and leave out letters beyond ASCII",

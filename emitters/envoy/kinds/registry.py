@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def built_in(name: str) -> type[EnvoyKind]:
     """The class of a kind of the prelude: the only subclass of `EnvoyKind` that its module defines."""
     module = import_module(f"{__package__}.{name}")
-    (found,) = (
-        each
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, EnvoyKind) and each.__module__ == module.__name__
+    (kind,) = (
+        member
+        for member in vars(module).values()
+        if isinstance(member, type) and issubclass(member, EnvoyKind) and member.__module__ == module.__name__
     )
-    return found
+    return kind
 
 
 def class_of(kind: Kind) -> type[EnvoyKind]:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 def callers_predicate(callers: Callers, name: str) -> Predicate:
     """The direct peer is one of the callers. Without a layer there is none."""
-    found = []
+    predicates = []
     for layer, inner in callers.parts():
         parts = [] if layer == EVERYWHERE and inner else [address_predicate(layer, name)]
-        found.append(all_of([*parts, *([negation(address_predicate(inner, name))] if inner else [])]))
-    return any_of(found) if found else address_predicate((), name)
+        predicates.append(all_of([*parts, *([negation(address_predicate(inner, name))] if inner else [])]))
+    return any_of(predicates) if predicates else address_predicate((), name)
 
 
 def callers_in_scope(context: Context, policy: Policy, hop: Hop) -> Callers | None:
@@ -36,8 +36,8 @@ def callers_in_scope(context: Context, policy: Policy, hop: Hop) -> Callers | No
     if hop.side is Side.EGRESS or covers_all_callers(context.program, policy):
         return None
     known = context.index.for_policy(policy)
-    found = known.callers(known.sources_of(policy), unknown=policy.open_sources)
-    return None if found.all_peers else found
+    callers = known.callers(known.sources_of(policy), unknown=policy.open_sources)
+    return None if callers.all_peers else callers
 
 
 def covers_all_callers(program: Program, policy: Policy) -> bool:
@@ -49,10 +49,10 @@ def covers_all_callers(program: Program, policy: Policy) -> bool:
 
 def conditions(context: Context, policy: Policy, hop: Hop) -> list[Predicate]:
     """All that must hold for a policy to apply to a request on its hop. Raises `AmbiguousCallersError`."""
-    found = []
+    predicates = []
     meant = callers_in_scope(context, policy, hop)
     if meant is not None:
-        found.append(callers_predicate(meant, policy.name))
+        predicates.append(callers_predicate(meant, policy.name))
     if policy.match is not None:
-        found.append(match_predicate(policy.match))
-    return found
+        predicates.append(match_predicate(policy.match))
+    return predicates

@@ -24,8 +24,8 @@ def by_network(source: str, groups: Sequence[tuple[Sequence[Network], Json]], ot
     Envoy has a matcher for this very thing, but marks its networks as unfinished and outside its threat model.
     """
     sized: dict[tuple[int, int], list[Network]] = {}
-    for index, (found, _) in enumerate(groups):
-        for network in found:
+    for index, (networks, _) in enumerate(groups):
+        for network in networks:
             sized.setdefault((-network.prefixlen, index), []).append(network)
     if not sized:
         return otherwise

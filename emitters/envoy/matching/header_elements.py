@@ -81,7 +81,10 @@ def _other(rests: frozenset[str]) -> str:
     for rest in filter(None, rests):
         following.setdefault(rest[0].lower(), set()).add(rest[1:])
     ways = [f"[^{''.join(map(quoted, sorted(following)))}].*"] if following else [".+"]
-    ways += [f"{quoted(letter)}(?:{_other(frozenset(found))})" for letter, found in sorted(following.items())]
+    ways += [
+        f"{quoted(letter)}(?:{_other(frozenset(following_rests))})"
+        for letter, following_rests in sorted(following.items())
+    ]
     return "|".join(ways if "" in rests else ["", *ways])
 
 
@@ -118,14 +121,14 @@ class _Scan:
         """Whether nothing that takes a character stands before this in an alternative outside of all groups."""
 
     def without_separators(self) -> str:
-        found = []
+        parts = []
         while self.at < len(self.text):
             start = self.at
-            found.append(self._part())
+            parts.append(self._part())
             taken = self.text[start : self.at]
             begins = taken == "|" and self.depth == 0
             self.first = begins or (self.first and taken.startswith("(?") and taken.endswith(")"))
-        return "".join(found)
+        return "".join(parts)
 
     def _take(self, count: int = 1) -> str:
         taken = self.text[self.at : self.at + count]
@@ -265,15 +268,15 @@ class _Scan:
 
     def _without(self, ranges: Iterable[tuple[int, int]]) -> str:
         """Ranges of a class without the separators."""
-        found = []
+        parts = []
         for low, high in ranges:
             start = low
             for separator in sorted(map(ord, self.separators)):
                 if start <= separator <= high:
-                    found.append(_codes(start, separator - 1))
+                    parts.append(_codes(start, separator - 1))
                     start = separator + 1
-            found.append(_codes(start, high))
-        return "".join(found)
+            parts.append(_codes(start, high))
+        return "".join(parts)
 
     def _character(self) -> tuple[str, int | None]:
         if self.text.startswith("\\", self.at):

@@ -4,7 +4,7 @@ Most bounds of Envoy's fields are options in its schema (`validate.rules`), whic
 that is emitted is held against them, with all that is packed inside. So a value that Envoy would refuse is found
 where no Envoy is.
 
-    message -> [Broken], each with the field's path
+    message -> [BrokenRule], each with the field's path
 """
 
 from __future__ import annotations
@@ -33,59 +33,61 @@ Check = Callable[[Any], str | None]
 """Takes the value of a field and returns the broken rule, if any. Each check takes values of one type of field."""
 
 
-class Broken(NamedTuple):
+class BrokenRule(NamedTuple):
     path: str
-    said: str
+    problem: str
 
     def __str__(self) -> str:
-        return f"`{self.path}` {self.said}"
+        return f"`{self.path}` {self.problem}"
 
 
 class BrokenRulesError(ValueError):
     """A message that Envoy would refuse; the text names the first fields."""
 
-    def __init__(self, found: list[Broken]) -> None:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        super().__init__("; ".join(map(str, found[:_SHOWN])) + more)
-        self.found = tuple(found)
+    def __init__(self, violations: list[BrokenRule]) -> None:
+        more = f" and {len(violations) - _SHOWN} more" if len(violations) > _SHOWN else ""
+        super().__init__("; ".join(map(str, violations[:_SHOWN])) + more)
+        self.rules = tuple(violations)
 
 
 def check(item: Message) -> None:
     """Raises `BrokenRulesError`."""
-    found: list[Broken] = []
-    _walk(item, "", found)
-    if found:
-        raise BrokenRulesError(found)
+    violations: list[BrokenRule] = []
+    _walk(item, "", violations)
+    if violations:
+        raise BrokenRulesError(violations)
 
 
-def _walk(item: Message, path: str, found: list[Broken]) -> None:
+def _walk(item: Message, path: str, violations: list[BrokenRule]) -> None:
     descriptor = item.DESCRIPTOR
     if descriptor.full_name == _ANY:
         content = _unpacked(cast("PackedAny", item))
         if content is not None:
-            _walk(content, path, found)
+            _walk(content, path, violations)
         return
     plan = _plan(descriptor.full_name)
     for name, required in plan.groups:
         if required and item.WhichOneof(name) is None:
-            found.append(Broken(_join(path, name), "has to be given"))
+            violations.append(BrokenRule(_join(path, name), "has to be given"))
     for name, explicit, test in plan.fields:
-        said = test(None if explicit and not item.HasField(name) else getattr(item, name))
-        if said is not None:
-            found.append(Broken(_join(path, name), said))
-    found.extend(Broken(_join(path, name), said) for name, said in embedded.wrong(descriptor.full_name, item))
+        problem = test(None if explicit and not item.HasField(name) else getattr(item, name))
+        if problem is not None:
+            violations.append(BrokenRule(_join(path, name), problem))
+    violations.extend(
+        BrokenRule(_join(path, name), problem) for name, problem in embedded.wrong(descriptor.full_name, item)
+    )
     for field, value in item.ListFields():
         if field.name not in plan.inner:
             continue
         where = _join(path, field.name)
         if not field.is_repeated:
-            _walk(value, where, found)
+            _walk(value, where, violations)
         elif field.message_type is not None and field.message_type.GetOptions().map_entry:
-            for key, each in value.items():
-                _walk(each, f"{where}.{str(key)[:60]}", found)
+            for key, inner in value.items():
+                _walk(inner, f"{where}.{str(key)[:60]}", violations)
         else:
-            for index, each in enumerate(value):
-                _walk(each, f"{where}[{index}]", found)
+            for index, inner in enumerate(value):
+                _walk(inner, f"{where}[{index}]", violations)
 
 
 def _join(path: str, name: str) -> str:
@@ -160,7 +162,7 @@ def _field(field: FieldDescriptor, rules: FieldRules) -> Check | None:
             return "has to be given" if required else None
         if wrapped:
             value = value.value
-        return next((said for said in (each(value) for each in tests) if said is not None), None)
+        return next((problem for problem in (check(value) for check in tests) if problem is not None), None)
 
     return test
 
@@ -208,8 +210,8 @@ def _compared(rules: Any, measure: Callable[[Any], Any], shown: Callable[[Any], 
     return tests
 
 
-def _bound(measure: Callable[[Any], Any], holds: Callable[[Any, Any], bool], bound: Any, said: str) -> Check:
-    return lambda value: None if holds(measure(value), bound) else said
+def _bound(measure: Callable[[Any], Any], holds: Callable[[Any, Any], bool], bound: Any, problem: str) -> Check:
+    return lambda value: None if holds(measure(value), bound) else problem
 
 
 def _listed(rules: Any) -> list[Check]:
@@ -225,8 +227,8 @@ def _listed(rules: Any) -> list[Check]:
 
 
 def _one_of(taken: tuple[Any, ...]) -> Check:
-    said = f"has to be {' or '.join(map(str, taken))}"
-    return lambda value: None if value in taken else said
+    problem = f"has to be {' or '.join(map(str, taken))}"
+    return lambda value: None if value in taken else problem
 
 
 def _lengths(rules: Any, limits: tuple[tuple[str, str, Callable[[Any], int], str], ...]) -> list[Check]:
@@ -234,8 +236,8 @@ def _lengths(rules: Any, limits: tuple[tuple[str, str, Callable[[Any], int], str
     for least, most, measure, unit in limits:
         if rules.HasField(least):
             bound = getattr(rules, least)
-            said = "is empty" if bound == 1 else f"has less than {bound:,} {unit}"
-            tests.append(_bound(measure, lambda size, low: size >= low, bound, said))
+            problem = "is empty" if bound == 1 else f"has less than {bound:,} {unit}"
+            tests.append(_bound(measure, lambda size, low: size >= low, bound, problem))
         if rules.HasField(most):
             bound = getattr(rules, most)
             tests.append(_bound(measure, lambda size, high: size <= high, bound, f"has more than {bound:,} {unit}"))
@@ -261,8 +263,8 @@ def _string(rules: StringRules) -> list[Check]:
         strict = not rules.HasField("strict") or rules.strict
         names = rules.well_known_regex == 1
         allowed = _LOOSE if not strict else _HEADER_NAME if names else _HEADER_VALUE
-        said = f"is no {'name' if names else 'value'} of a header"
-        tests.append(lambda value: None if allowed.fullmatch(value) or (not value and not names) else said)
+        problem = f"is no {'name' if names else 'value'} of a header"
+        tests.append(lambda value: None if allowed.fullmatch(value) or (not value and not names) else problem)
     if rules.ignore_empty:
         return [_unless_empty(test) for test in tests]
     return tests
@@ -307,10 +309,10 @@ def _map(rules: MapRules) -> list[Check]:
 def _each(tests: list[Check], items: Callable[[Any], Any]) -> Check:
     def test(value: Any) -> str | None:
         for item in items(value):
-            for each in tests:
-                said = each(item)
-                if said is not None:
-                    return f"has an item that {said}"
+            for check in tests:
+                problem = check(item)
+                if problem is not None:
+                    return f"has an item that {problem}"
         return None
 
     return test

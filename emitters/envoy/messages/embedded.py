@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dsl.diagnostics.problem import Problem
 
-Found = tuple[str, str]
+FieldProblem = tuple[str, str]
 """A field, and what is wrong with it."""
 
 _SHORTEST_FILL: Final = 50_000_000
@@ -50,16 +50,16 @@ def wrong_expression(text: str) -> str | None:
     return f"takes {size:,} instructions, and {MAX_STEPS:,} is the most" if size > MAX_STEPS else None
 
 
-def wrong(type_name: str, item: Message) -> Iterator[Found]:
+def wrong(type_name: str, item: Message) -> Iterator[FieldProblem]:
     """The errors in the text of a message."""
-    found = _INSIDE.get(type_name)
-    return iter(()) if found is None else found(item)
+    check = _INSIDE.get(type_name)
+    return iter(()) if check is None else check(item)
 
 
-def _regex(item: RegexMatcher) -> Iterator[Found]:
-    said = wrong_expression(item.regex)
-    if said is not None:
-        yield "regex", said
+def _regex(item: RegexMatcher) -> Iterator[FieldProblem]:
+    error = wrong_expression(item.regex)
+    if error is not None:
+        yield "regex", error
 
 
 def _sources(item: Message) -> Iterator[tuple[str, bytes]]:
@@ -70,9 +70,9 @@ def _sources(item: Message) -> Iterator[tuple[str, bytes]]:
         if field.message_type.full_name == _DATA_SOURCE:
             yield from ((field.name, content) for content in _inline(value))
         elif field.message_type.GetOptions().map_entry:
-            for key, each in value.items():
-                if getattr(each, "DESCRIPTOR", None) is not None and each.DESCRIPTOR.full_name == _DATA_SOURCE:
-                    yield from ((f"{field.name}.{str(key)[:60]}", content) for content in _inline(each))
+            for key, inner in value.items():
+                if getattr(inner, "DESCRIPTOR", None) is not None and inner.DESCRIPTOR.full_name == _DATA_SOURCE:
+                    yield from ((f"{field.name}.{str(key)[:60]}", content) for content in _inline(inner))
 
 
 _DATA_SOURCE: Final = "envoy.config.core.v3.DataSource"
@@ -85,32 +85,32 @@ def _inline(source: DataSource) -> Iterator[bytes]:
         yield source.inline_string.encode()
 
 
-def _lua(item: Lua | LuaPerRoute) -> Iterator[Found]:
+def _lua(item: Lua | LuaPerRoute) -> Iterator[FieldProblem]:
     if item.inline_code:
         yield from _problem("inline_code", contents.lua(item.inline_code.encode()))
     for name, content in _sources(item):
         yield from _problem(name, contents.lua(content))
 
 
-def _jwks(item: JwtProvider) -> Iterator[Found]:
+def _jwks(item: JwtProvider) -> Iterator[FieldProblem]:
     for name, content in _sources(item):
         yield from _problem(name, jwks.wrong(content))
 
 
-def _mutation(item: HeaderMutation) -> Iterator[Found]:
+def _mutation(item: HeaderMutation) -> Iterator[FieldProblem]:
     """Envoy lets no filter of this sort touch what decides where a request goes."""
     header = item.append.header.key
     if header.startswith(":") or header.lower() == "host":
         yield "append.header.key", f"is `{header[:60]}`, which no filter of this sort may write"
 
 
-def _bucket(item: LocalRateLimit | LocalRateLimitDescriptor) -> Iterator[Found]:
+def _bucket(item: LocalRateLimit | LocalRateLimitDescriptor) -> Iterator[FieldProblem]:
     fill = item.token_bucket.fill_interval
     if item.HasField("token_bucket") and fill.seconds * 1_000_000_000 + fill.nanos < _SHORTEST_FILL:
         yield "token_bucket.fill_interval", "has to be at least 0.05s"
 
 
-def _network(item: CidrRange) -> Iterator[Found]:
+def _network(item: CidrRange) -> Iterator[FieldProblem]:
     try:
         bits = ipaddress.ip_address(item.address_prefix).max_prefixlen
     except ValueError:
@@ -120,13 +120,13 @@ def _network(item: CidrRange) -> Iterator[Found]:
         yield "prefix_len", f"has to be at most {bits}"
 
 
-def _problem(name: str, problem: Problem | None) -> Iterator[Found]:
+def _problem(name: str, problem: Problem | None) -> Iterator[FieldProblem]:
     if problem is not None:
         yield name, f"cannot be used: {problem.message}"
 
 
 # Each function takes messages of its own type.
-_INSIDE: Final[Mapping[str, Callable[[Any], Iterator[Found]]]] = {
+_INSIDE: Final[Mapping[str, Callable[[Any], Iterator[FieldProblem]]]] = {
     "envoy.type.matcher.v3.RegexMatcher": _regex,
     "xds.type.matcher.v3.RegexMatcher": _regex,
     "envoy.config.core.v3.CidrRange": _network,

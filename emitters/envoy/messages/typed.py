@@ -112,11 +112,11 @@ def _pack_anew(item: Message) -> None:
         if not field.is_repeated:
             _pack_anew(value)
         elif not field.message_type.GetOptions().map_entry:
-            for each in value:
-                _pack_anew(each)
+            for inner in value:
+                _pack_anew(inner)
         elif field.message_type.fields_by_name["value"].message_type is not None:
-            for each in value.values():
-                _pack_anew(each)
+            for inner in value.values():
+                _pack_anew(inner)
 
 
 def _pack_one(packed: PackedAny) -> None:
@@ -133,10 +133,10 @@ def _may_pack(descriptor: Descriptor) -> bool:
     seen = {descriptor.full_name}
     left = [descriptor]
     while left:
-        found = left.pop()
-        if found.full_name == _ANY:
+        inner = left.pop()
+        if inner.full_name == _ANY:
             return True
-        for field in found.fields:
+        for field in inner.fields:
             if field.message_type is not None and field.message_type.full_name not in seen:
                 seen.add(field.message_type.full_name)
                 left.append(field.message_type)

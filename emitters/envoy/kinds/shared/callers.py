@@ -29,12 +29,12 @@ def principals(context: Context, hop: Hop, policy: Policy, admitted: frozenset[s
     return _principals(context.index.for_policy(policy).callers(admitted, unknown=False))
 
 
-def _principals(found: Callers) -> list[Json]:
-    if found.all_peers:
+def _principals(callers: Callers) -> list[Json]:
+    if callers.all_peers:
         return [ANY]
-    if len(found.layers) < 2:
-        return [principal for layer in found.layers for principal in _networks(layer)]
-    return [_part(layer, inner) for layer, inner in found.parts()]
+    if len(callers.layers) < 2:
+        return [principal for layer in callers.layers for principal in _networks(layer)]
+    return [_part(layer, inner) for layer, inner in callers.parts()]
 
 
 def _part(layer: tuple[Network, ...], inner: tuple[Network, ...]) -> Json:

@@ -95,12 +95,12 @@ def _check(config: Json, protocols: Collection[Protocol]) -> None:
     from emitters.envoy.messages.constraints import BrokenRulesError
 
     name = config["@type"].removeprefix(PREFIX)
-    found = _FILTER.match(name)
-    if not found or name.endswith("PerRoute"):
+    filter_type = _FILTER.match(name)
+    if not filter_type or name.endswith("PerRoute"):
         raise _TemplateError(f"`{name[:100]}` is not a filter")
     for protocol in sorted(protocols):
         layer = "network" if protocol is Protocol.TCP else "http"
-        if found[1] not in (None, layer):
+        if filter_type[1] not in (None, layer):
             raise _TemplateError(f"`{name[:100]}` is no filter for `{protocol}`, which needs one of `filters.{layer}`")
     _let_others_follow(config)
     try:
@@ -159,8 +159,8 @@ def _parse(text: str) -> Any:
 def _yaml_problem(error: yaml.YAMLError | ValueError) -> str:
     """What is wrong and where, without the lines themselves: they may be of any file."""
     mark = getattr(error, "problem_mark", None)
-    said = getattr(error, "problem", None) or getattr(error, "reason", None) or "a value in it cannot be read"
-    return said if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {said}"
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "a value in it cannot be read"
+    return problem if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
 def _json(parameter: Parameter, value: Value) -> Any:
