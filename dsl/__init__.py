@@ -20,9 +20,9 @@ __all__ = ["format_text", "load", "load_text"]
 def load(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Program:
     """Reads a program and every file that it names. Raises `dsl.diagnostics.diagnostic.ProgramError` with all findings.
 
-    All files are in the program's folder or in a folder of `include`, or below. `read` replaces the file system: it
-    receives paths relative to the program's folder, including the program's own name, may raise `OSError`, and has to
-    check the folders itself. Without `include`, no path may lead out of the program's folder.
+    All files are in the program's folder or in a folder of `include`, or below. A function `read` replaces the file
+    system: it receives paths relative to the program's folder, including the program's own name, may raise `OSError`,
+    and has to check the folders itself. Without `include`, no path may lead out of the program's folder.
     """
     from dsl.loader import load as load_
 
@@ -36,7 +36,7 @@ def load_text(
     *,
     included: bool = False,
 ) -> Program:
-    """The same from memory; `read` gets paths relative to the program and may raise `OSError`.
+    """Reads a program from a text in memory, and all files that it names by `read`, as in `load`.
 
     `included`: paths may lead out of the program's folder (`../shared/kinds.adm`), and `read` checks them.
     """
@@ -46,7 +46,7 @@ def load_text(
 
 
 def format_text(text: str, path: str = "policies.adm") -> str:
-    """The same program in canonical layout, comments kept. Raises `ProgramError` if it does not parse."""
+    """The text of a program in canonical layout, with its comments. Raises `ProgramError` if it does not parse."""
     from dsl.syntax.format import format_text as format_text_
 
     return format_text_(text, path)

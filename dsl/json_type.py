@@ -12,7 +12,7 @@ SHOWN: Final = 40
 
 
 def described(value: object, written: str | None = None) -> str:
-    """What stands at a place. `written` is a number as the file has it.
+    """A value of a document, as messages show it. `written` is the text of a number in the file.
 
     >>> described("8KB"), described(True), described([1]), described(1000.0, "1e3")
     ('`"8KB"`', '`true`', 'a list', '`1e3`')

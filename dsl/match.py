@@ -20,15 +20,16 @@ class Operator(StrEnum):
 
 
 class Field(NamedTuple):
-    """What is compared: `path` (without query), `method`, `host` (`compared_hosts`), or a header by its name in lower
-    case."""
+    """The part of a request that is compared: `path` (without query), `method`, `host` (`compared_hosts`), or a header
+    by its name in lower case."""
 
     name: str
     header: str | None = None
 
     @property
     def carrier(self) -> str | None:
-        """The header of a request that has the value: also of `host`, which is a part of it. None for all others."""
+        """The header of a request that carries the value; the host is a part of the header `host`. None for the path
+        and the method."""
         return "host" if self.name == "host" else self.header
 
 
@@ -36,9 +37,11 @@ _PORT = re.compile(r":[^:\]]*\Z")
 
 
 def compared_hosts(authority: str, operator: Operator) -> tuple[str, ...]:
-    """What is compared as the `host` of a request with this `Host` header: without its port, in lower case.
+    """The texts that a comparison with `host` tries for a request with this `Host` header, without port, in lower case.
 
-    A final dot is left out; `starts_with` and `matches` are tried with it, too. An IPv6 address has its brackets.
+    example.org.:80     == and !=                  example.org
+    example.org.:80     starts_with and matches    example.org, example.org.
+    [::1]:80            all                        [::1]
     """
     name = _PORT.sub("", authority.lower())
     host = name.removesuffix(".")
@@ -62,8 +65,9 @@ _COOKIES = Elements(";,", whole=False)
 def elements_of(header: str) -> Elements:
     """How the value of a header is split.
 
-    An HTTP/2 client may send each cookie on a line of its own, or all on one line with `;` between them. The joined
-    lines differ from those of an HTTP/1 client, but each single cookie is the same.
+    An HTTP/2 client may send each cookie on a line of its own, or all cookies on one line with `;` between them. Such
+    lines, joined by `,`, differ from the line of an HTTP/1 client, but each single cookie is the same. So `cookie` is
+    split at `;` too, and never compared as a whole.
     """
     return _COOKIES if header == "cookie" else Elements()
 
@@ -72,10 +76,12 @@ class Comparison(NamedTuple):
     """One comparison of a field with a value.
 
     The value of a header is a list: several lines of one header are equivalent to one line with their values joined by
-    commas. So `==`, `starts_with` and `matches` hold for a header if its whole value (all lines, joined by `,`) or one
-    of its comma-separated elements, with or without the blanks around it, satisfies them. For `cookie`, one of its
-    elements between `;` or `,` has to (`elements_of`). `!=` is the negation of `==`. An absent header satisfies none of
-    the three, so `!=` holds for it.
+    commas. `==`, `starts_with` and `matches` hold for a header if one of these texts satisfies them:
+
+        the whole value: all lines, joined by `,` (not for `cookie`)
+        an element between two `,` (for `cookie` also `;`, see `elements_of`), with or without the blanks around it
+
+    `!=` is the negation of `==`. An absent header satisfies none of the three operators above, so `!=` holds for it.
     """
 
     field: Field

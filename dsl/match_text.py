@@ -1,4 +1,4 @@
-"""A match (`when`) in canonical form: as it could stand in a program.
+"""The canonical text of a match (`when`), which could stand in a program.
 
 Operands keep their order. Spellings of one match that differ only in blanks, redundant parentheses, the case of a
 header's name or escapes of strings have one text. `dsl/resolve/match_parser.py` is the way back.

@@ -58,7 +58,7 @@ def _fraction(digits: str) -> Fraction:
 
 
 def _written(value: Fraction) -> str:
-    """With a decimal point, and no more digits than it needs: its divisor is a power of ten."""
+    """A number with a decimal point and no more digits than it needs. Its divisor has to divide a power of ten."""
     places = 0
     while (value * 10**places).denominator != 1:
         places += 1

@@ -81,21 +81,22 @@ class Service:
     trusted: bool = True
     host_network: bool = False
     note: Span | None = None
-    """The place of `no adm`, `untrusted` or `host_network`, if one is written: a conflict points at it."""
+    """The place of `no adm`, `untrusted` or `host_network` in the program, at which conflicts point; None without
+    one."""
     observed: Mapping[Mark, str] | None = None
-    """The marks that the program does not have, and a cluster shows; each with the reason."""
+    """The marks that a cluster shows and the program lacks, each with the reason."""
 
     @property
     def can_host(self) -> bool:
-        """Whether an ADM can be here (R8): a mesh of a sidecar for each service has one here."""
+        """Whether the service can host an ADM (R8). A mesh with a sidecar for each service has one in each of these."""
         return self.hosts_adm and not self.host_network
 
     def place(self, mark: Mark) -> Span:
-        """The line of a mark: where it is written, or the declaration if the cluster shows it."""
+        """The place of a mark in the program; if only the cluster shows the mark, that of the service's declaration."""
         return self.span if self.note is None or mark in (self.observed or ()) else self.note
 
     def shown(self, mark: Mark) -> str | None:
-        """Why the cluster shows a mark; None if the program has it."""
+        """The reason for a mark that the cluster shows; None for a mark of the program."""
         return (self.observed or {}).get(mark)
 
 
@@ -118,7 +119,7 @@ class Call(NamedTuple):
     port: Port
     span: Span
     rate: float | None = None
-    """As declared, else that of the program's requests, if all that make the call have a rate."""
+    """The declared rate; without one, the sum over the program's requests, if all that make the call have a rate."""
     size: int | None = None
 
 
@@ -176,7 +177,7 @@ class FileArgument(NamedTuple):
 
 
 Value = int | float | str | bool | FileArgument | tuple["Value", ...] | None
-"""For a `service` parameter `NAME`, or `NAME:NUMBER` if the program names the port (see `callee`)."""
+"""The value of a `service` parameter is `NAME`, or `NAME:NUMBER` if the program names the port (see `callee`)."""
 
 
 def callee(value: Value) -> tuple[str, int | None]:
@@ -205,7 +206,7 @@ class Weaker(StrEnum):
     MORE = "more"
     LESS = "less"
     ADDED = "added"
-    """Items of a list that come."""
+    """Items that are added to a list."""
     REMOVED = "removed"
 
 
@@ -215,13 +216,13 @@ class Parameter(NamedTuple):
     optional: bool
     """The argument may be left out, and is then None."""
     weaker: Weaker | None = None
-    """None: nothing is known of a change."""
+    """None: whether a change of the argument makes a policy weaker is unknown."""
 
 
 class Traits(NamedTuple):
-    """Facts about a built-in kind that other layers ask for, and that the language has no annotation for.
+    """Facts about a built-in kind for which the language has no annotation, and which other layers need.
 
-    A kind of a user has the defaults, since nothing is known of its template. `dsl/kinds/built_in.py` has the table.
+    A user's kind has the defaults, since nothing is known of its template. `dsl/kinds/built_in.py` has the table.
     """
 
     idempotent: bool = False
@@ -236,14 +237,14 @@ class Traits(NamedTuple):
     ejected_share: str | None = None
     """Name of the parameter with the share of a service's replicas, in percent, that the policy may eject."""
     counts_refused_connections: bool = False
-    """At egress of a `tcp` call it acts on connections that the destination refuses. An ADM at the destination would
-    accept each of them."""
+    """At the egress of a `tcp` call, the policy acts on connections that the destination refuses. An ADM at the
+    destination would accept all connections, and the policy would see no refusal."""
     grpc_method: str | None = None
     """Path of the gRPC method that an ADM calls at the service in the policy's arguments."""
     formats: tuple[tuple[str, str], ...] = ()
     """Parameters, each with the format of its text (`dsl/values/formats.py`), where the type alone allows too much."""
     no_stars_with: str | None = None
-    """Name of the flag with which clients take a `*` in the lists for a name."""
+    """Name of the flag that, where it is true, makes clients take a `*` in the policy's lists for an ordinary name."""
 
 
 NO_TRAITS = Traits()
@@ -276,8 +277,8 @@ class Kind:
 
     @property
     def declaration(self) -> tuple[Span, ...]:
-        """Where the program declares it; empty for a built-in kind. A line of the prelude is none that a user can open,
-        and must not be named in what is committed or compared."""
+        """The place at which the program declares the kind; empty for a built-in kind. A user cannot open the prelude,
+        and files that are committed or compared must not name its lines."""
         return () if self.prelude else (self.span,)
 
 
@@ -308,7 +309,7 @@ class Policy:
     narrowing: Span | None = None
     """The policy's own `@ingress` or `@egress`, if it has one."""
     home: Program | None = field(default=None, compare=False, repr=False)
-    """The program that declares its callers, if it is not the program that holds the policy."""
+    """The program that declares the callers of the policy, if another program holds the policy itself."""
 
 
 class Pin(NamedTuple):
@@ -376,7 +377,7 @@ class Program:
     """Findings that are not errors or likely mistakes. No exit code depends on them."""
     profile: ProfileSource | None = None
     requests: tuple[Request, ...] = ()
-    """By name. The rates of `calls` include theirs."""
+    """Sorted by name. The rates of `calls` include those of the requests."""
 
     @cached_property
     def policy_by_name(self) -> Mapping[str, Policy]:

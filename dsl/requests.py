@@ -1,6 +1,6 @@
-"""What one request does: the calls that its callee makes for it, theirs, and so on.
+"""Requests as trees of calls: each step is a call, with the calls that its callee makes for it.
 
-Everything here is exact. The order of lines has no meaning: the steps of a callee that follow each other stand in one
+All numbers are exact. The order of lines has no meaning: the steps of a callee that follow each other stand in one
 group, and groups and steps are in canonical order.
 """
 
@@ -18,7 +18,7 @@ MAX_STEPS: Final = 10_000
 """Most steps of one request, as written."""
 MAX_TIMES: Final = 1_000
 MAX_CALLS: Final = 1_000_000
-"""Most calls of one request, where each of its chances occurs."""
+"""Most calls of one request if each of its chances occurs."""
 MAX_OUTCOMES: Final = 4_096
 """Most outcomes of the chances of one request."""
 
@@ -29,7 +29,7 @@ class Grouping(StrEnum):
     TOGETHER = "together"
     """All steps at once: the longest counts."""
     ASYNC = "async"
-    """No response is waited for: CPU, and no latency."""
+    """The callee does not wait for the responses: the steps cost CPU and add no latency."""
 
 
 class StepGroup(NamedTuple):
@@ -41,8 +41,8 @@ class StepGroup(NamedTuple):
 class Step:
     """A call that a request makes. `source`, `destination` and `port` identify the declared call (`dsl.program.Call`).
 
-    Where the chance occurs, the call is made `times` times, one after the other; each time the callee does the same,
-    with chances of its own.
+    If the chance occurs, `source` makes the call `times` times, one after the other. For each of these calls the callee
+    makes the same steps, and their chances occur independently.
     """
 
     source: str
@@ -56,7 +56,7 @@ class Step:
     work: int = 0
     """The callee's own time for each call, in nanoseconds."""
     groups: tuple[StepGroup, ...] = ()
-    """What the callee does. At most one `SEQUENCE`, which comes first, and at most one `ASYNC`, which comes last."""
+    """The steps of the callee. At most one `SEQUENCE`, which comes first, and at most one `ASYNC`, which comes last."""
 
     @property
     def call(self) -> tuple[str, str, int]:
@@ -65,7 +65,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A type of request. `root` is the call that brings it to the application, without a chance."""
+    """A type of request. `root` is the call by which it enters the application; it has no chance."""
 
     name: str
     span: Span
@@ -87,14 +87,14 @@ def _steps(step: Step, parent: Fraction) -> Iterator[tuple[Step, Fraction]]:
 
 
 def calls_made(step: Step) -> int:
-    """Number of calls, itself included, where each chance occurs."""
+    """The number of calls of a step and of all steps below it, if each chance occurs."""
     return step.times * (1 + sum(calls_made(inner) for group in step.groups for inner in group.steps))
 
 
 def outcomes(step: Step) -> int:
-    """Number of outcomes of all chances that bear on latency; `MAX_OUTCOMES + 1` stands for any larger number.
+    """The number of outcomes of all chances that affect latency; `MAX_OUTCOMES + 1` stands for any larger number.
 
-    Of calls that are repeated, only the number of those with each outcome counts, and not their order.
+    Repeated calls have no order: two outcomes differ only if another number of these calls ends in some way.
     """
     one = 1
     for group in step.groups:
@@ -105,7 +105,7 @@ def outcomes(step: Step) -> int:
 
 
 def _repeated(one: int, times: int) -> int:
-    """Multisets of `times` outcomes out of `one`."""
+    """The number of multisets of `times` outcomes, if a single call has `one` outcomes."""
     multisets = 1
     for index in range(1, min(times, one - 1) + 1):
         multisets = multisets * (times + one - 1 - min(times, one - 1) + index) // index

@@ -14,21 +14,21 @@ _BLANKS = " \t"
 
 
 class Asked(Protocol):
-    """What a match compares of a request."""
+    """The parts of a request that a match compares."""
 
     @property
     def method(self) -> str: ...
     @property
     def path(self) -> str | None:
-        """With its query; None for a CONNECT."""
+        """The path with its query; None for a CONNECT."""
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
-        """Lines, also `host` if the request has an authority."""
+        """The lines of all headers, with a line `host` if the request has an authority."""
 
 
 class Example(NamedTuple):
-    """A request that satisfies a match; all that the match does not need is left out."""
+    """A request that satisfies a match, with nothing that the match does not need."""
 
     method: str
     path: str | None
@@ -63,7 +63,8 @@ def _values(comparison: Comparison, request: Asked) -> Sequence[str]:
 
 
 def compared_values(header: str, lines: Sequence[str], *, whole: bool = True) -> list[str]:
-    """All that is compared of a header: its value as a whole, and its elements with and without blanks around them."""
+    """The texts of a header that are compared: its whole value, and its elements with and without blanks around
+    them."""
     if not lines:
         return []
     of = elements_of(header)
@@ -88,5 +89,5 @@ def satisfies(comparison: Comparison, value: str) -> bool:
 
 
 def _bytes(text: str) -> str:
-    """Text as Envoy has RE2 read it: each byte is a letter of its own."""
+    """A text as Envoy passes it to RE2, which then reads each byte as a letter."""
     return text.encode("utf-8", "surrogateescape").decode("latin-1")

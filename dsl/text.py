@@ -43,7 +43,7 @@ class SourceText:
         return (self.text[start:] if end < 0 else self.text[start:end]).removesuffix("\r")
 
     def blank(self) -> SourceText:
-        """The same text with every character blanked: for a file that may be a wrong one with secrets in it."""
+        """The text with a blank for every character: for messages about a file that may contain secrets."""
         return SourceText(self.path, re.sub(r"[^\n]", " ", self.text))
 
 

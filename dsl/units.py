@@ -185,7 +185,7 @@ def rate(text: str) -> float | BadNumber:
 
 
 def exact_rate(text: str) -> Fraction | BadNumber:
-    """The same, not rounded."""
+    """Events per second, more than zero and not rounded."""
     parts = _rate(text)
     return parts if isinstance(parts, BadNumber) else Fraction(parts[0]) / parts[1]
 

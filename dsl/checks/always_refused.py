@@ -1,4 +1,4 @@
-"""Declared calls and callouts of ADMs that a guard refuses for every request: most likely a mistake."""
+"""Warns of guards that refuse every request of a declared call, or every callout of an ADM: most likely a mistake."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def warn_of_refused_calls(application: Application, policies: Sequence[Policy], 
             for index in refused:
                 parts.setdefault(index, []).append(policy)
     if any(_writes(policy) for policy in policies):
-        return  # the guards may then see different requests
+        return  # a policy may change the request between two guards
     together: dict[tuple[Policy, ...], list[int]] = {}
     for index, guards in sorted(parts.items()):
         together.setdefault(tuple(guards), []).append(index)
@@ -56,7 +56,10 @@ def warn_of_refused_callouts(application: Application, policies: Sequence[Policy
 
 
 def _refused_caller(application: Application, policy: Policy, helper: str, guard: Policy) -> tuple[str, str]:
-    """A destination and a caller of callouts about it, if the guard refuses all such callers. Empty names if none."""
+    """A destination of `policy` and a service that calls `helper` about it, if the guard refuses all such services.
+
+    Both names are empty if there is no such destination.
+    """
     callers: dict[str, set[str]] = {}
     for index in policy.calls:
         call = application.calls[index]

@@ -1,9 +1,10 @@
-"""Which of many matches nothing obvious keeps apart from a new one, without a look at each pair.
+"""Finds the few earlier matches that may hold together with a new match, without a look at each pair.
 
-`dsl.checks.disjoint` proves that one pair never holds together. Hundreds of policies on one call are 100,000 pairs.
-Nearly all are kept apart by one comparison: another value of the same field, another beginning of it, or the same
-comparison negated. Sets of conjunctions are whole numbers here, a bit for each, so that a new match is compared with
-all earlier ones at once. What is left over is a short list for the full proof.
+`dsl.checks.disjoint` proves that the two matches of a pair never hold together. Hundreds of policies on one call are
+100,000 pairs, and a single comparison keeps nearly every pair apart: the matches require different values of a field,
+different beginnings of it, or a comparison and its negation. A set of conjunctions is a whole number here, with a bit
+for each conjunction, so that a new match is compared with all earlier ones at once. The remaining pairs are few, and
+get the full proof.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ class Comparing(NamedTuple):
 
 
 class Required(NamedTuple):
-    """What one conjunction requires."""
+    """The comparisons that one conjunction requires."""
 
     comparisons: tuple[Comparing, ...]
     beginnings: tuple[Comparing, ...]
-    """For a field other than a header: its value, or what it begins with. A header may have several values at once, so
-    another value contradicts nothing there."""
+    """The narrowest value or beginning of each field other than a header. A header may have several values at once, so
+    two different values are no contradiction."""
     barred: tuple[Comparing, ...]
-    """For a field other than a header: what it does not begin with."""
+    """The beginnings that fields other than headers must not have."""
 
 
 def required(match: Match | None) -> tuple[Required, ...]:
-    """The conjunctions of a match; a match that is too large to look at requires nothing."""
+    """The conjunctions of a match. A match with too many conjunctions counts as one that requires nothing."""
     ways = None if match is None else conjunctions(match)
     if ways is None:
         return (Required((), (), ()),)
@@ -76,7 +77,7 @@ def _narrowness(beginning: Comparing) -> tuple[bool, int]:
 
 
 class _Texts:
-    """Sets of conjunctions by a text."""
+    """Text -> the set of conjunctions that require it."""
 
     def __init__(self) -> None:
         self.all = 0
@@ -95,7 +96,7 @@ class _Texts:
         return self._held.get(text, 0)
 
     def that_begin(self, text: str) -> int:
-        """Those whose text is the beginning of this one, or all of it."""
+        """The conjunctions whose text is equal to `text` or a beginning of it."""
         bits = 0
         for length in self._lengths:
             if length <= len(text):
@@ -112,7 +113,7 @@ class _Texts:
 
 
 class _OfField:
-    """Conjunctions by what they require of one field."""
+    """The conjunctions that compare one field, by their comparisons."""
 
     def __init__(self) -> None:
         self._same: dict[tuple[Operator, str, bool], int] = {}
@@ -146,9 +147,9 @@ class _OfField:
 
 
 class Apart:
-    """Matches of policies that a request meets one after the other, and what is known of the fields that they compare.
+    """The matches of the policies that a request meets one after the other, by the fields that they compare.
 
-    What a policy writes has another value for each match after it, so `write` forgets it.
+    A policy that writes a field changes its value for all later matches, so `write` forgets the field.
     """
 
     def __init__(self) -> None:
@@ -156,7 +157,7 @@ class Apart:
         self._fields: dict[Field, _OfField] = {}
 
     def add(self, owner: int, match: Sequence[Required]) -> None:
-        """`owner`: the number by which `others` names it."""
+        """Adds the match of a policy. `owner` is the policy's number, which `others` returns."""
         for conjunction in match:
             bit = 1 << len(self._owners)
             self._owners.append(owner)
@@ -168,7 +169,8 @@ class Apart:
                 self._fields[comparison.field].bar(comparison, bit)
 
     def others(self, match: Sequence[Required]) -> Iterator[int]:
-        """The owners that nothing here keeps apart from a match, in the order in which they came."""
+        """The owners whose matches no comparison here keeps apart from `match`, in the order in which they were
+        added."""
         every = (1 << len(self._owners)) - 1
         left = 0
         for conjunction in match:
@@ -196,5 +198,5 @@ class Apart:
         return bits
 
     def write(self, written: Written) -> None:
-        """A policy that may write this stands here."""
+        """Notes that a policy may write these fields before the next match that is added."""
         self._fields = {field: known for field, known in self._fields.items() if not written.has(field)}

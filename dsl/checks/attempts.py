@@ -18,7 +18,8 @@ class Limit(NamedTuple):
     timeout: Policy
     retry: Policy
     together: bool
-    """The timeout is declared before the retry and so limits all attempts together; declared after it, each attempt."""
+    """True: the timeout is declared before the retry, and limits all attempts together. False: it is declared after the
+    retry, and limits each attempt."""
 
 
 def limits(policies: Sequence[Policy]) -> tuple[Limit, ...]:

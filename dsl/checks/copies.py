@@ -58,7 +58,7 @@ def _check_target(
             )
             return
         if call.source in application.externals:
-            # Rule R3 keeps this policy away from the call; the solver says so.
+            # Rule R3 keeps this policy away from the call; the solver reports it.
             continue
         if call.port.protocol not in to_target.get(call.source, ()):
             missing.setdefault(call.source, index)
@@ -111,7 +111,7 @@ def _report_missing_calls(
 
 
 def warn_of_shares(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
-    """Warns where the share of replicas that may be ejected allows none: 0%, or less than all of a single replica."""
+    """Warns of shares of replicas that allow no ejection: 0%, or less than 100% of a single replica."""
     for policy in policies:
         parameter = policy.kind.traits.ejected_share
         share = None if parameter is None else policy.arguments[parameter]

@@ -22,7 +22,7 @@ MAX_CONJUNCTIONS = 256
 
 
 class Literal(NamedTuple):
-    """A comparison that holds, or does not (`positive` is False)."""
+    """A comparison that has to hold, or must not hold (`positive` is False)."""
 
     comparison: Comparison
     positive: bool
@@ -64,7 +64,7 @@ class Written(NamedTuple):
 
 
 def written_by(policy: Policy) -> Written:
-    """A policy without effects may write anything."""
+    """The fields that a policy may write: all fields, if its kind declares no effects."""
     if policy.effects is None:
         return Written(True, True, frozenset())
     every_header = False
@@ -104,7 +104,7 @@ def conjunctions(match: Match) -> list[Conjunction] | None:
 
 
 def _normal(match: Match, positive: bool) -> list[Conjunction] | None:
-    """Disjunctive normal form, or None where it grows too large. What contradicts itself is left out of products."""
+    """The disjunctive normal form, or None if it grows too large. Products leave out contradictory conjunctions."""
     if isinstance(match, Comparison):
         return [frozenset((Literal(match, positive),))]
     if isinstance(match, Not):

@@ -1,8 +1,8 @@
 """At most one policy of an exclusive kind applies to a request.
 
-Two such policies on one call need matches that are proven to exclude each other. Each match sees the request as it is
-at its own policy. If a policy between the two writes a field that they compare, nothing is proven: the first match may
-hold before the write, and the second after it.
+Two such policies on one call need matches that are proven to exclude each other. Each policy compares the request in
+the state in which the request reaches that policy. If a policy between the two writes a field that both compare, there
+is no proof: the first match may hold before the write, and the second match after it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ class _Rivals:
         self._proofs: dict[tuple[int, int, tuple[int, ...]], bool] = {}
 
     def clashes(self, limit: int) -> dict[tuple[int, int], tuple[Place, tuple[int, ...]]]:
-        """At most about `limit` pairs, the later policy first: where both may hold, and the policies between the two
-        that may write what both compare."""
+        """Pairs of policies that may both hold, at most about `limit`; the later policy of a pair comes first.
+
+        pair -> the first place where both may hold, and the policies between them that write a field of both matches
+        """
         pairs: dict[tuple[int, int], tuple[Place, tuple[int, ...]]] = {}
         for met, place in self._meetings().items():
             for first, second, between in self._clashing(met):
@@ -54,8 +56,8 @@ class _Rivals:
         return pairs
 
     def _meetings(self) -> dict[tuple[int, ...], Place]:
-        """The rivals that requests meet at one place, and the writers between them, in declared order; and the first
-        place where it is these. Calls of one scope meet the same policies, so they are looked at once."""
+        """The rivals that requests meet at one place, with the writers between them, in declared order -> the first
+        place with exactly these policies. Calls of one scope meet the same policies, and share one entry."""
         at: dict[Place, list[int]] = {}
         for position in self._positions:
             for place in places(self._application, self._policies[position]):

@@ -1,12 +1,12 @@
 """Callouts and copies that cause further callouts and copies without end.
 
-A callout is a request that an ADM makes itself, such as the one of `external_authorization`. It leaves the ADM behind
-the ADM's filters, so it meets only policies at the ingress of the service that it calls. If one of these makes callouts
-too, the callout causes another one. Rules R4 and R7 keep such a policy at that ingress in every placement, so the
-program alone shows whether callouts end.
+A callout is a request that an ADM makes itself, such as the one of `external_authorization`. A callout does not pass
+the filters of its own ADM, so it meets only the policies at the ingress of the service that it calls. If one of these
+policies makes callouts too, the callout causes another one. Rules R4 and R7 keep such a policy at that ingress in every
+placement, so the program alone shows whether callouts end.
 
-The program does not show which calls a service makes for each callout or copy. A path of declared calls from there back
-into the scope may be a loop, and gets a warning.
+The program does not show which calls a service makes for each callout or copy that it receives. If declared calls lead
+from that service back into the scope of the policy, there may be a loop, and the program gets a warning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Callout(NamedTuple):
-    """A callout to `asked`, made for a policy at the ingress of `at`, which is itself called by callouts."""
+    """A callout to `asked`, made for a policy at the ingress of `at`. The service `at` receives callouts itself."""
 
     policy: int
     at: str
@@ -106,7 +106,8 @@ class _CalloutGraph:
         )
 
     def rings(self, most: int) -> Iterator[Sequence[_Callout]]:
-        """Cycles of callouts. If the policy of each cycle's first node leaves out that node's service, none remains."""
+        """Cycles of callouts. Each begins with a node whose policy has to leave out the node's service `at`; without
+        these nodes, no cycle remains."""
         nodes = [
             _Callout(position, name, helper, port.number)
             for name, positions in self.at.items()
@@ -123,7 +124,7 @@ class _CalloutGraph:
             ring = self._ring(nodes, gone)
             if not ring:
                 return
-            # Of several policies the last one has to change; better, one that also has other destinations.
+            # Preferably, a policy that also has other destinations has to change; otherwise the last policy.
             first = max(ring, key=lambda node: (len(self.policies[node.policy].destinations) > 1, node))
             gone.add(first)
             at = ring.index(first)
@@ -186,7 +187,7 @@ def _covers(
 ) -> bool:
     """Whether a callout of the ADM of `caller` to a port of `helper` is in the scope of `policy`.
 
-    `before`: policies that the callout meets earlier, and that may write a field which the match compares.
+    `before`: policies that the callout may meet before `policy`; they may write a field that the match compares.
     """
     if policy.ports is not None and port.number not in policy.ports:
         return False
@@ -273,14 +274,14 @@ def warn_of_callback_paths(
             back = sorted(source for source in sources if group is not None and groups.get(source) == group)
             if back and not (_forwards(policy) and name in back):  # that is an error (`check_targets`)
                 if diagnostics.full_of(Severity.WARNING):
-                    diagnostics.drop(Severity.WARNING)  # a path through all services is not looked for
+                    diagnostics.drop(Severity.WARNING)  # no search for a path that no message shows
                     break
                 _warn(application, policy, name, back, edges, scopes, diagnostics)
                 break
 
 
 def _edges(application: Application, helped: Iterable[tuple[Policy, Sequence[str]]]) -> dict[str, list[str]]:
-    """Service -> services that receive a request because it received one, if each service makes all its calls."""
+    """Service -> the services that receive a request whenever it receives one, if each service makes all its calls."""
     edges: dict[str, dict[str, None]] = {name: {} for name in application.services}
     for call in application.calls:
         if call.source in edges and call.destination in edges:

@@ -1,7 +1,7 @@
-"""Comparisons and matches (`when`) that no request can satisfy: an error of a guard, elsewhere a warning.
+"""Comparisons and matches (`when`) that no request can satisfy: an error in a guard, and a warning elsewhere.
 
-Such a guard looks right and refuses nothing. So each comparison is looked at by itself, also one behind a `not`, then
-each conjunction, then each alternative.
+A guard with such a match looks right and refuses nothing. The check looks at each comparison by itself, also at one
+behind a `not`, then at each conjunction, and at last at each alternative.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ENDS_WITH_STAR: Final = re.compile(r".*[\w.-]\*", re.DOTALL)
 
 
 class _Reason(NamedTuple):
-    """Why a comparison is not what it looks like. `certain`: an error of a guard; else a warning everywhere."""
+    """Why a comparison does not mean what it seems to mean. `certain`: an error in a guard; otherwise a warning."""
 
     code: str
     message: str
@@ -43,7 +43,8 @@ class _Reason(NamedTuple):
 def check_match(
     kind: Kind, condition: tree.Condition, match: Match, protocols: frozenset[Protocol], diagnostics: Diagnostics
 ) -> None:
-    """Report what can never hold in a match; `protocols` are those of the calls in scope."""
+    """Reports comparisons, conjunctions and alternatives that never hold. `protocols` are those of the calls in
+    scope."""
     nodes = list(_nodes(condition, match))
     certain = False
     if kind.guard:
@@ -95,9 +96,9 @@ def _nodes(condition: tree.Condition, match: Match) -> Iterator[tuple[tree.Condi
 def _combinations(
     condition: tree.Condition, match: Match, nodes: list[tuple[tree.Condition, Match]]
 ) -> Iterator[tuple[tree.Condition, Match, Match]]:
-    """What has to be possible: each conjunction, the match itself, and the match with one alternative of each choice.
+    """The combinations that some request has to satisfy, each as (text, part, match).
 
-    As (text, part, match).
+    They are each conjunction, the match itself, and the match with one alternative in place of an `or`.
     """
     for node, part in nodes:
         if isinstance(part, And):
@@ -110,7 +111,7 @@ def _combinations(
 
 
 def _alternatives(condition: tree.Condition, match: Match) -> Iterator[tuple[tree.Condition, Match, Match]]:
-    """Each operand of each `or`, with the match in which it stands in place of that `or`."""
+    """Each operand of each `or`, with the match that has the operand in place of the `or`."""
     if isinstance(condition, tree.Conjunction | tree.Disjunction) and isinstance(match, And | Or):
         pairs = list(zip(tree.side_by_side(condition), match.operands, strict=True))
         for index, (node, part) in enumerate(pairs):
@@ -188,7 +189,7 @@ def _reason(comparison: Comparison, protocols: frozenset[Protocol]) -> _Reason |
 
 
 def _several_methods(operator: Operator, value: str) -> str | None:
-    """What to write instead of a method that looks like several ones, or all; None if it does not."""
+    """The advice for a method that looks like several methods or all of them; None for any other method."""
     if value == "*":
         return "no `method`, which means all of them"
     words = value.split("|")
@@ -218,7 +219,8 @@ def _blanks(value: str) -> _Reason:
 
 
 def placeholder(comparison: Comparison) -> str | None:
-    """What stands in a literal for other text in the languages of many tools, and not here; None: nothing does."""
+    """The part of a literal that stands for other text in many languages, and for itself in this one (`*`, `{id}`);
+    None without such a part."""
     field, operator, value = comparison
     if operator is Operator.MATCHES or field.header is not None or value == "*":
         return None

@@ -2,8 +2,8 @@
 
     match, protocol -> conjunctions -> for each: shapes of requests -> [languages of each field] -> Answer
 
-The checks of a program, `admc try` and the tests share this notion. "No" is a proof: a match that is too large, or that
-has an expression which is not analysed, counts as possible.
+The checks of a program, `admc try` and the tests share these answers. "No" is a proof: a match that is too large, or
+that has an expression which is not analysed, counts as possible.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _COMMON_METHODS: Final = "|".join(METHODS)
 # Methods are compared exactly, and no client sends one of the usual methods in other letters.
 _MISSPELT: Final = f"(?i:{_COMMON_METHODS})"
 _METHODS: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-# Letters that a path can have: what begins a query or a fragment is none.
+# Letters that a path can have. `?` begins a query, and `#` a fragment.
 _PATH_LETTER: Final = r"[^\x00-\x20\x7f?#]"
 _SHAPES: Final[Mapping[Protocol, tuple[_Shape, ...]]] = {
     Protocol.HTTP: (_Shape(None, f"/{_PATH_LETTER}*"), _Shape("OPTIONS", r"\*"), _Shape("CONNECT", None)),
-    # A server takes what follows the last `/` as the method; some put a path of their own before the service.
+    # The method follows the last `/`; some servers put a path of their own before the name of the service.
     Protocol.GRPC: (_Shape("POST", f"/{_PATH_LETTER}+/{_PATH_LETTER}+"),),
     Protocol.TCP: (),
 }
@@ -56,7 +56,8 @@ _PLAIN_ELEMENTS: Final = rf"[^ {_ELEMENT_LETTER}](?:[^{_ELEMENT_LETTER}]*[^ {_EL
 
 
 class Answer(NamedTuple):
-    """Whether a request can satisfy a match. `examples` are some that do, one for each way; there may be none known."""
+    """Whether a request can satisfy a match. `examples` are requests that do, at most one for each way; none may be
+    known."""
 
     possible: bool
     examples: tuple[Example, ...] = ()
@@ -110,7 +111,10 @@ class _NothingError(Exception):
 
 
 def _value(field: Field, literals: Sequence[Literal], shape: _Shape) -> str | None:
-    """The value of a field with one value; None if it is absent. Raises `UndecidedError`, `_NothingError`."""
+    """The value of the host, the method or the path; None if the request has none.
+
+    Raises `UndecidedError`, `_NothingError`.
+    """
     if field == HOST:
         return _host(literals) if any(map(_asserted, literals)) else None
     if field.name == "method":
@@ -123,7 +127,8 @@ def _value(field: Field, literals: Sequence[Literal], shape: _Shape) -> str | No
 
 
 def _host(literals: Sequence[Literal]) -> str:
-    """`==` compares without a final dot, all else with and without; an expression matches no IPv6 address."""
+    """A host that satisfies the literals. `==` compares the host without a final dot, and the other operators compare
+    it with and without the dot. No expression matches an IPv6 address."""
     if any(_asserted(literal) and _equals(literal) for literal in literals):
         return _search((_HOSTS,), HOST, literals)
     expressions = any(literal.comparison.operator is Operator.MATCHES for literal in literals)
@@ -131,9 +136,9 @@ def _host(literals: Sequence[Literal]) -> str:
 
 
 def _header(header: str, literals: Sequence[Literal]) -> str | None:
-    """The value of a header: an element for each literal that has to hold. Raises `UndecidedError`, `_NothingError`.
+    """The value of a header, with one element for each literal that has to hold; None if there is no such literal.
 
-    A literal that must not hold holds for no element.
+    No element satisfies a literal that must not hold. Raises `UndecidedError`, `_NothingError`.
     """
     of = elements_of(header)
     denied = [literal for literal in literals if not _asserted(literal)]
@@ -146,7 +151,8 @@ def _header(header: str, literals: Sequence[Literal]) -> str | None:
 
 
 def _search(bases: Sequence[str], field: Field, literals: Sequence[Literal]) -> str:
-    """The shortest text of the first of several languages that satisfies all literals. Raises as `_value`."""
+    """The shortest text that satisfies all literals, in the first language of `bases` that has one. Raises as
+    `_value`."""
     for base in bases:
         text = _text(base, field, literals) if literals else _any(base)
         if text is not None:

@@ -1,7 +1,8 @@
-"""Guards that another spelling of a path passes: `//admin` is not `path == "/admin"`, and many servers take it for it.
+"""Warns of guards that a client can pass by another spelling of a path.
 
-A guard acts where its match holds. So it is passed if one spelling of a path satisfies the match and another does not.
-A guard that refuses other spellings (`normal_paths`), on the same calls and before it, leaves one spelling of a path.
+Many servers take `//admin` for `/admin`, but `path == "/admin"` does not hold for `//admin`. A guard acts where its
+match holds, so a client can pass the guard if one spelling of a path satisfies the match and another one does not. An
+earlier guard on the same calls that refuses other spellings (`normal_paths`) leaves one spelling of each path.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _PATH: Final = Comparison(Field("path"), Operator.EQUALS, "/")
 
 
 class _Before(NamedTuple):
-    """A policy that refuses other spellings, and where no later policy has written the path since."""
+    """A policy that refuses other spellings, and the places at which no later policy has written the path."""
 
     policy: Policy
     places: frozenset[Place]
@@ -41,11 +42,11 @@ class _Before(NamedTuple):
 def warn_of_spellings(
     application: Application, policies: Sequence[Policy], scopes: Mapping[str, tree.Scope], diagnostics: Diagnostics
 ) -> None:
-    """Warns once for each guard that some spelling of a path passes."""
+    """Warns once for each guard that a client can pass by another spelling of a path."""
     before: list[_Before] = []
     for policy in policies:
         if before and writes_to(policy, _PATH):
-            # What it writes may have another spelling: `rewrite_path("/a", "/")` makes `//admin` of `/a/admin`.
+            # The written path may be another spelling: `rewrite_path("/a", "/")` makes `//admin` of `/a/admin`.
             written = set(places(application, policy))
             before = [earlier._replace(places=earlier.places - written) for earlier in before]
         if policy.kind.guard and policy.match is not None:
@@ -57,7 +58,8 @@ def warn_of_spellings(
 
 
 def other_spelling(match: Match) -> tuple[str, str] | None:
-    """A path in its normal form that satisfies a match, and another spelling that does not; None: none is found."""
+    """A path in its normal form that satisfies a match, and another spelling of it that does not; None if the search
+    finds no such path."""
     paths = [comparison for comparison in comparisons(match) if comparison.field.name == "path"]
     if not paths:
         return None
@@ -107,7 +109,7 @@ def _covered(application: Application, policy: Policy, before: Sequence[_Before]
 
 
 def _for_all_of(policy: Policy, other: Policy) -> bool:
-    """Whether the other policy holds for each spelling of all requests that the policy is meant for."""
+    """Whether `other` applies to each spelling of every request that `policy` is meant for."""
     if other.match is None:
         return True
     path = any(comparison.field.name == "path" for comparison in comparisons(other.match))

@@ -120,11 +120,12 @@ class Diagnostics:
 
     @property
     def full(self) -> bool:
-        """No further error is shown, so checks may stop."""
+        """Whether no further error is shown, so that checks may stop."""
         return self.full_of(Severity.ERROR)
 
     def full_of(self, severity: Severity) -> bool:
-        """No further finding of this severity is shown, so its text need not be made: `drop` it."""
+        """Whether no further finding of a severity is shown. A check may then `drop` a finding without making its
+        text."""
         return self.counts[severity] >= MAX_DIAGNOSTICS
 
     def drop(self, severity: Severity) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with something that a program names, before it has a place."""
+"""A problem of something that a program names, such as a file, without the place in the program."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from typing import NamedTuple
 class Problem(NamedTuple):
     code: str
     message: str
-    """A clause about `it`, without anything of what may be secret."""
+    """A clause with the subject `it`. It quotes nothing that may be secret."""
     hint: str

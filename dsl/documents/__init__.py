@@ -5,10 +5,10 @@
     value -> [plain] -> what `json` writes
 
 A type of a document is a class with `@document` (`types`), which holds texts, numbers, truth values, enumerations,
-tuples, mappings by name and other such types; `structure` says what stands where. pydantic does the types and bounds
-(`validator`), and is imported only when a document is read. What it does not do is here: the limits on a document from
-a stranger (`json_text`), repeated and unknown keys (`key_count`, `extra_keys`), and messages that never quote the input
-(`violations`), since identities and keys are read in this way.
+tuples, mappings by name and other such types; `structure` finds the type at a place. pydantic checks types and bounds
+(`validator`), and is imported only when a document is read. This package adds the limits on a document from a stranger
+(`json_text`), repeated and unknown keys (`key_count`, `extra_keys`), and messages that never quote the input
+(`violations`), since some documents contain identities and keys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is wrong with a document, and where."""
+"""The errors of a document, with their places."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Fault(Enum):
-    """What is wrong with a value."""
+    """The way in which a value is wrong."""
 
     SYNTAX = auto()
     """It is no JSON, or has a key twice, in a document for `read_exact`."""
@@ -34,7 +34,7 @@ class Violation(NamedTuple):
     """What is wrong, as the end of a sentence that begins with the place: `must be a whole number`."""
     fault: Fault
     range: tuple[int, int]
-    """Where in the text it stands: the first character, and the one after the last."""
+    """The place in the text: the offsets of the first character and of the one after the last."""
     hint: str | None = None
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Violation(NamedTuple):
 
 
 class DocumentError(Exception):
-    """Bytes are no document of a type. `violations` are empty where `read` finds that they are no JSON at all."""
+    """Bytes that are no document of a type. `violations` is empty if `read` gets bytes that are no JSON at all."""
 
     def __init__(self, message: str, violations: tuple[Violation, ...] = ()) -> None:
         self.message = message

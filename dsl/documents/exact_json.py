@@ -1,4 +1,4 @@
-"""JSON with numbers as they are written, within limits that any file of a person keeps.
+"""Parses JSON with numbers as they are written, within limits that no file written by a person exceeds.
 
 text -> [parse] -> lists, dictionaries, texts, whole numbers, decimals | JsonError with its place
 """
@@ -17,7 +17,7 @@ MAX_DEPTH: Final = 16
 MAX_VALUES: Final = 100_000
 MAX_DIGITS: Final = 40
 MAX_EXPONENT: Final = 9999
-"""Decimals have a largest exponent, too."""
+"""The largest exponent of a number: decimals of Python have a limit, too."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 """Some editors begin a file with it."""
 _TOKEN: Final = re.compile(
@@ -33,7 +33,7 @@ _MAX_WHOLE: Final = 18
 
 
 class JsonError(Exception):
-    """The text is no JSON, or beyond a limit. `range` is the first character and the one after the last."""
+    """A text that is no JSON, or beyond a limit. `range`: the first wrong character, and the one after the last."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class JsonError(Exception):
 
 
 class _WordError(Exception):
-    """A number or word is refused: the parser says what it is, and not where."""
+    """A number or word that is refused. Its place is unknown: the parser passes on the text only."""
 
     def __init__(self, word: str, message: str) -> None:
         super().__init__(message)
@@ -81,7 +81,7 @@ def _syntax(text: str, error: json.JSONDecodeError) -> JsonError:
     message, start = error.msg[0].lower() + error.msg[1:].replace("'", "`"), error.pos
     if error.msg.startswith(("Invalid", "Unterminated")):
         message = "this string is not closed, or has a character that JSON does not allow"
-        # The parser may be at the end of its line.
+        # The parser may report the end of the line instead of the beginning of the string.
         strings = (string.span() for string in _STRING.finditer(text))
         start = next((begin for begin, end in strings if begin <= start < end), start)
     return JsonError(message, start, min(start + 1, len(text)))

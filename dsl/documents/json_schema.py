@@ -8,13 +8,13 @@ from dsl.documents.types import BEYOND, CONFIG
 
 
 def schema(expected: type) -> dict[str, object]:
-    """The JSON Schema of a type, with what its docstrings say."""
+    """The JSON Schema of a type, with its docstrings as descriptions."""
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
         def decimal_schema(self, schema: Any) -> dict[str, Any]:
-            # No text.
+            # A decimal is a number in a document, and never a text.
             return self.float_schema(schema)
 
         def dict_schema(self, schema: Any) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def schema(expected: type) -> dict[str, object]:
 
 
 def _readable(schema: Any, *, names: bool = False) -> Any:
-    """Without the titles that pydantic makes of names, and the bounds that no number comes near to."""
+    """The schema without the titles that pydantic makes of names, and without bounds that no number comes near."""
     if isinstance(schema, list):
         return [_readable(part) for part in schema]
     if not isinstance(schema, dict):

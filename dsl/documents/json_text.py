@@ -1,9 +1,10 @@
-"""JSON as text: what a parser does not say of it.
+"""The text of a JSON document: its limits, the number of its keys, and the places of its values.
 
     bytes -> limits, number of keys; text and path -> place
 
-A parser takes the last of two equal keys, and has no place for a value. Neither costs anything while a document is
-right: keys are counted, and the text is walked only after an error. The walk keeps no values: the text may be hostile.
+A parser takes the last of two equal keys, and returns values without places. A valid document needs no slow search for
+either: its keys are counted, and a walk through the text finds places only after an error. The walk keeps no values,
+since the text may be hostile.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Path = tuple[str | int, ...]
 MODEST: Final = 128_000_000
 """Bytes of memory that the values of any document may take, however dense its text is."""
 _OBJECT, _LIST, _KEY, _ELEMENT = 320, 130, 56, 32
-"""Bytes of memory that a parser needs for each."""
+"""Bytes of memory that a parser needs for an object, a list, a key and an element."""
 BYTES_OF_A_VALUE: Final = 10
 BYTES_OF_A_KEY: Final = 16
 BYTES_OF_A_CONTAINER: Final = 40
@@ -30,7 +31,7 @@ BYTES_OF_A_CONTAINER: Final = 40
 takes seven times its size. In a large plan a value has 16 bytes of text, a key 20 and an object or a list 63; an
 endpoints file has 11 for an address."""
 LONGEST: Final = 40
-"""Characters of a key in a message."""
+"""Most characters of a key in a message."""
 _BLANKS: Final = b" \t\r\n"
 STRING: Final = r'"(?:[^"\\]++|\\.)*+"'
 """An expression for a whole string, with its quotes; for `re.DOTALL`."""
@@ -40,7 +41,7 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 _DEPTH: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BEGIN_OF_LIST: Final = re.compile(rb"[ \t\r\n]*+\[")
 _ENDED: Final = re.compile(rf"{STRING}(:?)".encode(), re.DOTALL)
-"""A text, and the colon that makes it a key."""
+"""A string, and the colon after it if the string is a key."""
 
 
 def is_too_dense(content: bytes) -> bool:
@@ -61,8 +62,8 @@ def is_list(content: bytes) -> bool:
 
 def has_more_keys(content: bytes, number: int) -> bool:
     """Whether a valid document, which has at least this number of keys, has more."""
-    # `":` ends each key. It also stands inside a text that has `\":`, and at the beginning of one, such as `"::/0"`.
-    # Then texts are matched one by one, which takes as long as reading the document; a walk takes ten times as long.
+    # `":` ends each key, but may also stand inside a string (`\":`) or at the beginning of one (`"::/0"`). In that case
+    # all strings are matched, which takes as long as reading the document; a walk takes ten times as long.
     compact = content.translate(None, _BLANKS)
     return compact.count(b'":') != number and _ENDED.findall(compact).count(b":") != number
 
@@ -97,7 +98,7 @@ class Places:
         self._members: dict[int, dict[str, int]] = {}
 
     def of(self, path: Path) -> int:
-        """Where a value begins; of a path that leads nowhere, the nearest value around it."""
+        """The place at which a value begins; for a path without a value, that of the nearest value around it."""
         start = self.root
         for step in path:
             inner = self.within(start, step)
@@ -107,9 +108,9 @@ class Places:
         return start
 
     def within(self, start: int, step: str | int, names: Collection[str] = ()) -> int | None:
-        """Where a member of an object or an element of a list begins; None if it has none there.
+        """The place at which a member of an object or an element of a list begins; None without such a part.
 
-        `names` are the keys that will be asked for.
+        `names` are the keys of the object whose places the caller needs later.
         """
         if isinstance(step, str) and self.text[start] == "{":
             kept = self._members.get(start)

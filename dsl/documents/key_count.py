@@ -1,6 +1,7 @@
-"""How many keys the document of a value has.
+"""Counts the keys that the document of a value has.
 
-A parser takes the last of two equal keys, and pydantic ignores unknown ones. Both show in the number of keys.
+A parser takes the last of two equal keys, and pydantic ignores unknown keys. In both cases the text has more keys than
+the document of the resulting value.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Counter = Callable[[Any], int]
 
 @cache
 def number_of_keys(expected: Any) -> Counter:
-    """A function that says how many keys the document of a value has at least: all, but for optional ones that are
-    there with their default. More keys may be repeated ones."""
+    """A function from a value to the least number of keys in its document: all keys but those of optional fields with
+    their default. If a document has more keys, some may be repeated or unknown."""
     fixed, varying = _counted(expected)
     if varying is not None and fixed == 0:
         return varying
@@ -29,7 +30,7 @@ def number_of_keys(expected: Any) -> Counter:
 
 
 def _counted(expected: object) -> tuple[int, Counter | None]:
-    """The number of keys in every value of a type, and what counts those beyond it."""
+    """The number of keys that each value of a type has, and a function that counts the further keys of one value."""
     origin, arguments = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
         return _counted(arguments[0])
@@ -83,7 +84,8 @@ def _of_object(expected: type) -> tuple[int, Counter | None]:
 
 
 def _present(*names: str) -> Counter:
-    """How many of these fields are not None: an endpoints file has ten thousand objects with nothing else."""
+    """A function that counts the fields that are not None. An endpoints file has ten thousand objects with such fields
+    alone, so it has to be fast."""
     if len(names) == 1:
         get_one = attrgetter(*names)
         return lambda value: get_one(value) is not None

@@ -22,19 +22,19 @@ T = TypeVar("T")
 MAX_VERSION: Final = 1 << 31
 _MAX_DIGITS: Final = 10
 _MANY: Final = 100
-"""Violations of one kind that are looked for."""
+"""Most extra keys that one error reports."""
 
 
 @no_collection()
 def read(expected: type[T], content: bytes) -> T:
-    """The value of a document. Raises `VersionError` where it is of another version, and `DocumentError` for all else.
+    """The value of a document. Raises `VersionError` for a document of another version, else `DocumentError`.
 
     A type with versions has a field `schema_version`, a `Literal` of the one that is read.
     """
     if is_too_dense(content):
         raise DocumentError("it has more values than a document of its size can have")
     if is_list(content):
-        # Else the error has a copy of it.
+        # An error of the validator would keep a copy of the whole list.
         raise DocumentError("it is not a JSON object")
     return _validated(expected, content, lambda validator: validator.validate_json(content))
 
@@ -42,7 +42,7 @@ def read(expected: type[T], content: bytes) -> T:
 def read_exact(expected: type[T], text: str) -> T:
     """The value of a document that a person may have written, with decimals as they are written.
 
-    pydantic's own parser makes floats of them. Raises as `read` does; every violation has its place.
+    The parser of pydantic would turn decimals into floats. Raises as `read` does; every violation has its place.
     """
     try:
         parsed = parse(text)
@@ -60,7 +60,7 @@ def _validated(expected: type[T], content: bytes, validate: Callable[[Any], T]) 
     try:
         value = validate(validator)
     except ValidationError as error:
-        # Not the error itself, and not as a cause: a `ValidationError` quotes the input.
+        # The error itself must not be kept, not even as a cause: a `ValidationError` quotes the input.
         errors = error.errors(include_url=False, include_input=False)
     else:
         if has_more_keys(content, number_of_keys(kind)(value)):
@@ -70,7 +70,7 @@ def _validated(expected: type[T], content: bytes, validate: Callable[[Any], T]) 
 
 
 def _explained(content: bytes, errors: list[Any], expected: Any) -> DocumentError:
-    """The error that a user can act on: another version explains whatever else does not fit."""
+    """The error that a user can act on: if the version is another one, that explains all other violations."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -83,7 +83,7 @@ def _explained(content: bytes, errors: list[Any], expected: Any) -> DocumentErro
         return wrong
     extra = extra_keys(places, places.root, expected, ()) if len(text) <= MAX_CHARACTERS else iter(())
     violations = tuple(islice(extra, _MANY))
-    # A key that is lacking may be the unknown one, with its right name.
+    # An unknown key may be a misspelt key that the document lacks: one violation is enough.
     named = {(violation.path, Fault.ABSENT) for violation in violations}
     others = (violation_of(places, error, expected) for error in _without_consequences(errors))
     more = (violation for violation in others if (violation.path, violation.fault) not in named)
@@ -91,7 +91,7 @@ def _explained(content: bytes, errors: list[Any], expected: Any) -> DocumentErro
 
 
 def _without_consequences(errors: list[Any]) -> Iterator[Any]:
-    """A list is not too short only because an entry of it is wrong."""
+    """The errors without those that follow from others: a list with a wrong entry also counts as too short."""
     around = {error["loc"][:length] for error in errors for length in range(len(error["loc"]))}
     return (error for error in errors if error["type"] != "too_short" or error["loc"] not in around)
 
@@ -135,7 +135,7 @@ def _wrong_version(places: Places, version: int, names: Collection[str]) -> Docu
 
 
 def _refuse_extra_keys(content: bytes, expected: Any) -> None:
-    """Raises `DocumentError` for keys of a valid document that are unknown, or that their object has twice."""
+    """Raises `DocumentError` for keys of a valid document that are unknown, or that an object has twice."""
     places = Places(content.decode("utf-8"))
     violations = tuple(islice(extra_keys(places, places.root, expected, ()), _MANY))
     if violations:

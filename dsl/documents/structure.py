@@ -1,4 +1,4 @@
-"""What stands where in a document of a type."""
+"""The type of each part of a document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 
 def alternatives(expected: Any) -> tuple[Any, ...]:
-    """The types that a value may have: those of a union, without what annotates them."""
+    """The types that a value may have: those of a union, without annotations."""
     if typing.get_origin(expected) is Annotated:
         return alternatives(typing.get_args(expected)[0])
     if isinstance(expected, types.UnionType) or typing.get_origin(expected) is typing.Union:
@@ -22,7 +22,7 @@ def alternatives(expected: Any) -> tuple[Any, ...]:
 
 @cache
 def part_of(expected: Any, step: str | int) -> Any:
-    """The type of what stands at a key or a position of a value; None if no document's type says it."""
+    """The type of the part at a key or a position of a value; None if the type of the value does not determine it."""
     parts = (_part_of_one(alternative, step) for alternative in alternatives(expected))
     return next((part for part in parts if part is not None), None)
 

@@ -37,11 +37,11 @@ def _is_shallow(value: object, depth: int = 8) -> bool:
 Plain = Annotated[_Nested, Predicate(_is_shallow)]
 """A text, a truth value, a number, null, or a list of these: an argument of a policy."""
 
-# What no bound of `annotated_types` says. pydantic asks each of these for its part of a schema.
+# Bounds that `annotated_types` lacks. pydantic asks each of these for its part of a schema.
 
 
 class Form(NamedTuple):
-    """What a text has to be: `Annotated[str, Form("[A-Z]{3}", "must be three capital letters")]`."""
+    """The form that a text has to have: `Annotated[str, Form("[A-Z]{3}", "must be three capital letters")]`."""
 
     pattern: str
     message: str
@@ -73,7 +73,7 @@ class OneOf(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """What only the JSON Schema says: a check of meaning follows, or none is needed to read the document."""
+    """A rule that stands in the JSON Schema only: a later check enforces it, or reading does not depend on it."""
 
     keywords: Mapping[str, object]
 
@@ -136,8 +136,8 @@ class _NeverNull:
 
 
 Given = Annotated[T | None, _NeverNull()]
-"""A field that a document may lack, and is None then, its default; but never null. The keys of a text can be counted
-without a walk also where it stands with an empty value. `plain` writes no such document."""
+"""A field that a document may lack, and that is then None. A null is refused, and `plain` writes none, so the document
+of a value has the key exactly if the field is not None, and keys can be counted without a walk."""
 
 CONFIG: Final[dict[str, object]] = {
     "extra": "forbid",
@@ -156,6 +156,6 @@ def document(cls: type[T]) -> type[T]:
 
 @dataclass_transform(frozen_default=True, order_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
-    """A type of documents that have each of its fields. A default is for code only: what lacks a field is refused."""
+    """Makes a class a type of documents that have to have all of its fields. Defaults are for code only."""
     cls.__is_complete__ = True  # type: ignore[attr-defined]
     return document(cls)

@@ -19,10 +19,11 @@ _ABSENT: Final = _Absent()
 
 @cache
 def validator_of(expected: Any) -> Any:
-    """A validator of a type, of which each object and each list has few errors, whatever it holds.
+    """A validator of a type that reports few errors for each object and each list, whatever they contain.
 
-    A document of nonsense would have millions of them, and each keeps a copy of the value that is wrong. So a list ends
-    at its first error; a key that is missing is a wrong default; and keys that are unknown are looked for afterwards.
+    Otherwise a nonsensical document would have millions of errors, each with a copy of its value. So the validator
+    stops at the first error of a list, takes a missing key for a wrong default, and ignores unknown keys, which a later
+    search finds.
     """
     from pydantic import TypeAdapter
     from pydantic_core import SchemaValidator

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_STEPS: Final = 20_000
 """Most steps of a search."""
 MAX_STATES: Final = 4_000
-"""Most states of one expression. RE2's own bound for expressions (`patterns.MAX_INSTRUCTIONS`) keeps them far below."""
+"""Most states of one expression. Expressions of `patterns.MAX_INSTRUCTIONS`, the bound for RE2, have far fewer."""
 
 State = frozenset[int]
 _PLEASANT: Final = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ/.-_=:!$&'()*+,;@~%"
@@ -38,7 +38,7 @@ class Expression:
         self.start: State = self._closure({first}, begin=True)
 
     def step(self, state: State, letter: int) -> State:
-        """The state after one more letter; an empty one accepts no continuation."""
+        """The state after one more letter. An empty state accepts no continuation."""
         key = state, letter
         following = self._steps.get(key)
         if following is None:
@@ -155,7 +155,7 @@ def _matches(language: Language, text: str) -> bool:
 
 
 class Condition(NamedTuple):
-    """A text is in a language, or is not."""
+    """The condition that a text is in a language, or is not in it (`wanted` is False)."""
 
     language: Language
     wanted: bool = True
@@ -217,7 +217,7 @@ def _text(came: dict[tuple[State, ...], tuple[tuple[State, ...], int] | None], s
 
 
 def representatives(conditions: Sequence[Condition]) -> list[int]:
-    """One letter of each class that all languages treat alike, pleasant ones first."""
+    """One letter of each class of letters that no language tells apart; those that are pleasant to read come first."""
     ends = sorted({0, *(end for condition in conditions for end in condition.language.ends if end <= LAST)})
     order = {ord(letter): index for index, letter in enumerate(_PLEASANT)}
     letters = []

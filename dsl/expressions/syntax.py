@@ -1,7 +1,7 @@
 """Parses RE2 expressions, to find out which texts they match.
 
-RE2 itself has accepted the expression. What is not analysed (word boundaries, Unicode classes, anchors of lines,
-letters beyond ASCII) raises `UndecidedError`: nothing is then known of the expression.
+RE2 itself has accepted the expression. The parser raises `UndecidedError` for parts that it does not analyse (word
+boundaries, Unicode classes, anchors of lines, letters beyond ASCII): the texts of the expression are then unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class UndecidedError(Exception):
-    """The question is too hard, or beyond what is analysed."""
+    """The answer takes too many steps, or depends on a part of an expression that is not analysed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,8 @@ def parse(pattern: str) -> Node:
 
 
 def alternatives(pattern: str) -> tuple[str, ...]:
-    """The texts between the `|` that stand in no group; none if there is no such `|`, or they are not analysed."""
+    """The alternatives of an expression: its parts between the `|` outside of groups. Empty if there is no such `|`, or
+    if the expression cannot be analysed."""
     try:
         _, parser = _parsed(pattern)
     except UndecidedError:
@@ -123,10 +124,10 @@ class _Parser:
         self.bars: list[int] = []
         """Where a `|` stands in no group."""
         self.has_flags = False
-        """Whether flags are set for what follows, across a `|`."""
+        """Whether a part such as `(?i)` sets flags for the rest of its group, which may have further alternatives."""
 
     def choice(self, flags: frozenset[str]) -> Node:
-        """Alternatives up to the end of the group; flags that are set in one hold in the next ones, too."""
+        """The alternatives up to the end of the group. Flags that one alternative sets also hold in the next ones."""
         alternatives: list[Node] = []
         parts: list[Node] = []
         while self.at < len(self.text) and self.text[self.at] != ")":
@@ -148,7 +149,7 @@ class _Parser:
         return Choice((*alternatives, Sequence(tuple(parts))))
 
     def _quotation(self, flags: frozenset[str]) -> list[Node]:
-        """The letters between `\\Q` and `\\E`; a repetition after it is one of the last letter."""
+        """The letters between `\\Q` and `\\E`. A repetition after `\\E` repeats the last letter only."""
         end = self.text.find("\\E", self.at)
         if end < 0:
             raise UndecidedError
@@ -179,7 +180,7 @@ class _Parser:
     def _atom(self, flags: frozenset[str]) -> Node:
         letter = self.text[self.at]
         if letter in "*+?" or _REPEAT.match(self.text, self.at):
-            raise UndecidedError  # after `(?i)`, RE2 repeats what stands before that
+            raise UndecidedError  # a repetition after `(?i)` repeats the part before `(?i)`
         if letter == "(":
             return self._group(flags)
         if letter == "[":
@@ -279,7 +280,7 @@ def _letter(code: int, flags: frozenset[str]) -> Letters:
 
 
 def _folded(ranges: Ranges) -> Ranges:
-    """With the other case of each ASCII letter."""
+    """The ranges, with both cases of each ASCII letter in them."""
     folded = list(ranges)
     for low, high in ranges:
         for first, shift in ((0x41, 32), (0x61, -32)):

@@ -37,7 +37,7 @@ class OutsideError(OSError):
     def __init__(self, *, linked: bool) -> None:
         super().__init__(errno.EACCES, "it lies outside of the folders that may be read")
         self.linked = linked
-        """Whether the path as written is inside one of these folders: a link then leads out of it."""
+        """Whether the path as written is inside one of these folders, so that a link leads out of it."""
 
 
 def folder_reader(folder: Path, include: Sequence[Path] = ()) -> Read:

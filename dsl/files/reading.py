@@ -148,7 +148,7 @@ def _reason(problem: OSError | ValueError) -> str:
 
 
 def _no_file(path: str, *, missing: bool) -> str | None:
-    """For what is no path: an address, or the content of a file."""
+    """The hint for a text that is no path, but an address or the content of a file."""
     if _ADDRESS.match(path):
         return "admc fetches nothing: download it into a file beside the program, and give the name of that file"
     if missing and _CONTENT.search(path):

@@ -55,7 +55,7 @@ class Application:
 
     @cached_property
     def calls_to(self) -> Mapping[str, range]:
-        """Calls are sorted by destination, so those to one destination are a range."""
+        """Destination -> the indices of the calls to it, which are a range: calls are sorted by destination."""
         ranges: dict[str, range] = {}
         start = 0
         for index in range(1, len(self.calls) + 1):
@@ -142,7 +142,7 @@ def the_port(application: Application, reference: tree.Reference, diagnostics: D
 
 
 def declare(statements: Iterable[tree.Declared], diagnostics: Diagnostics, *, complete: bool) -> Application:
-    """Services and externals, then the calls between them."""
+    """The graph that statements declare."""
     services: dict[str, Service] = {}
     externals: dict[str, External] = {}
     first: dict[str, Span] = {}

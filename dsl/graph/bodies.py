@@ -172,7 +172,7 @@ def _check_labels(item: tree.Labels, names: Sequence[tree.Word], diagnostics: Di
 
 
 def _check_apart(one: tree.OwnLabel, other: tree.OwnLabel, diagnostics: Diagnostics) -> None:
-    """`tier db` is more likely a label whose `=` is missing than two labels."""
+    """Reports two labels such as `tier db`, which are more likely one label whose `=` is missing."""
     between = one.span.source.text[one.span.end : other.span.start]
     if "," in between or "\n" in between:
         return
@@ -226,7 +226,8 @@ def _host(text: str) -> str | units.BadNumber:
 
 
 def _mapped(item: str, text: str, plain: str) -> units.BadNumber:
-    """No connection has such an address, so a policy about it would apply to no connection."""
+    """The error of an IPv4 address that is written as IPv6. No connection has such an address, so a policy about it
+    would apply to no connection."""
     return units.BadNumber("ADM210", f"`{text[:60]}` is IPv4, written as IPv6", f'write `{item} "{plain}"`')
 
 

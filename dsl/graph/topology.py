@@ -36,7 +36,7 @@ _KEYS = {
         "adm",
         "untrusted",
         "host_network",
-        "note",  # for readers: what the name and the protocol do not say
+        "note",  # a remark for readers
     ),
     "external": ("name", "protocol", "port", "ports", "hosts", "cidrs"),
     "port": ("name", "protocol", "port", "target"),
@@ -77,7 +77,7 @@ def _constant(text: str) -> NoReturn:
 def read_topology(source: SourceText, diagnostics: Diagnostics) -> list[tree.Statement] | None:
     """The statements of a topology file, or None after an error.
 
-    Messages quote its lines only once it has the fields of a topology: other JSON may hold secrets.
+    Messages quote lines of the file only if it has the fields of a topology, since other JSON may contain secrets.
     """
     try:
         data = json.loads(source.text, object_pairs_hook=_object, parse_constant=_constant)

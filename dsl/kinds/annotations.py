@@ -42,7 +42,7 @@ class Annotations:
         self.effects: tuple[Effect, ...] | None = None
         self.component: str | None = None
         self.directions: tuple[tree.AnnotationArgument, ...] = ()
-        """Of `@weaker`: each has the name of a parameter, and a word after `:`."""
+        """The arguments of `@weaker`: each has the name of a parameter, and a word after `:`."""
         self.unknown = False
         seen: dict[str, tree.Annotation] = {}
         effects: list[tree.Annotation] = []

@@ -57,7 +57,7 @@ def with_directions(
 def _direction(
     argument: tree.AnnotationArgument, type_: ParameterType | None, diagnostics: Diagnostics
 ) -> Weaker | None:
-    """The direction, or None after an error; a parameter whose type has an error gets no second one."""
+    """The direction, or None after an error. A parameter whose type has an error gets no second error here."""
     word, name = argument.after, argument.name.text
     if word is None:
         return None

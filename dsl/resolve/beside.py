@@ -14,13 +14,13 @@ Own = TypeVar("Own", tree.Test, tree.Gate)
 
 
 class Form(NamedTuple):
-    """What such a file has."""
+    """The form of a file beside a program."""
 
     word: str
     """The first word of its statements."""
     most: int
     misplaced: str
-    """The code of a statement of another form."""
+    """The code of the error for a statement of another form."""
     too_many: str
 
 
@@ -31,7 +31,8 @@ def program_name(beside: str) -> str:
 
 
 def statements(module: tree.Module, own: type[Own], form: Form, diagnostics: Diagnostics) -> Iterator[Own]:
-    """The statements of its form, in the order of the file. All others are errors, and so is a name declared twice."""
+    """The statements of the file's form, in the order of the file. Reports all other statements as errors, and names
+    that are declared twice."""
     word, first = form.word, dict[str, Span]()
     for statement in module.statements:
         if isinstance(statement, tree.Broken):

@@ -1,4 +1,4 @@
-"""`when`: conditions to matches."""
+"""Resolves the conditions of policies (`when`) to matches."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reads a match in canonical form back, as a plan has it. The text may be hostile.
+"""Reads the canonical text of a match, which plans contain. The text may be hostile.
 
     match -> dsl.match_text.match_text -> text -> [parse_match] -> match
 
-It is parsed as the `when` of a policy, by the parser and with the checks and limits of every program.
+The text is parsed as the `when` of a policy, with the parser, the checks and the limits of every program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class MatchTextError(ValueError):
 
 
 def parse_match(text: str) -> Match:
-    """The match that `match_text` wrote. Raises `MatchTextError`."""
+    """The match of a canonical text, which `match_text` has written. Raises `MatchTextError`."""
     if len(text) > MAX_TEXT:
         raise MatchTextError(f"it is longer than {MAX_TEXT} characters")
     diagnostics = Diagnostics()

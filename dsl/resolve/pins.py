@@ -112,7 +112,7 @@ def _of_calls(
         and (destinations.ports is None or call.port.number in destinations.ports)
     }
     if (policy.open_sources or policy.kind.guard) and sources & policy.sources:
-        # It also applies to undeclared callers, so it is enforced there with or without a declared call.
+        # The policy also applies to undeclared callers, so it is enforced at destinations without a declared call, too.
         called.update(
             name
             for name in wanted.intersection(policy.destinations).difference(called)
@@ -138,7 +138,7 @@ def _absent(
     destinations: Destinations,
     application: Application,
 ) -> tree.Word | None:
-    """The first service or external in the pin that is part of no decision which the pin fixes."""
+    """The first service or external that the pin names and that is part of none of the pinned decisions."""
     for word in written(scope.destinations):
         if word.text not in pinned:
             return word

@@ -1,7 +1,7 @@
-"""The `profile` statement: the measured costs that a program is estimated by.
+"""The `profile` statement: the measured costs from which `admc` estimates those of a program.
 
-This module reads the file, so that it is an input of the program with its digest. Its content is data for the
-application, which alone estimates costs: the language checks nothing in it.
+This module reads the file, so that the file is an input of the program, with its digest. It does not check the content:
+only the `admc` package estimates costs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Requests: each step is one declared call, and the rates of requests are those of their calls.
+"""Resolves requests: each step becomes one declared call, and the rates of requests add up to rates of calls.
 
-A call without a declared rate gets the sum of what requests make of it. More than a declared rate is an error; less is
-other traffic.
+the call declares    the requests make it    the rate of the call
+no rate              r times a second        r
+rate d               r <= d times a second   d: the remaining calls are other traffic
+rate d               r > d times a second    an error
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ class _Resolver:
         return request if self._bounded(request) else None
 
     def _step(self, source: str | None, callee: tree.Reference, items: Sequence[tree.RequestItem]) -> Step | None:
-        """`source` is None if it is not known. None after an error, whose other errors are reported as well."""
+        """The step, or None after an error; the errors of all its inner steps are reported, too. `source` is None if
+        the caller is unknown."""
         known = self.application.known(callee.name, self.diagnostics)
         port = the_port(self.application, callee, self.diagnostics) if known else None
         name = callee.name.text
@@ -223,7 +226,7 @@ def _group_key(group: StepGroup) -> tuple[object, ...]:
 
 
 def with_rates(calls: tuple[Call, ...], requests: Sequence[Request], diagnostics: Diagnostics) -> tuple[Call, ...]:
-    """The calls; those without a declared rate have that of the requests."""
+    """The calls, with the sum of the rates of requests where a call declares no rate."""
     made: dict[_Key, list[tuple[Request, Step, Fraction]]] = {}
     for request in requests:
         for step, times in request.steps():

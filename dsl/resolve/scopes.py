@@ -51,7 +51,8 @@ class ScopeChecks:
     def _check_uncalled(
         self, statement: tree.Policy, kind: Kind, destinations: Destinations, calls: tuple[int, ...]
     ) -> None:
-        """A guard is enforced also at destinations without a declared call, so it needs a port that it supports."""
+        """Reports destinations without a declared call and without a port that the guard supports. A guard is enforced
+        at all of its destinations."""
         carried = kind.protocols if statement.condition is None else kind.protocols - {Protocol.TCP}
         if carried == frozenset(Protocol):
             return

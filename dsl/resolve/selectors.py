@@ -52,7 +52,7 @@ def _term_key(term: tree.Term) -> str:
 
 
 def written(selection: tree.Selection) -> Iterator[tree.Word]:
-    """Names that a selection lists, not by a glob or a label, and that its `except` does not list."""
+    """The names that a selection lists, without those of globs, of labels and of its `except`."""
     without = {word.text for word in _words(selection.without)}
     return (word for word in _words(selection.terms) if word.text not in without)
 
@@ -173,7 +173,7 @@ class Selectors:
     # ---- destinations ----
 
     def destinations(self, selection: tree.Selection) -> Destinations | None:
-        """What a selection of destinations means, or None after an error."""
+        """The destinations of a selection, or None after an error."""
         key = _key(selection)
         known = self._destinations.get(key)
         if known is not None:
@@ -202,7 +202,7 @@ class Selectors:
         return destinations
 
     def _choose(self, terms: tuple[tree.Term, ...], outer: tree.Word | tree.Number | None, chosen: _Chosen) -> bool:
-        """Adds what the terms mean to `chosen`: name -> port numbers, None for all of them."""
+        """Adds the destinations of the terms to `chosen`: name -> port numbers, or None for all ports."""
         complete = True
         for term in terms:
             port = outer if term.port is None else term.port
@@ -242,7 +242,7 @@ class Selectors:
             chosen[name] = None if earlier is None else earlier | {declared.number}
 
     def _ports(self, chosen: _Chosen, selection: tree.Selection) -> frozenset[int] | None:
-        """One set of port numbers that means the chosen ports of every destination."""
+        """A single set of port numbers that stands for the chosen ports of all destinations."""
         picked = [ports for ports in chosen.values() if ports is not None]
         if not picked:
             return None

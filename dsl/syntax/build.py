@@ -65,7 +65,7 @@ def _present(children: Children) -> tuple[Any, ...]:
 
 
 class Builder(Transformer[SpannedToken, Any]):
-    """The parser sets the spans of whole statements, since it knows where a statement starts and ends."""
+    """Builds the nodes. The parser sets the spans of whole statements, since it knows where these begin and end."""
 
     def __init__(self, nowhere: Span) -> None:
         super().__init__()

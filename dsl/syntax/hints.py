@@ -55,7 +55,8 @@ class OtherLanguage(NamedTuple):
 
 
 def other_language(text: str) -> OtherLanguage | None:
-    """For YAML and JSON, by the first line that is neither blank nor a comment. No statement begins like either."""
+    """Whether a text is YAML or JSON, by its first line that is neither blank nor a comment; None for other texts. No
+    statement begins like either."""
     if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         at = len(text) - len(text.lstrip("\ufeff \t\r\n"))
         cause = "no statement starts with a bracket"
@@ -75,14 +76,14 @@ def other_language(text: str) -> OtherLanguage | None:
 
 
 def protocol(word: str, number: str = "") -> str | None:
-    """For a protocol inside TLS, of the port `number`."""
+    """The hint for a protocol inside TLS, of the port `number`."""
     if word not in WITHIN_TLS:
         return None
     return f"a proxy cannot read inside TLS, so declare its port as `{f'tcp {number}'.rstrip()}`"
 
 
 def number_around(text: str, start: int) -> str | None:
-    """For the sign at `start`, if it stands in or beside a number: how a program writes that number."""
+    """The hint for the sign at `start`, if it stands in or beside a number: the number as a program writes it."""
     before = _NUMBER_BEFORE.search(text[max(0, start - MOST) : start])
     run = _NUMBER_SIGNS.match(text, start - (len(before[0]) if before else 0))
     if run is None or not any(letter.isdigit() for letter in run[0]):
@@ -94,7 +95,7 @@ def number_around(text: str, start: int) -> str | None:
 
 
 def sign_in_line(text: str, sign: str, start: int) -> str | None:
-    """For the sign at `start`, if what stands before it in its line tells what it is meant to be."""
+    """The hint for the sign at `start`, if the text before it in its line shows the purpose of the sign."""
     before = text[max(text.rfind("\n", 0, start) + 1, start - MOST) : start]
     if sign == "/" and _VALUE_BEFORE.search(before) and (path := _PATH.match(text, start)) is not None:
         return f'write it in quotes: `"{path[0]}"`'
@@ -106,7 +107,7 @@ def sign_in_line(text: str, sign: str, start: int) -> str | None:
 
 
 def detached_unit(text: str, token: Token) -> str | None:
-    """For a unit that is not a word (`/s`, `%`) and is separated from its number `token` by blanks."""
+    """The hint for a unit that is not a word (`/s`, `%`) and is separated from its number `token` by blanks."""
     unit = _UNIT.match(text, token.end)
     if token.type != "NUMBER" or unit is None:
         return None
@@ -114,7 +115,7 @@ def detached_unit(text: str, token: Token) -> str | None:
 
 
 def unexpected_token(text: str, tokens: Sequence[Token], at: int, expected: Collection[str]) -> str | None:
-    """For token `at`, which stands where only the words and signs of `expected` are allowed."""
+    """The hint for token `at`, which stands where only the words and signs of `expected` are allowed."""
     token = tokens[at]
     before = tokens[at - 1] if at else None
     if before is not None and "\r" in text[before.end : token.start].replace("\r\n", ""):
@@ -143,7 +144,7 @@ def unexpected_token(text: str, tokens: Sequence[Token], at: int, expected: Coll
 
 
 def _sign(tokens: Sequence[Token], at: int, expected: Collection[str]) -> str | None:
-    """For a sign that other languages have in this place."""
+    """The hint for a sign that other languages have in this place."""
     token, before = tokens[at], tokens[at - 1] if at else None
     if before is None:
         return None
@@ -169,7 +170,7 @@ def _sign(tokens: Sequence[Token], at: int, expected: Collection[str]) -> str | 
 
 
 def _no_parameter(tokens: Sequence[Token], at: int) -> str | None:
-    """For `policy NAME = KIND(PARAMETER: header(...))`, where the kind cannot have such a parameter."""
+    """The hint for `policy NAME = KIND(PARAMETER: header(...))`, where the kind cannot have such a parameter."""
     kind = next((after.text for token, after in pairwise(tokens) if token.text == "="), "")
     hint = other_meshes.parameter(kind, tokens[at - 3].text, ()) if at >= 3 else None
     return hint if hint is not None and " " in hint else None
@@ -206,7 +207,7 @@ def _other_number(text: str, tokens: Sequence[Token], at: int) -> str | None:
 
 
 def thousands(text: str, start: int, end: int) -> str | None:
-    """For the number from `start` to `end`, if it is the end of one like `1,000`: how a program writes that."""
+    """The hint for the number from `start` to `end`, if it is the end of one like `1,000`."""
     before = _GROUP_BEFORE.search(text[max(0, start - MOST) : start])
     after = _GROUP_AFTER.match(text, end)
     meant = None if before is None else as_here(before[0] + text[start : after.end() if after else end])

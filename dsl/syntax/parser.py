@@ -63,7 +63,7 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
 
 
 def _one_line(source: SourceText, diagnostics: Diagnostics) -> tree.Module:
-    """A file whose lines end with CR alone: it would be a single line, so it gets one error."""
+    """Reports a file whose lines end with CR alone, which would be a single line, with one error."""
     at = source.text.index("\r")
     span = Span(source, at, at + 1)
     message = "the lines of this file end with a carriage return (CR) alone"
@@ -72,7 +72,7 @@ def _one_line(source: SourceText, diagnostics: Diagnostics) -> tree.Module:
 
 
 def _no_program(source: SourceText, other: hints.OtherLanguage, diagnostics: Diagnostics) -> tree.Module:
-    """A file in YAML or JSON gets one error, instead of one for each line."""
+    """Reports a file in YAML or JSON with one error, instead of one for each line."""
     span = Span(source, other.start, other.end)
     message = f"this file is {other.language}, and a program is expected"
     diagnostics.error("ADM008", message, span, cause=other.cause, hint=other.hint)
@@ -153,7 +153,7 @@ def _statement(source: SourceText, line: LogicalLine, diagnostics: Diagnostics) 
     except UnexpectedToken as error:
         cut = _misspelt(source.text, line, error)
         if cut is not None:
-            # The statement before ends too early. The misspelt statement is parsed next, and gets its own error.
+            # The statement ends at a comma or arrow, before a misspelt first word, whose line gets its own error.
             line = LogicalLine(line.tokens[:cut], source.text.rindex("\n", 0, line.tokens[cut].start) + 1, None)
             diagnostics.error(
                 "ADM001",
@@ -209,7 +209,7 @@ _REST = f"if it continues the previous statement: {hints.CONTINUES}"
 
 
 def _of_a_policy(word: str) -> str | None:
-    """For the name of a kind at the beginning of a statement."""
+    """The hint for the name of a kind at the beginning of a statement."""
     return f"write `policy NAME = {word}(...) on SOURCES -> DESTINATIONS`" if word in guides() else None
 
 
@@ -351,7 +351,7 @@ def _misspelt(text: str, line: LogicalLine, error: UnexpectedToken) -> int | Non
 
 
 def _incomplete(text: str, line: LogicalLine) -> str | None:
-    """For a statement that ends in `,` or `->`: why it does not continue in the next line."""
+    """The reason why a statement that ends in `,` or `->` does not continue in the next line; None for all others."""
     last = line.tokens[-1].text
     if last not in CONTINUATION:
         return None

@@ -161,8 +161,8 @@ def _past_blank_lines(text: str, position: int) -> int:
 
 
 def _in_brackets(text: str, start: int, brackets: list[Token], tokens: list[Token]) -> int | None:
-    """None if the line at `start` begins a statement although brackets are open; else an offset before which no line
-    begins one."""
+    """An offset before which no line begins a statement; None if the line at `start` begins one although brackets are
+    open."""
     if _BEGINS.match(text, start) is None:
         return start
     if is_request(tokens) and _STEP.match(text, start):
@@ -173,7 +173,8 @@ def _in_brackets(text: str, start: int, brackets: list[Token], tokens: list[Toke
 
 
 def _after_sign(text: str, start: int) -> int | None:
-    """The same after a line that ends in `,` or `->`, for the next line that is not blank. Also None at the end."""
+    """As `_in_brackets`, but after a line that ends in `,` or `->`, for the next line that is not blank. None if there
+    is no such line."""
     following = _past_blank_lines(text, start)
     return None if _BEGINS.match(text, following) or _NOTHING.match(text, following) else following
 

@@ -398,7 +398,7 @@ class Gate(NamedTuple):
     fails: bool
     measure: Word
     added: bool
-    """`+`: the limit is of the change, and not of what HEAD has."""
+    """Whether the limit begins with `+`, and so limits the change instead of the new amount."""
     limit: Number | None
     span: Span
 

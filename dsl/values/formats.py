@@ -1,4 +1,4 @@
-"""Formats of text that are narrower than a parameter's type: what an argument puts into a header arrives as written."""
+"""Formats of text that are narrower than a parameter's type, such as values that Envoy joins into one header."""
 
 from __future__ import annotations
 

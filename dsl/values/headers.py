@@ -122,7 +122,7 @@ def _element(effect: Effect) -> Element:
 
 
 def unwritable(name: str, where: frozenset[Element], *, grpc: bool = False) -> Unwritable | None:
-    """Why a policy cannot write a header there; None if it can. `grpc`: the scope includes calls of gRPC."""
+    """Why a policy cannot write a header of the messages `where`; None if it can. `grpc`: the scope includes gRPC."""
     if not where:
         return None
     if name in _UNWRITABLE:

@@ -90,7 +90,7 @@ def _no_constant(_name: str) -> None:
 
 
 def _finite(text: str) -> float:
-    """Envoy reads numbers as floats of 64 bits, and refuses the whole set if one is too large."""
+    """A number as Envoy reads it: a float of 64 bits. Envoy refuses the whole set if a number is too large for that."""
     number = float(text)
     if math.isinf(number):
         raise ValueError

@@ -1,7 +1,7 @@
 """Origins of web pages, as `cors` lists them: one that browsers send, `*` for all, or all subdomains of a host.
 
-A browser sends a scheme, a host in lower case, and a port that is not the scheme's own (RFC 6454). What it never sends
-would admit no page, so it is refused here.
+A browser sends a scheme, a host in lower case, and the port unless it is the scheme's default (RFC 6454). An item that
+no browser sends would admit no page, so it is an error.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ def _wrong_port(scheme: str, host: str, port: str | None) -> WrongOrigin | None:
 
 
 def subdomains(item: str) -> str | None:
-    """A regular expression for the whole of each origin that an item with a star admits; None: it has none."""
+    """A regular expression that matches the whole of each origin that an item with a star admits; None without a
+    star."""
     scheme, there, rest = item.partition(f"://{STAR}")
     return f"{re.escape(scheme)}://{_LABELS}{re.escape(rest)}" if there else None
 

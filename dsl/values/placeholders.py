@@ -1,4 +1,4 @@
-"""Arguments with a `*` or a parameter of a path, which many other languages replace, and nothing replaces here."""
+"""Arguments with a `*` or a parameter of a path (`:id`): other languages replace these, and this one does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Final, NamedTuple
 
 _IN_PATHS: Final = re.compile(r"\*+$|(?<=/)\*+(?=/)|\.\*|\$[0-9]|(?<=/):[A-Za-z_][A-Za-z0-9_]*")
-"""A `*` among other letters of a path is legal, and most likely meant."""
+"""Parts of paths that are most likely mistakes. A `*` between other letters is none: paths may have one."""
 
 
 class Placeholder(NamedTuple):
@@ -30,7 +30,7 @@ def placeholder_in_header(name: str) -> Placeholder | None:
 
 
 def placeholder_in_path(text: str) -> Placeholder | None:
-    """What a rewrite elsewhere fills in, in the beginning of a path; None if there is nothing."""
+    """A part of the beginning of a path that rewrites of other languages replace; None if there is none."""
     placeholder = _IN_PATHS.search(text)
     if placeholder is None:
         return None

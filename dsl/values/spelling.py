@@ -12,10 +12,10 @@ _UNRESERVED: Final = re.compile("[A-Za-z0-9._~-]")
 
 
 def normal_path(path: str) -> str:
-    """A path without its query as RFC 3986 (6.2.2) normalises it, with repeated slashes merged. `*` stays.
+    """The normal form of a path without its query: that of RFC 3986 (6.2.2), with repeated slashes merged.
 
-    Escapes of letters that need none are undone, others get capitals, and letters beyond ASCII get escapes; segments
-    `.` and `..` are resolved.
+    >>> [normal_path(path) for path in ("//a", "/a/./b/../c", "/%61", "/%2f", "/é", "*")]
+    ['/a', '/a/c', '/a', '/%2F', '/%C3%A9', '*']
     """
     if not path.startswith("/"):
         return path

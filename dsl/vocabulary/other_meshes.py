@@ -36,7 +36,7 @@ _FILE = Path(__file__).with_name("other_meshes.toml")
 
 
 def kind(name: str, arguments: Sequence[str | None], kinds: Mapping[str, Signature]) -> str | None:
-    """For the name of a kind. If several kinds have that name elsewhere, the hint lists those that take the arguments.
+    """The hint for the name of a kind. If several kinds have it elsewhere, the hint lists those that fit the arguments.
 
     `arguments` are the names of the arguments, None for an argument by position.
     """
@@ -72,7 +72,7 @@ def _is_complete(own: str, signature: Signature, arguments: Sequence[str | None]
 
 
 def parameter(kind_: str, name: str, known: Collection[str]) -> str | None:
-    """For the name of a parameter of a kind of the prelude."""
+    """The hint for the name of a parameter of a built-in kind."""
     meant = _named(kind_).get(squeezed(name))
     if meant is None or meant not in known:
         return meant
@@ -80,7 +80,7 @@ def parameter(kind_: str, name: str, known: Collection[str]) -> str | None:
 
 
 def word(text: str, words: Collection[str]) -> str | None:
-    """The one of `words` that corresponds to a word, a status or a code of another mesh."""
+    """The element of `words` that corresponds to a word, a status or a code of another mesh."""
     key = squeezed(text)
     for item in guides().values():
         for name, meant in item.words.items():
@@ -90,30 +90,30 @@ def word(text: str, words: Collection[str]) -> str | None:
 
 
 def side(name: str, before: str = "") -> str | None:
-    """For sides such as `@inbound` and `at inbound`; `before` is the text before the side."""
+    """The hint for a side such as `@inbound` or `at inbound`; `before` is the text before the side."""
     meant = _other_names()["sides"].get(squeezed(name))
     return None if meant is None else f"did you mean `{before}{meant}`?"
 
 
 def field(name: str) -> str | None:
-    """For the field of a comparison."""
+    """The hint for the field of a comparison."""
     meant = _other_names()["fields"].get(squeezed(name))
     return None if meant is None else f"did you mean `{meant}`?"
 
 
 def operator(name: str) -> str | None:
-    """For the operator of a comparison."""
+    """The hint for the operator of a comparison."""
     meant = _other_names()["operators"].get(squeezed(name))
     return None if meant is None else f"did you mean `{meant}`?"
 
 
 def misplaced(name: str) -> str | None:
-    """For a word inside a statement that no statement has there."""
+    """The hint for a word inside a statement that no statement has there."""
     return _other_names()["words"].get(squeezed(name))
 
 
 def statement(name: str) -> str | None:
-    """For the first word of a statement."""
+    """The hint for the first word of a statement."""
     return _other_names()["statements"].get(squeezed(name))
 
 
