@@ -1,9 +1,9 @@
-"""Which policies one ADM enforces on which connections.
+"""The policies that each ADM enforces, by connections.
 
     program + placement -> [Hop]
 
 A *hop* is one direction and one port of one ADM: at ingress a port of the service itself, at egress a port of one
-destination. It is the unit that becomes a filter chain in Envoy. The policies of a hop are in declared order.
+destination. Each hop becomes a filter chain in Envoy. The policies of a hop are in declared order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Hop(NamedTuple):
 
 
 def hop_name(side: Side, destination: str, port: int) -> str:
-    """See `Hop.name`."""
+    """The name of a hop (`Hop.name`)."""
     return f"ingress/{port}" if side is Side.INGRESS else f"egress/{destination}:{port}"
 
 

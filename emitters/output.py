@@ -1,6 +1,6 @@
 """Everything that `--emit DIR` writes: relative path -> content.
 
-    SERVICE/bootstrap.yaml       the ADM's configuration, whole in itself
+    SERVICE/bootstrap.yaml       the complete configuration of the ADM
     SERVICE/bootstrap-xds.yaml   the same ADM, asking an xDS server
     SERVICE/xds-*.yaml           the TLS secrets for that
     SERVICE/interception.json    the connections that are redirected to it, with their policies
@@ -8,8 +8,8 @@
     SERVICE/interception.sh      applies and removes these rules any number of times
     network-policies.yaml        the objects that close destinations (rule R7)
 
-Interception is written where connections are redirected, NetworkPolicies where a destination must be closed. Nothing
-but services has a folder: no service can have the name of a file.
+The interception files are written with redirection only, and NetworkPolicies only if a destination has to be closed.
+Only services have folders, and no service can have the name of a file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ XDS: Final = {
     Mode.EXPLICIT: ("127.0.0.1", 18000),
     Mode.REDIRECT: ("admc.admc-system.svc.cluster.local", 18000),
 }
-"""The xDS server in `bootstrap-xds.yaml`, where no other one is given."""
+"""The xDS server in `bootstrap-xds.yaml`, if no other one is given."""
 
 
 def files(
@@ -44,7 +44,8 @@ def files(
     *,
     xds: Server | None = None,
 ) -> dict[str, bytes]:
-    """All files of an emission, sorted by path. Raises `EmitError` where something cannot be expressed."""
+    """All files of an emission, sorted by path. Raises `EmitError` if Envoy or Kubernetes cannot express the
+    placement."""
     from emitters.envoy.bootstrap import static_json, xds_bootstrap
     from emitters.envoy.bootstrap.xds_server import Server, secrets
     from emitters.envoy.messages.typed import to_json, to_yaml
@@ -71,7 +72,7 @@ def files(
 
 
 def _beside(server: Server, folder: str) -> Server:
-    """With the files of one ADM."""
+    """The server, with the TLS files of one ADM."""
     return server if server.tls is None else server._replace(tls=server.tls.beside(folder))
 
 

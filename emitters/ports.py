@@ -1,12 +1,12 @@
-"""Numbers that the interception rules and the Envoy configuration must agree on.
+"""Numbers that have to be equal in the interception rules and in the Envoy configuration.
 
-They are in one module because a difference between the two raises no error: it makes a loop, or traffic that goes round
-its policies.
+They are in one module because a difference raises no error: it makes a loop, or traffic that by-passes its policies.
 
 An ADM marks every connection that it opens itself (socket option `SO_MARK`, which needs NET_ADMIN or NET_RAW), and the
-rules let marked packets pass. There are two marks because a service can call itself: what leaves its egress listener
-for its own address still has to pass its ingress listener, and what leaves the ingress listener must not come back.
-The ADM of a pod has no privilege: there its user id takes the place of marks, and a source address tells the two apart.
+rules let marked packets pass. There are two marks because a service can call itself: a connection from its egress
+listener to its own address still has to pass its ingress listener, and one from the ingress listener must not come
+back. The ADM of a pod has no privilege: there its user id takes the place of marks, and a source address tells the two
+apart.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from __future__ import annotations
 from typing import Final
 
 INGRESS_PORT: Final = 15006
-"""Where redirected connections *to* the service arrive."""
+"""The port at which redirected connections *to* the service arrive."""
 
 EGRESS_PORT: Final = 15001
-"""Where redirected connections *from* the service arrive."""
+"""The port at which redirected connections *from* the service arrive."""
 
 ADMIN_PORT: Final = 15000
-"""Where the ADM shows its state, on loopback."""
+"""The port at which the ADM shows its state, on loopback."""
 
 STARTUP_PORT: Final = 15021
-"""In a pod: where the ADM answers its startup probe, as soon as it is configured."""
+"""In a pod: the port at which the ADM answers its startup probe, as soon as it is configured."""
 
 OWN_PORTS: Final = {
     ADMIN_PORT: "shows its state there",
@@ -40,18 +40,18 @@ PACKET_MASK: Final = 0xFFFFFF00
 """The bits in which every mark of an ADM equals `PACKET_MARK`."""
 
 INGRESS_MARK: Final = PACKET_MARK | 0x01
-"""On connections that the ingress listener opens to the service's own process."""
+"""The mark of connections that the ingress listener opens to the service's own process."""
 
 EGRESS_MARK: Final = PACKET_MARK | 0x02
-"""On all other connections of an ADM: those of the egress listener, and its own (authorization, xDS, mirrors)."""
+"""The mark of all other connections of an ADM: of the egress listener, and its own (authorization, xDS, mirrors)."""
 
 ADM_USER: Final = 15001
-"""In a pod: the user id that the ADM runs as, and no other container may become. The packet filter tells by it what the
-ADM opens."""
+"""In a pod: the user id of the ADM, which no other container may have. By it, the packet filter recognises the ADM's
+connections."""
 
 HANDOVER_IPV4: Final = "127.0.0.6"
-"""In a pod: the source address of what the ingress listener hands to the pod's own process."""
+"""In a pod: the source address of connections from the ingress listener to the pod's own process."""
 
 HANDOVER_IPV6: Final = "::6"
-"""The same where the pod has IPv6. It is an address of the pod's loopback interface, which the rules container adds:
-Linux has a network of loopback addresses for IPv4 only."""
+"""The same address for IPv6, which the rules container adds to the pod's loopback interface: Linux has a network of
+loopback addresses for IPv4 only."""

@@ -1,11 +1,12 @@
 """A writer of YAML whose text stays text for every reader.
 
-YAML 1.1 and 1.2 differ in what they read as a number, a date or a boolean, and the readers of Envoy (`yaml-cpp`), of
-Kubernetes (`go-yaml`) and of Python each know something more. So only text that none of them can take for anything else
-is written plain: it begins with a letter, `_` or `/`, and is none of a few words. All other text is quoted.
+YAML 1.1 and 1.2 differ in the texts that they read as numbers, dates or booleans, and the readers of Envoy
+(`yaml-cpp`), of Kubernetes (`go-yaml`) and of Python each add other ones. So a text is written without quotes only if
+all of them read it as a text: it begins with a letter, `_` or `/`, and is none of a few words. All other texts are
+quoted.
 
-Some letters are line breaks to readers of YAML 1.1 and none to those of 1.2. Text with one of these is written with
-escapes, and U+0085 not by the short escape for it, which Envoy's reader takes for half a letter.
+Some letters are line breaks in YAML 1.1 and not in 1.2. A text with such a letter is written with escapes. U+0085 does
+not get its short escape, which Envoy's reader takes for half a letter.
 
 YAML is imported where it is used: a check of what Envoy cannot express needs none.
 """
@@ -45,7 +46,7 @@ def _fast() -> Dumper:
 
 @cache
 def _careful() -> Dumper:
-    """Slower, and its escapes can be chosen."""
+    """A dumper that is slower, but whose escapes can be chosen."""
     import yaml
 
     escapes = {letter: name for letter, name in yaml.SafeDumper.ESCAPE_REPLACEMENTS.items() if letter != "\x85"}
@@ -54,13 +55,13 @@ def _careful() -> Dumper:
 
 def _dumper(base: Dumper) -> Dumper:
     class Quoting(base):  # type: ignore[misc, valid-type]
-        """Writes repeated values out: an anchor is shorter and harder to read."""
+        """Writes repeated values in full: an anchor would be shorter but harder to read."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        # Where PyYAML sees a need for quotes by itself, it quotes in either case.
+        # If PyYAML itself considers quotes necessary, it writes them in either case.
         plain = _PLAIN.match(value) and value.lower() not in _WORDS
         style = '"' if _BREAKS.search(value) else None if plain else "'"
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)

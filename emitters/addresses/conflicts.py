@@ -1,8 +1,8 @@
-"""Which addresses two parties of a program have in common, though only one of them can be there.
+"""Finds addresses that two parties of a program have in common, although only one of them can be there.
 
-One pod hosts one ADM. Two services at one pod address would each have one: the rules that are loaded last redirect the
-connections of both, and the policies of the other service are enforced nowhere. An ADM recognises a caller by its
-address: two callers at one address are under the policies of both, and a guard that admits one admits the other.
+One pod hosts one ADM. Two services at one pod address would each have an ADM there: the rules that are loaded last
+redirect the connections of both, and no ADM enforces the policies of the other service. An ADM recognises a caller by
+its address: two callers at one address are under the policies of both, and a guard that admits one admits the other.
 
     program, addresses -> [Diagnostic]
 
@@ -30,11 +30,11 @@ _POD: Final = "a pod"
 _SERVICE: Final = "a service address"
 _OUTSIDE: Final = "an outside party"
 _MAY_BE_LOOPBACK: Final = re.compile(r"(?m)^(?:127\.|::1$)")
-"""In lines of addresses."""
+"""Finds an address that may be loopback, in a text with an address on each line."""
 
 
 class _Claim(NamedTuple):
-    """A party is at an address, in a role (`what`), at some ports; None: at all of them."""
+    """The claim of a party to be at an address, in a role (`what`), at some ports; None stands for all ports."""
 
     name: str
     what: str
@@ -42,8 +42,8 @@ class _Claim(NamedTuple):
 
 
 def check(program: Program, addresses: Addresses, *, redirected: bool) -> tuple[Diagnostic, ...]:
-    """Conflicts between addresses that are well-formed each by itself. `redirected`: connections are redirected, so
-    that loopback, which each pod has for itself, is the address of no service."""
+    """The conflicts between addresses, each of which is well-formed by itself. `redirected`: connections are
+    redirected. Then a loopback address is the address of no service, since each pod has its own loopback."""
     findings = Diagnostics()
     listed = [text for located in addresses.services.values() for part in located[:2] for text in part]
     if not _are_distinct(program, addresses, listed):
@@ -72,7 +72,7 @@ def _find(findings: Diagnostics, program: Program, addresses: Addresses) -> None
 
 
 def _are_distinct(program: Program, addresses: Addresses, listed: list[str]) -> bool:
-    """Whether no address is listed twice, as in most files. To see that takes a tenth of the time of the search."""
+    """Whether no address is listed twice, as in most files. This test takes a tenth of the time of the full search."""
     texts = list(listed)
     for name, external in program.externals.items():
         texts += _single((*external.cidrs, *literal(external.hosts), *addresses.service_addresses(name)))
@@ -80,7 +80,7 @@ def _are_distinct(program: Program, addresses: Addresses, listed: list[str]) -> 
 
 
 def _claims(program: Program, addresses: Addresses) -> Iterator[tuple[_Claim, Iterable[str]]]:
-    """In canonical order, services before outside parties."""
+    """The claims of all parties, each with addresses; in canonical order, services before outside parties."""
     for name, service in program.services.items():
         located = addresses.services.get(name)
         if located is not None:
@@ -98,7 +98,7 @@ def _listens(service: Service) -> frozenset[int] | None:
 
 
 def _single(texts: Iterable[str]) -> Iterator[str]:
-    """The single addresses among them, each once. A party inside the network of an outside party is another party."""
+    """The single addresses among the networks, each once. Another party may be inside a larger network."""
     networks = (network(text) for text in texts)
     yield from dict.fromkeys(str(parsed.network_address) for parsed in networks if parsed.num_addresses == 1)
 

@@ -1,7 +1,7 @@
-"""Which addresses applications dial and listen at where nothing is redirected: the counterpart of explicit listeners.
+"""The addresses that applications dial and listen at without redirection: the counterpart of explicit listeners.
 
-Without redirection the configuration of an application decides where it connects, where it listens and which address it
-sends from. With the addresses of this module its calls pass the ADMs of the plan.
+Without redirection, the configuration of an application decides to which address it connects, at which it listens and
+from which it sends. With the addresses of this module, its calls pass the ADMs of the plan.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Dial(NamedTuple):
     egress: bool
     """Whether the connection passes the source's ADM."""
     ingress: bool
-    """Whether it passes the destination's ADM."""
+    """Whether the connection passes the destination's ADM."""
 
 
 class Bind(NamedTuple):
-    """Where the process of a service, or on loopback that of an outside party, listens for one port."""
+    """The address at which the process of a service (on loopback, also that of an outside party) listens for a port."""
 
     service: str
     number: int
@@ -82,7 +82,8 @@ def sender(addresses: Addresses, name: str) -> str:
 
 
 def binds(program: Program, placement: Placement, addresses: Addresses) -> tuple[Bind, ...]:
-    """Where each process listens: behind its ADM at its pod address, or without one where its callers dial."""
+    """The addresses at which processes listen: the pod address behind an ADM, and else the address that callers
+    dial."""
     behind = {
         (hop.service, hop.port.number)
         for held in hops(program, placement).values()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_ADDRESSES: Final = 1_000_000
-"""In one endpoints file."""
+"""Most addresses in one endpoints file."""
 Listed = tuple[str, ...]
 
 
@@ -49,11 +49,12 @@ class _EndpointsFile:
 def from_json(
     data: bytes, program: Program | None = None, *, of_several: bool = False, before: Addresses | None = None
 ) -> Addresses:
-    """Read an endpoints file (docs/endpoints.md). With a program, every name must be one of its own. `of_several`: the
-    addresses are those of several programs, and a service of another one comes into `others`.
+    """Reads an endpoints file (docs/endpoints.md). With a program, every name must be one of its own. `of_several`: the
+    addresses are those of several programs, and services of other programs go to `others`.
 
-    `before`: what was read earlier. Services that are still as they are there are not examined again: a server reads
-    the file of thousands of services whenever one pod comes or goes. Raises `EmitError` with all findings.
+    `before`: the addresses from the previous reading. Services with the same addresses as there are not checked again:
+    a server reads the file of thousands of services whenever one pod comes or goes. Raises `EmitError` with all
+    findings.
     """
     findings = Diagnostics()
     try:
@@ -72,7 +73,7 @@ def from_json(
     for name, entry in _known(findings, file.services, "services", known):
         same = earlier.get(name)
         if same is not None and entry.parts == same and (count := sum(map(len, same))) <= left[0]:
-            # In canonical form and order.
+            # These addresses are valid, and in canonical form and order.
             left[0] -= count
             services[name] = same
             continue
@@ -142,5 +143,5 @@ def _addresses(findings: Diagnostics, listed: Listed, where: str, left: list[int
 
 
 def _of_no_host(one: Network) -> bool:
-    """The unspecified address, the broadcast address, or a multicast group: no single service can be dialled there."""
+    """Whether an address is unspecified, broadcast or multicast: no client can dial a single service there."""
     return one.is_unspecified or one.is_multicast or str(one.network_address) == "255.255.255.255"

@@ -27,19 +27,19 @@ EVERYWHERE: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/0"), ipa
 
 
 class Callers(NamedTuple):
-    """A set of connections by their direct peer address: in the first layer, but not in the second, unless in the
-    third, and so on.
+    """A set of connections, by the address of their direct peer.
 
-    The most specific network says who a peer is: a pod inside an outside party's network is the pod. So each layer
-    lies inside the one before it.
+    A connection is in the set if its peer is in the first layer, but not in the second, unless the peer is in the
+    third, and so on. Each layer lies inside the previous one: the most specific network tells which party a peer is,
+    and a pod inside the network of an outside party is the pod.
     """
 
     layers: tuple[tuple[Network, ...], ...] = ()
 
     def parts(self) -> tuple[tuple[tuple[Network, ...], tuple[Network, ...]], ...]:
-        """The same side by side and not inside one another: in a layer that counts, and not in the one inside it.
+        """The same set as pairs of layers: the peer is in the first layer of some pair, and not in the second.
 
-        Envoy reads no configuration that is nested without end.
+        Pairs stand side by side, since Envoy refuses configuration that is nested too deeply.
         """
         layers = (*self.layers, ())
         return tuple((layers[index], layers[index + 1]) for index in range(0, len(self.layers), 2))
@@ -67,7 +67,7 @@ def unlocated_externals(program: Program) -> tuple[str, ...]:
 
 
 class Networks:
-    """Networks in an order in which all that lie inside one follow it."""
+    """Networks in an order in which each is followed by all networks inside it."""
 
     def __init__(self, networks: Iterable[Network]) -> None:
         keyed = sorted((order(network), network) for network in networks)
@@ -75,7 +75,7 @@ class Networks:
         self._networks: list[Network] = [network for _, network in keyed]
 
     def inside(self, network: Network) -> Sequence[Network]:
-        """The networks that are a proper part of one."""
+        """The networks that are a proper part of `network`."""
         if network.prefixlen == network.max_prefixlen:
             return ()
         begin = bisect_right(self._keys, order(network))
@@ -96,7 +96,8 @@ class AddressIndex:
         self._homes: dict[int, AddressIndex] = {}
 
     def for_policy(self, policy: Policy) -> AddressIndex:
-        """The index of the program that a policy comes from, with these addresses, where it stands in another one."""
+        """The index of the program that declares a policy's callers (`Policy.home`), with the addresses of this
+        index."""
         home = policy.home
         if home is None or home is self._program:
             return self
@@ -183,7 +184,7 @@ class AddressIndex:
 
     @cached_property
     def owners(self) -> Mapping[Network, tuple[str, ...]]:
-        """The parties that send from each network. No address tells two parties at one address apart."""
+        """Network -> the parties that send from it. No address distinguishes two parties at one address."""
         owners: dict[Network, tuple[str, ...]] = {}
         for name in (*self._program.services, *self._program.externals):
             for network in self.peers(name):
@@ -200,11 +201,11 @@ class AddressIndex:
         return next((self.owners[around] for around in wider if around in self.owners), ())
 
     def senders_inside(self, network: Network) -> Sequence[Network]:
-        """The networks of senders that are a proper part of one."""
+        """The networks of senders that are a proper part of `network`."""
         return self._senders.inside(network)
 
     def callers(self, names: frozenset[str], *, unknown: bool) -> Callers:
-        """The connections of the named parties; an external that has no `cidr` stands for every unknown address.
+        """The connections of the named parties. An external without a `cidr` stands for every unknown address.
 
         `unknown` adds the connections from unknown addresses. Raises `AmbiguousCallersError`.
         """
@@ -215,7 +216,7 @@ class AddressIndex:
 
     def _find(self, names: frozenset[str], unknown: bool) -> Callers:
         named = {network for name in names for network in self.peers(name)}
-        # A network of two parties counts as that of the one that is named.
+        # A network of a named party and of another one counts as that of the named party.
         if includes_unknown(self.unlocated, names, unknown):
             others = {network for name in self.parties - names for network in self.peers(name)} - named
             inner = {network for other in others for network in self.senders_inside(other)} & named
@@ -227,7 +228,7 @@ class AddressIndex:
 
     @cached_property
     def shared(self) -> frozenset[Network]:
-        """The networks that are listed more than once, mostly none: only there can callers dial several parties."""
+        """The networks that are listed more than once, usually none. Only there can callers dial several parties."""
         located = self._addresses
         texts = [text for service in located.services.values() for part in service[:2] for text in part]
         for name, external in self._program.externals.items():
@@ -279,7 +280,7 @@ def literal(hosts: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_address(text: str) -> bool:
-    """Neither a network nor a name."""
+    """Whether a text is an address, and neither a network nor a name."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -288,12 +289,12 @@ def is_address(text: str) -> bool:
 
 
 def ordered(networks: Iterable[Network]) -> tuple[Network, ...]:
-    """In canonical order: IPv4 first, then by address, a network before those inside it."""
+    """Networks in canonical order: IPv4 first, then by address, a network before those inside it."""
     return tuple(sorted(networks, key=order))
 
 
 def _layers(named: Mapping[Network, bool], base: tuple[tuple[Network, ...], ...]) -> tuple[tuple[Network, ...], ...]:
-    """Networks of named (True) and of other parties, as layers (`Callers`) on top of a first one, if any."""
+    """The networks of named (True) and of other parties, as layers (`Callers`) on top of those of `base`."""
     layers = [list(layer) for layer in base]
     ground = len(layers)
     around: list[tuple[int, int, int]] = []

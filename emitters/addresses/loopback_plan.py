@@ -26,9 +26,9 @@ _EGRESS_PART: Final = 4096
 def loopback(program: Program, part: int = 0) -> Addresses:
     """An address in 127.0.0.0/8 for each service, external and pair of a program, by position in the order of names.
 
-    Each service has one pod, whatever its replicas: one process of each runs on loopback. In different parts, programs
-    with fewer than 256 services and externals, and fewer than 4,096 pairs, have no address in common. Raises
-    `EmitError` for a program that is too large for the block.
+    Each service has one pod, however many replicas it declares: one process of each service runs on loopback. Programs
+    in different parts have no address in common if they have fewer than 256 services and externals and fewer than 4,096
+    pairs. Raises `EmitError` for a program that is too large for the block.
     """
     services = sorted(program.services)
     externals = sorted(program.externals)

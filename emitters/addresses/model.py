@@ -1,4 +1,4 @@
-"""Where services and outside parties can be found.
+"""The addresses of services and outside parties.
 
 A program declares calls between names; configuration needs addresses. They come from an endpoints file
 (`endpoints_file`) or from a cluster. Where nothing is redirected they come from a plan of loopback addresses
@@ -41,7 +41,7 @@ class Addresses:
     egress: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(source, destination) -> where the source's ADM listens for calls to that destination, without redirection."""
     others: Mapping[str, ServiceAddresses] = field(default_factory=dict)
-    """Of services that the program does not declare, and another program of which proxies have something does."""
+    """The addresses of services that another program declares, some of whose configuration proxies still have."""
 
     def service_addresses(self, name: str) -> tuple[str, ...]:
         """The addresses that callers of a service or an external dial."""
@@ -54,9 +54,9 @@ class Addresses:
         return located.pods if located is not None else ()
 
     def ready_addresses(self, name: str) -> tuple[str, ...]:
-        """The pods of a service that a proxy may choose for requests; all of them where none is ready.
+        """The pods of a service that a proxy may choose for requests: the ready ones, or all pods if none is ready.
 
-        A proxy without an endpoint fails every request, though the reported readiness may be wrong or outdated.
+        A proxy without an endpoint fails every request, while the reported readiness may be wrong or outdated.
         """
         located = self.services.get(name)
         if located is None or not located.unready:
@@ -77,7 +77,7 @@ _MAPPED: Final = 96
 
 @lru_cache(maxsize=1 << 17)
 def network(text: str, *, strict: bool = False) -> Network:
-    """A network or an address from text. Cached: a server reads all of them again whenever one changes.
+    """The network or address of a text. Cached, since a server reads all addresses again whenever one changes.
 
     IPv4 that is written as IPv6 (`::ffff:10.0.0.1`) is IPv4: no connection has such an address. Raises `ValueError`.
     """
@@ -105,5 +105,5 @@ def peers(program: Program, addresses: Addresses, name: str) -> tuple[Network, .
 
 
 def order(network: Network) -> tuple[int, int, int]:
-    """In canonical order: IPv4 first, then by address, a network before those inside it."""
+    """A key for the canonical order: IPv4 first, then by address, a network before those inside it."""
     return network.version, int(network.network_address), network.prefixlen

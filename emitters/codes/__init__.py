@@ -1,1 +1,1 @@
-"""What `admc explain CODE` says of the findings of the emitters."""
+"""The texts of `admc explain CODE` for the findings of the emitters."""

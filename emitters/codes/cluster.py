@@ -1,4 +1,4 @@
-"""What `admc explain CODE` says of findings about Kubernetes objects and interception rules."""
+"""The texts of `admc explain CODE` for findings about Kubernetes objects and interception rules."""
 
 from __future__ import annotations
 

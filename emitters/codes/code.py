@@ -1,4 +1,4 @@
-"""What `admc explain CODE` says of one code."""
+"""The text of `admc explain CODE` for one code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `admc explain CODE` says of the findings of the emitters."""
+"""The texts of `admc explain CODE` for the findings of the Envoy emitter."""
 
 from __future__ import annotations
 

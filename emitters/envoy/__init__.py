@@ -4,7 +4,7 @@
 
 The order of reading: `hops.Hop` (which policies an ADM enforces on which connections), `kinds` (what a policy becomes),
 `chains` (a hop's filter chains, routes and clusters), `listeners` (all of one ADM), `bootstrap` (as files). `checks`
-reports what Envoy cannot express; `matching` and `messages` are what all of them are written in.
+reports what Envoy cannot express. All of them use `matching` and `messages`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = ["AdmResources", "Mode", "check", "emit", "passthrough"]
 
 
 def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
-    """What Envoy cannot express, whatever the addresses are: the findings of `emit` that need no addresses.
+    """The findings of `emit` that do not depend on addresses: parts of the placement that Envoy cannot express.
 
-    It counts the declared replicas, so a limit that they cannot share is found before any is running.
+    The check counts the declared replicas, so it finds a limit that they cannot share before any replica runs.
     """
     from emitters.envoy.checks import adm
 
@@ -61,11 +61,14 @@ def emit(
 ) -> tuple[AdmResources, ...]:
     """The resources of every ADM, or of those in `only`, sorted by service.
 
-    Raises `EmitError` where Envoy cannot express what is asked. `waiting` is for a server that changes them while they
-    run: both directions have a listener, whether they are needed now or not. A missing address is no error there: the
-    server learns it later and emits again, and until then the listeners refuse connections that it may belong to. For
-    redirection only. `enforced` is the result of `hops`, where the caller has it already. `by_chain` is for proxies
-    that subscribe to resources by name (`chain_names`). `checked`: the policies were found to be expressible before.
+    `enforced` is the result of `hops`, if the caller has it already. `by_chain` is for proxies that subscribe to
+    resources by name (`chain_names`). `checked`: an earlier check has found that Envoy can express the policies.
+
+    `waiting` is for a server that changes the resources of running ADMs, with redirection only. Both directions then
+    have a listener, whether or not it is needed now. A missing address is no error: the server learns the address later
+    and emits again, and until then the listeners refuse connections that may belong to it.
+
+    Raises `EmitError` if Envoy cannot express the placement.
     """
     from emitters.envoy.listeners import resources
 
@@ -87,8 +90,8 @@ def passthrough(
 ) -> AdmResources | None:
     """Listeners of an ADM that enforces nothing, for services whose connections are still redirected to it.
 
-    Every service gets the same ones; None for a program without a service. They come from a server in any case, so they
-    have names by chain: it sees which connections pass through an older chain.
+    All services get the same listeners; None for a program without a service. They always come from a server, so they
+    have names by chain, by which the server sees that connections still use an older chain.
     """
     from emitters.envoy.listeners import resources
     from emitters.envoy.messages.typed import message
@@ -100,6 +103,6 @@ def passthrough(
     context = Context(program, addresses, index, mode, service, by_chain=by_chain)
     emitted = resources(context, (), waiting=True)
     clusters = {name: item for name, item in emitted.clusters.items() if name != emitted.siblings}
-    # A pod's ADM asks for its siblings before it starts, under one name in all services, and needs none of them here.
+    # A pod's ADM asks for its siblings before it starts, under one name in all services. Here it may have none.
     none = {SIBLINGS: message(ENDPOINTS, {"cluster_name": SIBLINGS})} if mode is Mode.POD else {}
     return replace(emitted, clusters=clusters, endpoints=none)

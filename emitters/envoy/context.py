@@ -1,4 +1,4 @@
-"""What every part of the Envoy emitter needs to know, and how it reports what Envoy cannot express."""
+"""The context that all parts of the Envoy emitter share, and in which they report what Envoy cannot express."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Context:
     index: AddressIndex
     mode: Mode
     service: Service
-    """Whose ADM is being configured."""
+    """The service whose ADM is configured."""
     findings: Diagnostics = field(default_factory=Diagnostics)
     by_chain: bool = False
     """Route tables and filters have the names of their filter chains (`chain_names`)."""
 
     @property
     def replicas(self) -> int:
-        """How many ADMs share a limit that is stated for a service.
+        """The number of ADMs that share a limit of the service.
 
-        Declared replicas that no address is known of yet will come. Without redirection there is one process for each
-        address, whatever is declared.
+        Declared replicas without a known address count, since they will come. Without redirection there is one process
+        for each address, whatever the program declares.
         """
         known = len(self.addresses.replicas(self.service.name))
         if known and self.mode is Mode.EXPLICIT:
@@ -57,6 +57,6 @@ class Context:
         self, code: str, message: str, policy: Policy, *, cause: str, hint: str, span: Span | None = None
     ) -> None:
         diagnostic = Diagnostic(code, Severity.ERROR, message, span or policy.span, cause, hint)
-        # What is wrong with a policy is as wrong at its next destination.
+        # A policy may have the same error at each of its destinations.
         if diagnostic not in self.findings.items:
             self.findings.add(diagnostic)

@@ -1,12 +1,13 @@
-"""The mark of an ingress hop on replies that it makes because its service failed.
+"""The mark that an ingress hop sets on its own replies if its service failed.
 
-A sender without an ADM at the receiver sees that a connection was refused, a stream reset, an answer cut off. An ADM at
-the receiver turns all of these into a plain 503 or 502. So an ingress hop puts Envoy's details into a header of that
-reply, and an egress hop repeats by the mark what it would repeat by the failure itself.
+Without an ADM at the receiver, the sender sees that a connection is refused, a stream is reset or an answer is cut off.
+An ADM at the receiver turns all of these into a plain 503 or 502. So an ingress hop puts Envoy's details of the failure
+into a header of the reply, and by this mark an egress hop repeats the requests that it would repeat for the failure.
 
-Every ingress hop has the mark from the start: a reply that changes with a policy would change the listener, and close
-connections. Every hop removes the header from what a service answers, after the router has decided about a repetition
-(a route table does not touch replies of the ADM itself). So no service can set it through an ADM, and none sees it.
+Every ingress hop sets the mark, whatever its policies are: if the mark came with a policy, the listener would change,
+and connections would be closed. Every hop removes the header from the answers of services, after the router has decided
+about a repetition (a route table does not touch replies of the ADM itself). So no service can set the mark through an
+ADM, and no service sees it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ the service, an answer that is no legal HTTP, a stream that was reset by the ADM
 
 
 class Failure(StrEnum):
-    """How a service failed: by what Envoy's conditions for a retry tell apart."""
+    """The ways in which a service can fail, as far as Envoy's conditions for a retry distinguish them."""
 
     CONNECT = "connect"
     REFUSED = "refused"
@@ -54,8 +55,11 @@ def mark_reply() -> Json:
 
 
 def mark_again() -> tuple[Json, Json]:
-    """The configurations of two filters in front of one that may write any header. An answer meets the second first: it
-    marks each with what Envoy says of it. The first then removes all marks but those that `mark_reply` makes."""
+    """The configurations of two filters in front of a filter that may write any header.
+
+    An answer passes the second filter first, which marks every answer with Envoy's details. The first filter then
+    removes all marks but those that `mark_reply` makes.
+    """
     marks = [{"remove": FAILED}, {"append": {"header": {"key": FAILED, "value": "%RESPONSE_CODE_DETAILS%"}}}]
     failed = answer_predicate(FAILED, {"prefix": "upstream_reset_before_response_started"})
     removal = typed(_MUTATION, mutations={"response_mutations": [{"remove": FAILED}]})
@@ -63,10 +67,11 @@ def mark_again() -> tuple[Json, Json]:
 
 
 def lost_once() -> Json:
-    """The configuration of an upstream filter: a `LOST` request is not repeated for the status of the reply, which is
-    the ADM's and not the service's.
+    """The configuration of an upstream filter by which Envoy does not repeat a `LOST` request for the status of its
+    reply: the status comes from the ADM, and not from the service.
 
-    It sets the one header that Envoy obeys here. `repeat` lifts it where `on` names such a failure.
+    The filter sets `RATE_LIMITED`. With this header Envoy repeats a request only if `on` names such a failure
+    (`repeat`).
     """
     append = {"header": {"key": RATE_LIMITED, "value": "1"}, "append_action": _ADD}
     mutation = {"response_mutations": [{"append": append}]}

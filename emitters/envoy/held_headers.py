@@ -1,9 +1,9 @@
-"""Request headers that Envoy itself obeys, and how they are held back from it.
+"""Request headers that Envoy itself obeys, and how they are hidden from it.
 
-Some request headers change what Envoy does: `x-envoy-retry-on` of any client would switch on retries, and Envoy removes
-or overwrites others. To a service without a proxy they are headers like any other. So they have another name while they
-are inside the proxy: they are renamed before Envoy reads them, and renamed back when the request leaves. A policy that
-names one of them gets the name inside the proxy.
+Some request headers change the behaviour of Envoy: `x-envoy-retry-on` of any client would switch on retries, and Envoy
+removes or overwrites others. To a service without a proxy they are ordinary headers. So they have another name inside
+the proxy: they are renamed before Envoy reads them, and renamed back when the request leaves. A policy about such a
+header uses the name inside the proxy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HELD: Final = (
     "x-envoy-upstream-stream-duration-ms",
     "x-forwarded-proto",
 )
-"""Request headers that Envoy 1.40 obeys, removes, sets or overwrites as it is configured here, by trial."""
+"""Request headers that Envoy 1.40 obeys, removes, sets or overwrites in this configuration, as trials have shown."""
 
 
 ROUTE: Final = f"{HOLD}route-"
@@ -46,31 +46,32 @@ ROUTE: Final = f"{HOLD}route-"
 
 
 HOLDING: Final = f"{HOLD}on"
-"""Present while headers are held. A second attempt of a request has nothing left to undo."""
+"""A header that is present while headers are held, and absent in a second attempt, whose headers are restored
+already."""
 
 COPIED: Final = f"{HOLD}copied"
-"""Present in the copies of a mirror."""
+"""A header that is present in the copies of a mirror."""
 
 VERSION: Final = f"{HOLD}version"
-"""The version of HTTP that the caller speaks, where a route depends on it."""
+"""A header with the caller's version of HTTP, if a route depends on it."""
 
 ANSWERS: Final = f"{HOLD}answers"
 """The filter of a cluster that hides `RATE_LIMITED`."""
 
 RATE_LIMITED: Final = "x-envoy-ratelimited"
-"""The one response header that Envoy 1.40 obeys as it is configured here, by trial: it repeats no request that was
-answered with it."""
+"""The only response header that Envoy 1.40 obeys in this configuration, as trials have shown: Envoy does not repeat a
+request whose answer has it."""
 
 _FORWARDED_FOR: Final = "x-forwarded-for"
 _PROTO: Final = "x-forwarded-proto"
 
 
 FRAMING: Final = "transfer-encoding"
-"""Removed before the first filter, and needed to decide whether a request has a body."""
+"""A header that Envoy removes before the first filter, and that is needed to decide whether a request has a body."""
 
 
 class Version(StrEnum):
-    """A version of HTTP, as Envoy calls it. What comes in an older one goes on in HTTP/1.1."""
+    """A version of HTTP, by Envoy's name for it. Envoy forwards requests in an older version in HTTP/1.1."""
 
     ONE = "HTTP/1.1"
     TWO = "HTTP/2"
@@ -86,7 +87,7 @@ def hold() -> list[Json]:
 
 
 def restore() -> list[Json]:
-    """Mutations that undo `hold`, and whatever Envoy set by itself, when a request leaves."""
+    """Mutations of a request that leaves: they undo `hold`, and remove the headers that Envoy has set itself."""
     mutations: list[Json] = []
     for header in HELD:
         mutations += [{"remove": header}, _copy(HOLD + header, header)]
@@ -94,36 +95,37 @@ def restore() -> list[Json]:
 
 
 def hold_again() -> list[Json]:
-    """Mutations behind a filter that may write any header: what it wrote under the names that Envoy obeys, or that
-    filters tell each other by, goes. A request leaves without the former in any case, since `restore` removes them."""
+    """Mutations behind a filter that may write any header. They remove the headers that Envoy obeys, and those by which
+    filters inform each other, if that filter wrote any. A request never leaves with the former: `restore` removes them,
+    too."""
     names = (*(name for name in HELD if name != _PROTO), COPIED, HOLD + _FORWARDED_FOR, VERSION)
-    # Without this header Envoy finds no route; it sets the same for each request.
+    # Without this header Envoy finds no route. Envoy itself sets this value for each request.
     set_ = [_set(_PROTO, "http"), _set(HOLDING, "1")]
     return [*({"remove": name} for name in names), {"remove_on_match": {"key_matcher": {"prefix": ROUTE}}}, *set_]
 
 
 def hold_answer() -> list[Json]:
-    """Mutations that hide the response header which forbids to repeat a request. A header with our prefix that a
-    service sends is removed."""
+    """Mutations that hide the response header which prevents a repetition of the request. They also remove the hidden
+    header if a service sends it."""
     held = HOLD + RATE_LIMITED
     return [{"remove": held}, _set(held, f"%RESP({RATE_LIMITED})%"), {"remove": RATE_LIMITED}]
 
 
 def show_answer() -> Json:
-    """A part of a route that undoes `hold_answer`, and whatever the ADM set itself, after the router has decided. The
-    virtual host removes the held name: a route removes headers before it adds any."""
+    """A part of a route that undoes `hold_answer`, and removes the header that the ADM has set, after the router has
+    decided. The virtual host removes the held name: a route removes headers before it adds any."""
     header = {"key": RATE_LIMITED, "value": f"%RESP({HOLD}{RATE_LIMITED})%"}
     added = {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
     return {"response_headers_to_remove": [RATE_LIMITED], "response_headers_to_add": [added]}
 
 
 def copying() -> list[Json]:
-    """Mutations of a copy before Envoy adds its own address to it, as it does with whatever it sends by itself."""
+    """Mutations of a copy before Envoy adds its own address to it, as to all requests that it makes itself."""
     return [_set(COPIED, "1"), _copy(_FORWARDED_FOR, HOLD + _FORWARDED_FOR)]
 
 
 def restore_copy() -> list[Json]:
-    """Mutations that take that address out again; before `restore`."""
+    """Mutations that remove Envoy's address from a copy; before `restore`."""
     return [{"remove": _FORWARDED_FOR}, _copy(HOLD + _FORWARDED_FOR, _FORWARDED_FOR)]
 
 
@@ -133,8 +135,8 @@ def tell_version() -> Json:
 
 
 def one_upgrade(protocols: Sequence[str]) -> Json:
-    """A mutation by which a client that offers several of these protocols offers the first, which it prefers: Envoy
-    takes a list for one protocol that it does not know, and refuses the request."""
+    """A mutation of the header `Upgrade` with several protocols: it keeps the first one, which the client prefers, if
+    that is one of `protocols`. Envoy would take a list for one unknown protocol, and refuse the request."""
     offered = "request.headers['upgrade']"
     first = "''"
     for name in reversed(protocols):
@@ -152,7 +154,7 @@ def _copy(source: str, target: str) -> Json:
 
 
 def _set(name: str, value: str) -> Json:
-    """Nothing where the value is empty."""
+    """A mutation that sets a header; none if the value is empty."""
     header = {"key": name, "value": value}
     return {"append": {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD", "keep_empty_value": False}}
 

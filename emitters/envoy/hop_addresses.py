@@ -1,4 +1,4 @@
-"""Which connections belong to a hop by their addresses, and which addresses are missing to say so."""
+"""The connections that belong to a hop by their addresses, and the addresses that are missing to recognise them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Taken(NamedTuple):
-    """Which of the captured connections to one port belong to an egress hop."""
+    """The networks by which captured connections to one port belong to an egress hop, or to other destinations."""
 
     own: tuple[Network, ...]
     others: tuple[Network, ...]
-    """Inside of the hop's networks, and of another destination."""
+    """Networks of other destinations inside the hop's own networks."""
 
 
 class MissingCallers(NamedTuple):
@@ -29,7 +29,7 @@ class MissingCallers(NamedTuple):
 
     names: frozenset[str]
     unenforced: bool
-    """The policy would not be enforced on their calls; otherwise it would be, and is not about them."""
+    """True: the policy would not be enforced on their calls. False: it would be, although they are not its sources."""
 
 
 def missing_callers(context: Context, hop: Hop, policy: Policy) -> MissingCallers:
@@ -39,7 +39,7 @@ def missing_callers(context: Context, hop: Hop, policy: Policy) -> MissingCaller
         return MissingCallers(frozenset(), unenforced=True)
     declared = known.callers_of(hop.destination, hop.port.number)
     if includes_unknown(known.unlocated, policy.sources, policy.open_sources):
-        # The policy is enforced on every unknown caller. That includes declared callers that it is not about.
+        # The policy is enforced on every unknown caller, also on declared callers that are not its sources.
         return MissingCallers(frozenset((declared - policy.sources) & known.unaddressed), unenforced=False)
     missing = policy.sources & known.unaddressed
     if policy.open_sources:
@@ -50,9 +50,9 @@ def missing_callers(context: Context, hop: Hop, policy: Policy) -> MissingCaller
 
 
 def awaited_callers(context: Context, hop: Hop) -> frozenset[str]:
-    """The callers without an address, as yet, on whose calls a policy of an ingress hop would not be enforced.
+    """The callers whose addresses are still missing, so that a policy of an ingress hop would not be enforced on them.
 
-    A service that is listed without a pod has no pod that could call.
+    A service that is listed without a pod is not among them: it has no pod that could call.
     """
     callers: set[str] = set()
     for policy in hop.policies:
@@ -63,7 +63,7 @@ def awaited_callers(context: Context, hop: Hop) -> frozenset[str]:
 
 
 def awaits_destination(context: Context, hop: Hop) -> bool:
-    """Whether addresses are missing without which calls to the destination of an egress hop look like others."""
+    """Whether an address of an egress hop's destination is missing, so that some calls to it look like other calls."""
     if hop.destination in context.addresses.services:  # listed, perhaps without any address
         return False
     return not all_known(context, hop) and not whole_ports(context, hop)
@@ -84,8 +84,11 @@ def all_known(context: Context, hop: Hop) -> bool:
 
 
 def whole_ports(context: Context, hop: Hop) -> tuple[int, ...]:
-    """The ports at which all connections belong to an outside party: not all of its addresses are known, as of a party
-    with a host name, and its caller declares no other call to these ports."""
+    """The ports at which all connections of a caller count as connections to an outside party.
+
+    There are such ports if not all addresses of the party are known (it has a host name, for instance), and the caller
+    declares no call to another destination at one of these ports.
+    """
     if hop.destination not in context.program.externals or all_known(context, hop):
         return ()
     ports = {hop.port.number, hop.port.target}
@@ -96,10 +99,10 @@ def whole_ports(context: Context, hop: Hop) -> tuple[int, ...]:
 
 
 def taken(context: Context, hop: Hop) -> dict[int, Taken]:
-    """Port dialled -> which of the captured connections belong to an egress hop."""
+    """Port dialled -> the networks by which captured connections belong to an egress hop."""
     networks = dict(original_destinations(context.program, hop, context.addresses))
     for port in whole_ports(context, hop):
-        # Its own addresses stay in the list: they may be inside the network of another party.
+        # The party's own addresses stay in the list: they may be inside the network of another party.
         networks[port] = (*networks.get(port, ()), *EVERYWHERE)
     connections = {}
     for port, own in networks.items():

@@ -1,7 +1,8 @@
-"""Listeners and all that they refer to: the resources of one ADM.
+"""The resources of one ADM: listeners, and everything to which they refer.
 
-Explicit: one listener for each hop. Redirected: one listener for each direction, in which the original address and
-port choose the hop's filter chain. A connection that belongs to no hop passes through to its original destination.
+Without redirection there is one listener for each hop. With redirection there is one listener for each direction, in
+which the original address and port of a connection choose the filter chain of a hop. A connection that belongs to no
+hop passes through to its original destination.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ CLOSED: Final = "closed"
 
 
 class _Chains(NamedTuple):
-    """The filter chains of one hop, and which of them takes a connection, as a matcher says it."""
+    """The filter chains of one hop, and the matcher that chooses one of them for a connection."""
 
     chains: tuple[Json, ...]
     choice: Json
@@ -60,9 +61,10 @@ class _Collected:
 
 
 def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, checked: bool = False) -> AdmResources:
-    """All resources of one ADM. What Envoy cannot express is in the context's findings.
+    """All resources of one ADM. Parts that Envoy cannot express become findings of the context.
 
-    `waiting`: a server will learn missing addresses. `checked`: the policies were found to be expressible before.
+    `waiting`: a server learns missing addresses later. `checked`: an earlier check has found that Envoy can express the
+    policies.
     """
     out = _Collected()
     earlier = context.findings.errors
@@ -80,10 +82,10 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, c
             out.captured[hop.side].append((hop, made))
     if context.mode.redirected:
         for side in Side:
-            # A server may add policies while the interception rules stay: each direction needs its listener.
+            # A server may add policies without new interception rules, so each direction needs its listener.
             if out.captured[side] or waiting:
                 _redirected(context, side, out, waiting=waiting)
-    # All pods start from one bootstrap, and Envoy takes this name from there.
+    # All pods start from one bootstrap, in which Envoy finds this name.
     siblings = SIBLINGS if context.mode is Mode.POD else f"{SIBLINGS}/{context.service.name}"
     out.clusters[siblings] = cluster(context, siblings, Side.EGRESS, Protocol.TCP)
     out.endpoints[siblings] = endpoints(siblings, _siblings(context), INGRESS_PORT)
@@ -92,8 +94,8 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, c
 
 
 def _siblings(context: Context) -> tuple[str, ...]:
-    """The addresses of the ADM's replicas. Envoy only counts them, so other addresses stand in for those that are not
-    known yet: with fewer addresses each replica would take a larger share of a limit."""
+    """The addresses of the ADM's replicas. Envoy only counts them, so other addresses stand for those that are not
+    known yet: with fewer addresses, each replica would take a larger share of a limit."""
     pods = context.addresses.replicas(context.service.name)
     first = ipaddress.IPv4Address("198.18.0.1")  # a network for benchmarks, where nothing is
     return (*pods, *(str(first + index) for index in range(context.replicas - len(pods))))
@@ -126,7 +128,7 @@ def _messages(context: Context, out: _Collected, siblings: str, *, shares_limits
 
 
 def _refused(context: Context, name: str, error: BrokenRulesError) -> None:
-    """Report a value that the types of the kinds did not exclude."""
+    """Reports a value that Envoy refuses, and that the types of parameters do not exclude."""
     context.findings.error(
         "ADM730",
         f"Envoy would refuse `{name}` of the ADM of `{context.service.name}`: {error}",
@@ -137,7 +139,8 @@ def _refused(context: Context, name: str, error: BrokenRulesError) -> None:
 
 
 def _admin(context: Context) -> tuple[str, int]:
-    """Loopback only. Without redirection every service has a loopback address of its own."""
+    """The address of the admin interface, on loopback. Without redirection each service has a loopback address of its
+    own."""
     if context.mode is Mode.EXPLICIT:
         pods = context.addresses.pod_addresses(context.service.name)
         if pods and pods[0].startswith("127."):
@@ -168,7 +171,7 @@ def _http(context: Context, hop: Hop, out: _Collected) -> _Chains:
 
 
 def _called(context: Context, called: CalledService, out: _Collected) -> None:
-    """The cluster of a service that a filter calls by itself."""
+    """Adds the cluster of a service that a filter calls by itself."""
     name, port = called.cluster, called.port
     version = Version.TWO if port.protocol is Protocol.GRPC else Version.ONE
     filters = called.upstream_filters
@@ -225,8 +228,8 @@ def _hop_cluster(
 
 
 def _target(context: Context, hop: Hop, argument: str, version: Version | None, out: _Collected) -> None:
-    """The cluster to which a split of this hop sends, or a mirror in a version of HTTP. Its port is the one that the
-    argument names, or else that of the declared call that is most like the hop."""
+    """Adds the cluster for the requests of a split of this hop, or of a mirror in a version of HTTP. Its port is that
+    in the argument, or else that of the declared call which resembles the hop most."""
     service, number = callee(argument)
     alike = [
         call
@@ -234,7 +237,7 @@ def _target(context: Context, hop: Hop, argument: str, version: Version | None, 
         if (call.source, call.destination, call.port.protocol) == (hop.service, service, hop.port.protocol)
         and number in (None, call.port.number)
     ]
-    # The resolver has made sure that there is one.
+    # The resolver has checked that there is such a call.
     call = min(alike, key=lambda call: (call.port.name != hop.port.name, call.port.number != hop.port.number))
     name = target_cluster(hop, argument, version)
     shared = version is None and repeats_requests(hop)
@@ -269,7 +272,7 @@ def _explicit(context: Context, hop: Hop, made: _Chains, out: _Collected) -> Non
         "address": _socket(addresses[0], hop.port.number),
         "additional_addresses": [{"address": _socket(address, hop.port.number)} for address in addresses[1:]],
         "filter_chains": list(made.chains),
-        # Another process at the same address is an error to be seen, not a half of the connections.
+        # If another process has the same address, Envoy has to fail: it would get only a part of the connections.
         "enable_reuse_port": False,
         "traffic_direction": "INBOUND" if hop.side is Side.INGRESS else "OUTBOUND",
     }
@@ -279,11 +282,11 @@ def _explicit(context: Context, hop: Hop, made: _Chains, out: _Collected) -> Non
 
 
 def _captured(context: Context, side: Side, through: Json, closed: Json | None, out: _Collected) -> dict[int, Json]:
-    """Port dialled -> the hops that its connections belong to. `closed`: what to do with connections that may belong to
-    a party whose address is missing.
+    """Port dialled -> the choice of a filter chain for its connections. `closed`: the choice for connections that may
+    belong to a party whose address is missing.
 
-    This is a matcher of the listener and not a part of the filter chains: addresses come and go, and a filter chain
-    that changes closes its connections.
+    The choices belong to a matcher of the listener and not to the filter chains: addresses come and go, and a filter
+    chain that changes closes its connections.
     """
     if side is Side.INGRESS:
         # Ports that lead to one port of the process are under the same policies.
@@ -321,23 +324,23 @@ def _captured(context: Context, side: Side, through: Json, closed: Json | None, 
 
 
 def _is_one(network: Network) -> bool:
-    """Whether it is a single address, with no other party inside."""
+    """Whether a network is a single address, with no other party inside."""
     return network.num_addresses == 1
 
 
 def _known_callers(context: Context, hop: Hop, choice: Json, closed: Json) -> Json:
-    """Admit only callers that cannot be a missing one: declared services, by their pods. An unknown pod may be inside
-    the network of an outside party."""
+    """The choice that admits only callers which cannot be the missing party: pods of declared services. The networks of
+    outside parties are not admitted, since an unknown pod may be inside."""
     declared = context.index.callers_of(hop.destination, hop.port.number) & context.program.services.keys()
     known = ordered({network for name in declared for network in context.index.peers(name)})
     return by_network("DirectSourceIPInput", [(known, choice)], closed)
 
 
 def _beside(side: Side, out: _Collected) -> Json:
-    """Metadata that makes the passthrough chain differ wherever the hops differ.
+    """Metadata by which the passthrough chain changes whenever the hops change.
 
     Envoy closes no connection whose filter chain stays equal, and a connection that passes through may belong to a hop
-    that comes later.
+    that is added later.
     """
     return {"metadata": {"filter_metadata": {"admc": {"beside": sorted(hop.name for hop, _ in out.captured[side])}}}}
 
@@ -350,12 +353,12 @@ def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool)
     choices = _captured(context, side, take(through), take(closed) if waiting else None, out)
     out.clusters[through] = cluster(context, through, side, Protocol.TCP, original=True)
     beside = _beside(side, out) if waiting else {}
-    # Connections that pass through are older, too, once the chain is another one.
+    # Connections that pass through belong to an older chain, too, once this one changes.
     passing = _network_filters(context, chain_names.chain_name(through, beside), [tcp.proxy(through, through)], out)
     out.listeners[name] = {
         "name": name,
         "address": _socket("0.0.0.0", port),  # noqa: S104
-        # A host without IPv6 would refuse it.
+        # On a host without IPv6, Envoy could not open such an address.
         **({"additional_addresses": [{"address": _socket("::", port)}]} if context.index.ipv6 else {}),
         "listener_filters": [
             extension("original-destination", "envoy.extensions.filters.listener.original_dst.v3.OriginalDst")
@@ -363,7 +366,7 @@ def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool)
         "filter_chains": [
             *(chain for _, made in out.captured[side] for chain in made.chains),
             {"name": through, "filters": passing, **beside},
-            # To a cluster that does not exist. It is there from the start: a new filter chain changes the listener.
+            # A chain to a cluster that does not exist. It is always present: a new filter chain changes the listener.
             *([{"name": closed, "filters": [tcp.proxy(closed, f"{REFUSING}{closed}")]}] if waiting else []),
         ],
         "filter_chain_matcher": by_port(choices, take(through)),

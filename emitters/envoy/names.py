@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 def filter_name(hop: str, policy: Policy) -> str:
     """The name of a policy's filter in a hop: `ingress/8082/search_quota:rate_limit`.
 
-    It has the kind, so that a policy which becomes one of another kind gets another filter. With one name for both,
-    listeners that were made for the old kind would get the new configuration, or refuse it, while the old one is gone.
+    The name contains the kind, so that a policy gets another filter when its kind changes. With one name for both
+    kinds, listeners for the old kind would get the configuration of the new kind, or would refuse it and have no other
+    one.
     """
     kind = policy.kind
     if kind.template is None:
@@ -40,5 +41,5 @@ def called_cluster(service: str) -> str:
 
 
 def target_cluster(hop: Hop, service: str, version: Version | None = None) -> str:
-    """The cluster by which a split of a hop reaches another service, or a mirror in a version of HTTP."""
+    """The cluster by which a split of a hop, or a mirror in a version of HTTP, reaches another service."""
     return f"{hop.name}/to:{service}" if version is None else f"{hop.name}/to:{service}/{version}"

@@ -17,7 +17,7 @@ ENDPOINTS: Final = "envoy.config.endpoint.v3.ClusterLoadAssignment"
 EXTENSION: Final = "envoy.config.core.v3.TypedExtensionConfig"
 
 SIBLINGS: Final = "siblings"
-"""The cluster of an ADM's own replicas, or how its name begins."""
+"""The name of the cluster of an ADM's own replicas, or the beginning of that name."""
 
 REFUSING: Final = "refused/"
 """Prefix of the names of clusters that never exist: Envoy refuses connections to them."""
@@ -34,11 +34,11 @@ class AdmResources:
     clusters: Mapping[str, Message]
     endpoints: Mapping[str, Message]
     extensions: Mapping[str, Message]
-    """Configuration of filters (ECDS): what changes here reaches open connections."""
+    """The configurations of filters (ECDS). Their changes reach open connections."""
     admin: tuple[str, int]
-    """Where the admin interface listens."""
+    """The address and port of the admin interface."""
     marks: bool
-    """Whether the connections that it opens carry a packet mark."""
+    """Whether the connections that the ADM opens carry a packet mark."""
     siblings: str
     """The cluster of the ADM's own replicas. Envoy takes it only from its bootstrap."""
     shares_limits: bool

@@ -1,10 +1,10 @@
 """A trial of new filter configurations, in a listener that no request reaches.
 
 Envoy accepts a listener whose new filter has a configuration that it rejects, and then answers every request with 500.
-So each ADM with an xDS server has one listener more, which never changes and which no client can reach. Its only filter
+So each ADM with an xDS server has one more listener, which never changes and which no client can reach. Its only filter
 is an extension that contains the configurations of all others. The server sends that extension first, and the other
-resources once it is acknowledged (docs/xds.md). A configuration that Envoy rejects goes no further, and all resources
-stay as they are.
+resources after Envoy has acknowledged the extension (docs/xds.md). If Envoy rejects a configuration, all resources stay
+as they are.
 
     extensions of an ADM -> one listener + one extension
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 _COMPOSITE: Final = "envoy.extensions.filters.http.composite.v3."
 _NETWORK: Final = f"{PREFIX}envoy.extensions.filters.network."
-"""Filters of connections cannot be tried as filters of requests. They are TCP proxies alone, and hold no argument."""
+"""Filters of connections cannot be tried as filters of requests. All of them are TCP proxies without arguments."""
 _DELEGATE: Final = "envoy.extensions.common.matching.v3.ExtensionWithMatcher"
 
 
 @cache
 def listener(name: str) -> Message:
-    """The same for every ADM and every plan. No hop has such a name: theirs begin with a side."""
+    """The listener of the trial, equal for every ADM and plan. No hop has its name: names of hops begin with a side."""
     manager = extension(
         "http",
         "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
@@ -47,7 +47,7 @@ def listener(name: str) -> Message:
         LISTENER,
         {
             "name": name,
-            # It has to have an address, and does not listen at it.
+            # A listener has to have an address. This one does not listen at it.
             "address": {"socket_address": {"address": "127.0.0.1", "port_value": 1}},
             "bind_to_port": False,
             "filter_chains": [{"filters": [manager]}],
@@ -56,7 +56,7 @@ def listener(name: str) -> Message:
 
 
 def tried(name: str, extensions: Iterable[Message]) -> Message:
-    """The extension that holds the configurations of others: as filters of which none is ever chosen."""
+    """The extension that contains the configurations of others, as filters of which none is ever chosen."""
     from google.protobuf import json_format
 
     actions = [

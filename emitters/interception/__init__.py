@@ -3,5 +3,5 @@
 program + placement + addresses -> [Interception] -> rules files, script
 hops of a pod's ADM -> PodCaptures -> arguments of its rules container -> rules files
 
-Nothing is imported here: the rules container of every pod loads `pod`, and not what the others need.
+This module imports nothing: the rules container of every pod loads `pod`, without the imports of the other modules.
 """

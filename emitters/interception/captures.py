@@ -44,7 +44,7 @@ class Reached(StrEnum):
 
 
 class KnownAddresses(Protocol):
-    """What interception asks of `emitters.addresses.Addresses`: textual addresses, IPv4 and IPv6, in any order."""
+    """The part of `emitters.addresses.Addresses` that interception needs: addresses as texts, in any order."""
 
     def service_addresses(self, name: str) -> Sequence[str]: ...
 
@@ -103,8 +103,8 @@ def interceptions(
 ) -> tuple[Interception, ...]:
     """One `Interception` for each ADM of the placement, sorted by service.
 
-    `probes` names for each service the health checks that by-pass its ADM. Raises `EmitError` where a by-pass would
-    let others by as well.
+    `probes`: service -> the health checks that by-pass its ADM. Raises `EmitError` if other connections could use such
+    a by-pass, too.
     """
     position = {policy.name: index for index, policy in enumerate(program.policies)}
     return tuple(
@@ -164,7 +164,7 @@ def _ways(program: Program, hop: Hop, addresses: KnownAddresses) -> Iterable[tup
     """Every way in which the process can dial the destination."""
     stable = _stable(program, hop.destination, addresses)
     if not stable:
-        # No network translates ports here: callers dial the port that the process listens on, or a configured one.
+        # No network translates these ports: callers dial the port that the process listens on, or a configured one.
         return [(Reached.PORT, None, port) for port in sorted({hop.port.number, hop.port.target})]
     ways: list[tuple[Reached, Network | None, int]] = [
         (Reached.SERVICE_ADDRESS, network, hop.port.number) for network in stable
@@ -186,10 +186,10 @@ def _stable(program: Program, destination: str, addresses: KnownAddresses) -> tu
 
 
 def original_destinations(program: Program, hop: Hop, addresses: KnownAddresses) -> dict[int, tuple[Network, ...]]:
-    """Which of the captured connections belong to an egress hop: port dialled -> networks, both in canonical order.
+    """Port dialled -> the networks of the captured connections that belong to an egress hop; both in canonical order.
 
-    A capture by port also redirects connections to other destinations, so the listener tells them apart by this. Empty
-    where no address is known: the hop can then not be enforced at all.
+    A capture by port also redirects connections to other destinations, which the listener tells apart by these
+    networks. If no address is known, there is no port, and the hop cannot be enforced at all.
     """
     known: dict[int, set[Network]] = {}
     for reached, network, port in _ways(program, hop, addresses):

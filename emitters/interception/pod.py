@@ -6,8 +6,8 @@ A pod's rules are loaded once, before its processes start, and addresses change.
 alone, at any address but loopback, and the ADM's listener tells destinations apart. The rules depend on the arguments
 and on nothing else: the pod's spec proves what its rules capture.
 
-The ADM has no privilege, so it cannot mark packets as `rules` expects it. The rules know what it opens by its user
-id. What its ingress listener hands to the pod's own process has a source address of its own besides (`emitters.ports`).
+The ADM has no privilege, so it cannot mark packets as `rules` expects. The rules recognise its connections by its user
+id. Those of its ingress listener to the pod's own process have a source address of their own, too (`emitters.ports`).
 `docs/interception.md`, "In a pod", has the reasons. The rules container of every pod loads this module: it imports
 nothing of the compiler.
 """
@@ -34,7 +34,7 @@ _NAMES: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}/[A-Za-z0-9_.-]{1,200}")
 _PORTS: Final = re.compile(r"[1-9][0-9]{0,4}(,[1-9][0-9]{0,4})*")
 _MOST: Final = 65_535
 _LONGEST: Final = 100_000
-"""Characters of one argument: more than a list of 15,000 ports has."""
+"""Most characters of one argument: more than a list of 15,000 ports has."""
 
 
 class PodCaptures(NamedTuple):
@@ -50,11 +50,11 @@ class PodCaptures(NamedTuple):
 
 
 class ArgumentsError(ValueError):
-    """The arguments are not those of a rules container. The text says why."""
+    """The arguments are not those of a rules container. The text of the error gives the reason."""
 
 
 class PodRules(NamedTuple):
-    """What the arguments of a rules container say."""
+    """The content of the arguments of a rules container."""
 
     service: str
     """`APP/SERVICE`."""
@@ -86,7 +86,7 @@ def arguments(service: str, captures: PodCaptures) -> tuple[str, ...]:
 
 
 def parse_arguments(args: Sequence[str]) -> PodRules:
-    """What `arguments` was given. Raises `ArgumentsError` for anything that it does not return."""
+    """The service and captures from which `arguments` made these. Raises `ArgumentsError` for all other arguments."""
     if any(len(text) > _LONGEST for text in args[:6]):
         raise ArgumentsError(f"an argument has more than {_LONGEST:,} characters")
     options: dict[str, str] = {}
@@ -124,7 +124,7 @@ def rules(captures: PodCaptures, service: str, family: Family) -> str:
         ingress=[(port, None) for port in sorted(captures.ingress)],
         egress=[Match(any_address(family, port)) for port in sorted(captures.egress)],
         by_port=bool(captures.egress),
-        # What the pod's processes send to the pod itself comes to the egress listener first.
+        # Connections of the pod's processes to the pod itself reach the egress listener first.
         refused_to_self=sorted(captures.ingress & captures.egress),
     )
     return restore_text(plain(name), owner(app, name), redirected, _by_user(family), family)
@@ -136,12 +136,13 @@ _OTHER: Final = "0x12/0xff"
 
 
 def _by_user(family: Family) -> Recognition:
-    """By the user id of the process that opened the connection.
+    """Recognises a connection by the user id of the process that opened it.
 
-    Only a packet that a socket sends has a user id. What the kernel sends for a socket that its process has closed
-    (rest of the data, FIN, the answer to a late packet) has none. So the first packet of a connection leaves a mark in
-    the connection's entry: the ADM's packets set it, and all others clear it. Linux takes a new connection from the
-    port of one that was reset a moment ago for that connection, and would give it the mark of the ADM.
+    Only a packet that a socket sends has a user id. Packets that the kernel sends for a socket that its process has
+    closed (the rest of the data, FIN, the answer to a late packet) have none. So the first packet of a connection
+    leaves a mark in the connection's entry: the ADM's packets set it, and all others clear it. They have to clear it,
+    since Linux takes a new connection from the port of one that was reset a moment ago for that older connection, which
+    may have the mark of the ADM.
     """
     user = f"-m owner --uid-owner {ADM_USER}"
     handover = f"-s {HANDOVER[family]} {user}"
@@ -150,7 +151,7 @@ def _by_user(family: Family) -> Recognition:
         new_handover=handover,
         new=user,
         handover=f"-m connmark --mark {_HANDED_OVER}",
-        # Not what the pod's process answers on such a connection.
+        # The answers of the pod's process on such a connection are not meant.
         other=f"-m connmark --mark {_OTHER} -m conntrack --ctdir ORIGINAL",
         any=f"-m connmark --mark {_OPENED}",
         noted=(

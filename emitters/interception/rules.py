@@ -1,4 +1,4 @@
-"""An `Interception` as files for `iptables-restore` and `ip6tables-restore`, where the ADM marks what it opens.
+"""An `Interception` as files for `iptables-restore` and `ip6tables-restore`, for an ADM that marks its connections.
 
 `tables` has the rules. In a pod the ADM marks nothing: see `pod`.
 """
@@ -54,10 +54,10 @@ def restore_file(interception: Interception, family: Family) -> str:
 
 
 def remove_file() -> str:
-    """Empties our chains, and so ends all interception. Either family; may be loaded any number of times.
+    """A rules file for both families that empties our chains, and so ends all interception; may be loaded repeatedly.
 
-    Only `script` can also delete the chains: a rules file cannot delete a jump of which it does not know that it is
-    there.
+    Only `script` can also delete the chains: a rules file cannot test whether a jump exists, and fails to delete a
+    missing one.
     """
     lines = ["# Ends the interception by an ADM. Load with --noflush, or other rules of these tables are lost."]
     for table in CHAINS:
@@ -66,7 +66,7 @@ def remove_file() -> str:
 
 
 def _egress(interception: Interception, family: Family) -> list[Match]:
-    """Each captured destination; two destinations that match alike are one rule."""
+    """The matches of captured destinations. Destinations with equal matches share one."""
     reasons: dict[str, list[EgressCapture]] = {}
     for capture in interception.egress:
         if capture.network is None:

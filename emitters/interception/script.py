@@ -1,7 +1,7 @@
 """The shell script that applies and removes interception rules any number of times.
 
-A rules file cannot ask whether a jump is there already; a shell can. The script is the same for every ADM and holds no
-name of any program: the rules come from the files beside it.
+A rules file cannot test whether a jump exists already; a shell script can. The script is equal for every ADM and
+contains no name of a program: the rules come from the files beside it.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ esac
 
 
 def script() -> str:
-    """`apply` loads `RULES_FILES` and adds the missing jumps; `remove` takes all of it away and nothing else. Neither
-    touches the rules of another service: its ADM would see no connection any more.
+    """The script. `apply` loads `RULES_FILES` and adds the missing jumps; `remove` removes all of this and nothing
+    else. Neither touches the rules of another service, whose ADM would no longer get any connection.
 
-    `apply` fills the chains before it hooks them, and `nat` before `filter`: a connection is refused only once the
-    next attempt will be redirected.
+    `apply` fills the chains before it adds jumps to them, and `nat` before `filter`: if a connection is refused, the
+    next attempt is redirected.
     """
     apply = [
         "apply() { # tool",
@@ -104,7 +104,7 @@ def script() -> str:
         "}",
         "",
     ]
-    # Jumps first: a chain that is still referred to cannot be deleted.
+    # Jumps come first: a chain to which a jump leads cannot be deleted.
     remove = [
         "remove() { # tool",
         *(f'    unhook "$1" {hook.table} {hook.builtin} {hook.chain}' for hook in reversed(HOOKS)),

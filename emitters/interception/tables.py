@@ -1,4 +1,4 @@
-"""The two tables of packet filter rules around one ADM, whatever tells the ADM's own connections from others.
+"""The two tables of packet filter rules around one ADM, for both ways to recognise the ADM's own connections.
 
 Two tables work together. `nat` redirects new connections to the ADM. `filter` refuses every packet that should have
 been redirected and was not: connections that are older than the rules, and connections dialled straight to the ADM's
@@ -9,10 +9,10 @@ own ports. All rules sit in chains of our own; each built-in chain gets one jump
     INPUT      -> ADMC_IN_GATE     refuse what ADMC_IN missed
     OUTPUT     -> ADMC_OUT_GATE    refuse what ADMC_OUT missed
 
-Nothing here comes from a user's text but names, and those only in comments, cleaned of all that could end a line. One
-of these comments is in the kernel, too: the first rule of ADMC_OUT only names the service of the loaded rules.
+Only names come from a user's text. They stand in comments alone, without any character that could end a line. One of
+these comments is in the kernel, too: the first rule of ADMC_OUT only names the service of the loaded rules.
 
-`rules` fills them where the ADM marks its packets, `pod` where it has a user id of its own.
+`rules` fills the tables for an ADM that marks its packets, and `pod` for an ADM with a user id of its own.
 """
 
 from __future__ import annotations
@@ -66,13 +66,15 @@ _MAX_OWNER: Final = 200
 _TO_INGRESS: Final = f"-j REDIRECT --to-ports {INGRESS_PORT}"
 _TO_EGRESS: Final = f"-j REDIRECT --to-ports {EGRESS_PORT}"
 _REFUSE: Final = "-j REJECT --reject-with tcp-reset"
-# Marks a connection that began under these rules with a packet to this pod. Its answers differ by that from an older
-# connection of the pod that connection tracking first saw half-way, and took for one that another host opened.
+# Marks a connection that began under these rules with a packet to this pod. The mark tells its answers from packets of
+# an older connection that the pod opened: connection tracking first saw that one half-way, and took another host for
+# the
+# one that opened it.
 _BEGAN: Final = f"{PACKET_MARK:#x}/{PACKET_MASK:#x}"
 
 
 class Recognition(NamedTuple):
-    """How rules tell what the ADM opens from what others open, as matches of iptables."""
+    """The matches of iptables by which rules tell the ADM's connections from all others."""
 
     new_handover: str
     """The first packet of a connection of the ingress listener to the pod's own process."""
@@ -85,7 +87,8 @@ class Recognition(NamedTuple):
     any: str
     """Every packet of all connections of the ADM."""
     noted: tuple[str, ...] = ()
-    """Rules of ADMC_OUT_GATE, without the chain, that note for a connection what its later packets do not show."""
+    """Rules of ADMC_OUT_GATE, without the chain, that mark a connection by a property that later packets do not
+    show."""
 
 
 class Match(NamedTuple):
@@ -96,7 +99,7 @@ class Match(NamedTuple):
 
 
 class Bypass(NamedTuple):
-    """The probe of one address at one port meets no ADM."""
+    """A probe from one address at one port, which meets no ADM."""
 
     address: str
     port: int
@@ -121,7 +124,7 @@ def any_address(family: Family, port: int) -> str:
 
 
 def owner(app: str, service: str) -> str:
-    """What the rules call their service: `shop/search`, as one word that no rule or shell takes for anything else."""
+    """The name of a service in the rules, `shop/search`: one word without a special meaning to a rule or a shell."""
     name = f"{app}/{service}"
     word = re.sub(r"[^A-Za-z0-9_.:/-]", "_", name)[:_MAX_OWNER]
     if word == name and name.count("/") == 1:
@@ -137,8 +140,8 @@ def plain(name: str) -> str:
 def restore_text(title: str, whose: str, captures: Captures, told: Recognition, family: Family) -> str:
     """The rules of one ADM for `iptables-restore --noflush` (or `ip6tables-restore --noflush`).
 
-    `title` ends the first line, `whose` is what `owner` says. Loading flushes and fills our chains in one step for each
-    table and adds the jumps: one that is there already has to be left out.
+    `title` ends the first line, and `whose` is the result of `owner`. Loading flushes and fills our chains in one step
+    for each table, and adds the jumps: a jump that exists already has to be left out.
     """
     lines = [
         f"# {'IPv4' if family is Family.IPV4 else 'IPv6'} interception for the ADM of {title}.",
@@ -205,8 +208,8 @@ def _filter_out(captures: Captures, told: Recognition, family: Family) -> list[s
     to_itself = f"-d {LOOPBACK[family]} -p tcp --dport"
     lines = [f"-A ADMC_OUT_GATE {rule}" for rule in told.noted]
     lines += [
-        # The kernel remembers a connection that was reset, and where it was redirected. A new connection from the same
-        # port to the same address is redirected in the same way meanwhile.
+        # For a while the kernel remembers a connection that was reset, and its redirection. It redirects a new
+        # connection from the same port to the same address in the same way.
         "# what the ADM opens, and the system takes for an older connection that was redirected, would loop",
         f"-A ADMC_OUT_GATE {to_itself} {EGRESS_PORT} {told.any} {_REFUSE}",
         f"-A ADMC_OUT_GATE {to_itself} {INGRESS_PORT} {told.handover} {_REFUSE}",
@@ -223,7 +226,7 @@ def _filter_out(captures: Captures, told: Recognition, family: Family) -> list[s
         for port in captures.refused_to_self
     ]
     if captures.by_port:
-        # A client's own port may happen to be a captured number: answers to it are not calls.
+        # A client's own port may equal a captured port: answers to it are not calls.
         lines.append(f"-A ADMC_OUT_GATE -p tcp -m connmark --mark {_BEGAN} -m conntrack --ctdir REPLY -j RETURN")
     lines += [f"-A ADMC_OUT_GATE {match} {_REFUSE}" for match, _ in captures.egress]
     own = {port for port, _ in captures.ingress} | set(captures.refused_to_self)
@@ -232,7 +235,7 @@ def _filter_out(captures: Captures, told: Recognition, family: Family) -> list[s
 
 
 def _own_address(family: Family) -> str:
-    # Loopback addresses are not an address of the service: exec probes and helpers in the pod use them.
+    # Loopback addresses are no addresses of the service: exec probes and helpers in the pod use them.
     return f"! -d {LOOPBACK[family]} -m addrtype --dst-type LOCAL"
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME_PREFIX: Final = "admc-close-"
 _NAMED: Final = 3
-"""Services that a finding names before it counts."""
+"""Most services that a finding names; it counts all others."""
 _LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -46,8 +46,8 @@ def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
 def network_policies(program: Program, placement: Placement) -> tuple[dict[str, object], ...]:
     """One NetworkPolicy for each closed destination, sorted by service.
 
-    Raises `EmitError` with all findings where Kubernetes cannot say it: names or labels that are not legal there, two
-    services that become one name, and labels that cannot tell one service's pods from another's.
+    Raises `EmitError` with all findings if Kubernetes cannot express a policy: names or labels that are not legal
+    there, two services that get one name, and labels that cannot tell one service's pods from another's.
     """
     findings = Diagnostics()
     closing: dict[str, list[str]] = {}
@@ -79,7 +79,7 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
 
 
 class Closed(NamedTuple):
-    """The NetworkPolicy of one destination; None where Kubernetes cannot say it, with the findings."""
+    """The NetworkPolicy of one destination, or None and findings if Kubernetes cannot express it."""
 
     policy: dict[str, object] | None
     findings: tuple[Diagnostic, ...] = ()
@@ -88,10 +88,11 @@ class Closed(NamedTuple):
 def closed_by_selector(
     program: Program, destinations: Iterable[str], selectors: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Closed]:
-    """The NetworkPolicies of some destinations in a cluster, where a Service says which labels its pods have.
+    """The NetworkPolicies of some destinations in a cluster, where the selector of a Service has the labels of its
+    pods.
 
-    `selectors` are those of the cluster's Services. A sender without a Service has no pods, so that nothing is
-    admitted for it. A Service with an empty selector has pods that no label tells.
+    `selectors` are those of the cluster's Services. A sender without a Service has no pods, so no policy admits it. A
+    Service with an empty selector has pods that no label selects.
     """
     labels = _Labels(program, selectors)
     return {
@@ -119,7 +120,7 @@ def _senders(program: Program, destinations: Iterable[str]) -> dict[str, list[Ca
 
 
 def to_yaml(objects: Iterable[Mapping[str, object]]) -> str:
-    """The objects as one YAML stream for `kubectl apply -f`; the empty string where there are none."""
+    """The objects as one YAML stream for `kubectl apply -f`; an empty string without objects."""
     return "".join("---\n" + dump(dict(item)) for item in objects)
 
 
@@ -129,12 +130,12 @@ def kubernetes_name(name: str) -> str:
 
 
 def pod_labels(service: Service) -> dict[str, str]:
-    """The labels that select a service's pods: those that the program gives, or else `app: NAME`."""
+    """The labels that select a service's pods: those in the program, or else `app: NAME`."""
     return dict(sorted(service.labels.items())) if service.labels else {"app": service.name}
 
 
 def _told_apart(labels: Mapping[str, str]) -> str:
-    """A `labels` item with one more label, of the service's own name."""
+    """The `labels` item of a program with one more label, whose value is the service's own name."""
     own = next(key for key in ("app", "name", *(f"app-{number}" for number in range(len(labels)))) if key not in labels)
     few = [label_text(key, value) for key, value in list(labels.items())[:_NAMED]]
     return f"labels {{ {'  '.join([own, *few])}{'  ...' if len(labels) > _NAMED else ''} }}"
@@ -174,7 +175,7 @@ def _close(
     ingress = []
     for targets, sources in sorted(rules.items()):
         peers: list[dict[str, object]] = []
-        # Labels may also select a sender that may dial at least these ports anyway.
+        # Labels may also select the pods of a sender that may dial at least these ports anyway.
         allowed = frozenset(other for other, its in ports.items() if its >= set(targets))
         for source in sources:
             if source in program.services:
@@ -233,7 +234,7 @@ def _external_peers(sender: External, destination: Service, findings: Diagnostic
 
 
 class _Shared(NamedTuple):
-    """A service whose labels other services have too, and why it was selected: to be closed, or to be admitted."""
+    """A service whose labels other services have, too, and the reason for selecting it: to close it, or to admit it."""
 
     service: Service
     admitted_to: str | None
@@ -252,7 +253,7 @@ class _Labels:
                 self._by_label.setdefault((service.namespace, key, value), set()).add(service.name)
 
     def of(self, service: Service) -> Mapping[str, str]:
-        """Empty where no label selects its pods."""
+        """The labels of a service; empty if no label selects its pods."""
         if self._selectors is None:
             return pod_labels(service)
         return dict(sorted(self._selectors.get(service.name, {}).items()))
@@ -261,13 +262,13 @@ class _Labels:
         return self._selectors is None or name in self._selectors
 
     def selected(self, service: Service) -> set[str]:
-        """The services whose pods the labels of one select, itself included."""
+        """The services whose pods the labels of `service` select, itself included."""
         with_label = [self._by_label[service.namespace, *item] for item in self.of(service).items()]
         return set.intersection(*sorted(with_label, key=len)) if with_label else {service.name}
 
 
 class _Selectors:
-    """Labels of services, checked once: legal in Kubernetes, and selecting no pods but those meant."""
+    """The labels of services, each checked once: they are legal in Kubernetes, and select no other service's pods."""
 
     def __init__(self, labels: _Labels, findings: Diagnostics) -> None:
         self._labels = labels
@@ -291,7 +292,7 @@ class _Selectors:
         return labels
 
     def _report_none(self, service: Service, admitted_to: str | None) -> None:
-        """No label selects its pods: an empty selector would select all pods of the namespace."""
+        """Reports a service without labels: an empty selector would select all pods of the namespace."""
         done = "close" if admitted_to is None else "admit"
         to = "" if admitted_to is None else f" to `{admitted_to}`"
         self._findings.error(
@@ -303,7 +304,7 @@ class _Selectors:
         )
 
     def report(self) -> None:
-        """Labels that select more pods than are meant: one finding for each such set of labels."""
+        """Reports labels that also select pods of other services, with one finding for each such set of labels."""
         for (_namespace, labels), (service, admitted_to, selected) in self._shared.items():
             others = sorted(selected - {service.name})
             shown = ", ".join(f'`{key} = "{value}"`' for key, value in labels)

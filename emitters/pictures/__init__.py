@@ -1,6 +1,6 @@
 """Pictures of a placement, as text: mermaid, Graphviz and SVG.
 
-program + placement -> Scene (what is shown) -> layout (where) -> text
+program + placement -> Scene (nodes and edges) -> layout (their places) -> text
 """
 
 from emitters.pictures.comparison import svg_comparison

@@ -1,4 +1,4 @@
-"""A full mesh beside the compiled one: the picture that says in one look what admc is for."""
+"""A full mesh beside the compiled one: the picture that shows the purpose of admc."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 MAX_NODES: Final = 120
-"""Two pictures share the width, so less fits than in one."""
+"""Two pictures share the width, so fewer nodes fit than in a single picture."""
 _MARGIN: Final = 26
 _HEAD: Final = 58
 _FOOT: Final = 74
@@ -26,7 +26,7 @@ _SPACING: Final = Spacing(between_layers=44, between_boxes=12, between_arrows=7)
 
 
 def svg_comparison(program: Program, placement: Placement) -> str:
-    """Left a sidecar wherever one can be, right those of the placement, with the counts under each."""
+    """The mesh with a sidecar wherever one can be on the left, that of the placement on the right, and counts below."""
     shown = around_adms(scene(program, placement), MAX_NODES)
     boxes = [Box(min(170.0, max(58.0, drawing.text_width(node.name, _SIZE) + 18)), 24) for node in shown.nodes]
     layout = layered(boxes, [(edge.source, edge.destination) for edge in shown.edges], _SPACING)

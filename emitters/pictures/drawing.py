@@ -1,7 +1,7 @@
 """Elements of an SVG text: shapes, words, and how wide words are.
 
-Numbers have one decimal, so that pictures are small and the same everywhere. Nothing is looked up by id and nothing is
-loaded from elsewhere: several pictures can stand in one page.
+Numbers have one decimal, so that pictures are small and equal on every machine. A picture has no ids and loads nothing
+from elsewhere, so several pictures can stand in one page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FONT: Final = "system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
 
-# The page behind may be dark or light: the picture brings its own light sheet.
+# The page may be dark or light, so the picture has a light sheet of its own.
 SHEET: Final = "#ffffff"
 SHEET_EDGE: Final = "#e2e8f0"
 INK: Final = "#0f172a"

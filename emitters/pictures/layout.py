@@ -1,4 +1,4 @@
-"""Where boxes and arrows go: a small layered layout, left to right.
+"""Places boxes and arrows: a small layered layout, from left to right.
 
 Graphviz would draw this too, but it is a program that users would have to install to look at their own plan. The steps
 are the classic ones, each deterministic and bounded:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SWEEPS: Final = 16
 ALIGNMENTS: Final = 12
 MAX_BENDS: Final = 4000
-"""Beyond this many bend points long arrows go straight: order would cost more than it shows."""
+"""With more bend points, long arrows go straight: ordering them would take too long."""
 
 
 class Spacing(NamedTuple):
@@ -56,7 +56,7 @@ class Layout:
 
 
 def layered(boxes: Sequence[Box], arrows: Sequence[tuple[int, int]], spacing: Spacing = Spacing()) -> Layout:  # noqa: B008
-    """Place `boxes` and route `arrows` (pairs of indices). Earlier boxes come first where nothing else decides."""
+    """Places `boxes` and routes `arrows` (pairs of indices). Earlier boxes come first where nothing else decides."""
     backward = _backward(len(boxes), arrows)
     forward = [(b, a) if i in backward else (a, b) for i, (a, b) in enumerate(arrows)]
     layer_of = _layers(len(boxes), forward)
@@ -302,7 +302,7 @@ def _assembled(
 
 
 def _ends(graph: _Graph, boxes: Sequence[Box], y: list[float], *, outgoing: bool) -> Mapping[int, float]:
-    """Where each arrow touches its box: fanned out along the side, in the order of the other ends."""
+    """Arrow -> the height at which it touches its box: along the side of the box, in the order of the other ends."""
     touching: dict[int, list[tuple[float, int]]] = {}
     for index, chain in enumerate(graph.chains):
         if len(chain) > 1:

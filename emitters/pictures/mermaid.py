@@ -21,7 +21,7 @@ _STYLES: Final = (
 )
 _LINK: Final = {Side.INGRESS: "#0f766e", Side.EGRESS: "#c2410c"}
 MAX_EDGES: Final = 500
-"""What mermaid draws unless the page that shows it is configured otherwise."""
+"""Most edges that mermaid draws by default."""
 
 
 def mermaid(program: Program, placement: Placement) -> str:

@@ -1,6 +1,6 @@
-"""What a picture of a placement shows, apart from how it is drawn.
+"""The content of a picture of a placement, independent of its format.
 
-One `Scene` feeds every format, so that a mermaid diagram and an SVG of one plan cannot tell different stories.
+All formats are made from one `Scene`, so that a mermaid diagram and an SVG of one plan show the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Sitting(NamedTuple):
-    """One policy in one ADM. `destinations` are what it is enforced towards at egress; empty at ingress."""
+    """One policy in one ADM. `destinations` are those of its enforcement at egress; empty at ingress."""
 
     policy: str
     side: Side
@@ -74,7 +74,7 @@ class Scene:
 
     @property
     def hosts(self) -> int:
-        """Services that can host an ADM: what the number of ADMs is compared with."""
+        """The number of services that can host an ADM, with which the number of ADMs is compared."""
         return sum(node.can_host and not node.external for node in self.nodes) + self.hidden_hosts
 
     @property

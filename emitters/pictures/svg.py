@@ -1,7 +1,7 @@
 """A placement as an SVG picture, drawn by admc alone.
 
-Services without a sidecar stay quiet; what a reader looks for stands out: which services host an ADM, which policies
-it enforces, and on which calls. A dot on an arrow marks the end at which it is enforced.
+Services without a sidecar stay in the background. The services that host an ADM stand out, with the policies that the
+ADM enforces, and their calls. A dot on an arrow marks the end at which the policies are enforced.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 MAX_NODES: Final = 300
-"""A larger application is drawn round its ADMs only."""
+"""Most nodes of a picture. Of a larger application, only the surroundings of its ADMs are drawn."""
 MAX_ROWS: Final = 6
-"""Policies written out in one ADM; the rest are counted."""
+"""Most policies that are written out in one ADM; the others are counted."""
 
 _MARGIN: Final = 28
 _TITLE: Final = 64

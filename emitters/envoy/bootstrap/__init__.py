@@ -1,4 +1,4 @@
-"""The files that an Envoy starts from: complete in themselves, or naming the xDS server that has the rest."""
+"""The files from which an Envoy starts: complete ones, or those that name the xDS server with all other resources."""
 
 from emitters.envoy.bootstrap.bootstrap import BOOTSTRAP, static_json, xds_bootstrap
 

@@ -1,6 +1,6 @@
-"""The file that an Envoy starts from: complete in itself (`static_json`), or naming an xDS server (`xds_bootstrap`).
+"""The file from which an Envoy starts: a complete one (`static_json`), or one with an xDS server (`xds_bootstrap`).
 
-Both describe the same resources. In the static one every reference is replaced by the resource.
+Both describe the same resources. In the complete file every reference is replaced by the resource.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _READ_ONLY: Final = (
     "/memory",
     "/certs",
 )
-"""Admin pages that only show. The others would let any process of the pod stop the ADM."""
+"""Admin pages that change nothing. The other pages would let any process of the pod stop the ADM."""
 
 _COMING_BACK: Final = {"retry_back_off": {"base_interval": "0.5s", "max_interval": "5s"}}
-"""When to ask again after a server was away. By itself Envoy stays away for up to half a minute."""
+"""The pauses between attempts to reach a server again. By default, Envoy waits for up to half a minute."""
 
 _REGEX_STEPS: Final = 1_000_000.0
 _MAX_RESETS: Final = 100_000.0
-"""How many streams of an HTTP/2 connection may end before the connection does, if most of them were reset within a
-second: a client that asks twice and gives up the slower answer does that all the time. By itself Envoy takes 500."""
+"""The number of streams after which Envoy closes an HTTP/2 connection, if most of them were reset within a second. A
+client that sends each request twice and cancels the slower one soon exceeds Envoy's default of 500."""
 _RUNTIME: Final = {
     "overload.premature_reset_total_stream_count": _MAX_RESETS,
     "re2.max_program_size.error_level": _REGEX_STEPS,
@@ -46,8 +46,8 @@ _RUNTIME: Final = {
 
 
 def static_json(resources: AdmResources) -> Json:
-    """A bootstrap that needs nothing else, what `envoy -c` runs: as JSON in canonical order, without the detour over a
-    message. Its parts were messages."""
+    """A complete bootstrap for `envoy -c`, as JSON in canonical order. It does not become a message, since all of its
+    parts have been messages already."""
     routes = {name: to_json(item) for name, item in resources.routes.items()}
     extensions = {name: to_json(item) for name, item in resources.extensions.items()}
     listeners = [_inline(to_json(item), routes, extensions) for item in resources.listeners.values()]
@@ -67,7 +67,7 @@ def static_json(resources: AdmResources) -> Json:
 def xds_bootstrap(
     resources: AdmResources, xds: xds_server.Server | tuple[str, int], *, admin: tuple[str, int] | None = None
 ) -> Message:
-    """A bootstrap that asks an aggregated xDS server for everything; by host and port alone, without TLS.
+    """A bootstrap that asks an aggregated xDS server for all resources. A server as (host, port) is one without TLS.
 
     Every replica needs a node id of its own: start it with `envoy --service-node ID`, which overrides the one here.
     """
@@ -102,13 +102,14 @@ def asking(source: Json) -> Json:
 
 
 def admin(address: str, port: int) -> Json:
-    """The admin interface, which only shows."""
+    """The admin interface, without pages that change anything."""
     at = {"socket_address": {"address": address, "port_value": port}}
     return {"admin": {"address": at, "allow_paths": [{"prefix": path} for path in _READ_ONLY]}}
 
 
 def runtime() -> Json:
-    # By itself Envoy takes expressions of 100 steps, which a header of 90 letters exceeds (`elements`).
+    # By default, Envoy accepts expressions of up to 100 steps, and 90 letters of a header exceed that
+    # (`header_elements`).
     return {"layered_runtime": {"layers": [{"name": "admc", "static_layer": _RUNTIME}]}}
 
 
@@ -131,7 +132,7 @@ def _inline(value: Any, routes: dict[str, Json], extensions: dict[str, Json]) ->
         return value
     result = {}
     for key, item in value.items():
-        # A template may have such keys too, and means files by them.
+        # A template may have such keys too, which then refer to files.
         if key == "rds" and item.get("config_source") == ADS:
             result["route_config"] = routes[item["route_config_name"]]
         elif key == "config_discovery" and item.get("config_source") == ADS:

@@ -1,8 +1,9 @@
-"""What every Envoy of a cluster starts from: one text for the pods of all services, and one beside it.
+"""The files from which every Envoy of a cluster starts: the same ones in the pods of all services.
 
-Who an Envoy is, it gets on its command line: `--service-node POD --service-cluster SERVICE`. All else comes from the
-xDS server, and Envoy waits for it: *started* means configured. A listener shows that, at every address of the pod and
-on a port of its own: Envoy opens it when the configuration is there, and its answer is Envoy's own.
+An Envoy gets its identity on its command line: `--service-node POD --service-cluster SERVICE`. All else comes from the
+xDS server, and Envoy waits for it: *started* means configured. A listener shows that Envoy has started, at every
+address of the pod and on a port of its own: Envoy opens it once it has its configuration, and answers requests to it
+itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from emitters.envoy.resources import SIBLINGS
 from emitters.ports import ADMIN_PORT, STARTUP_PORT
 
 CONFIG_FOLDER: Final = "/run/admc/config"
-"""Where a pod has the files of `pod_bootstrap`, and the authority of the server's certificate."""
+"""The folder of a pod with the files of `pod_bootstrap` and the authority of the server's certificate."""
 AUTHORITY_FILE: Final = f"{CONFIG_FOLDER}/ca.crt"
 TOKEN_FILE: Final = "/run/admc/token/token"  # noqa: S105
 BOOTSTRAP_FILE: Final = "bootstrap.yaml"
@@ -26,14 +27,16 @@ _STARTUP: Final = "startup"
 
 
 def server(host: str, port: int, name: str | None = None) -> xds_server.Server:
-    """The xDS server as pods reach it. `name` is what its certificate is for, by default the host."""
+    """The xDS server as pods reach it. `name` is the name in its certificate, by default the host."""
     tls = xds_server.Tls(authority=AUTHORITY_FILE, name=name or host, token=TOKEN_FILE, folder=CONFIG_FOLDER)
     return xds_server.Server(host, port, tls)
 
 
 def pod_bootstrap(xds: xds_server.Server, *, ipv6: bool) -> dict[str, bytes]:
-    """The files by name, to be put into one folder: `BOOTSTRAP_FILE`, which `envoy -c` runs, and the TLS secrets that
-    it names. `ipv6`: pods have IPv6 addresses; where the kernel has no IPv6, Envoy would not start."""
+    """The files of one folder, by name: `BOOTSTRAP_FILE`, which `envoy -c` runs, and the TLS secrets that it names.
+
+    `ipv6`: pods have IPv6 addresses. On a kernel without IPv6, Envoy would not start with a listener for them.
+    """
     siblings: Json = {
         "name": SIBLINGS,
         "type": "EDS",
@@ -57,7 +60,7 @@ def pod_bootstrap(xds: xds_server.Server, *, ipv6: bool) -> dict[str, bytes]:
 
 
 def _startup(*, ipv6: bool) -> Json:
-    """Answers `/ready` with 200, as soon as Envoy listens at all."""
+    """The listener that answers `/ready` with 200 once Envoy has its configuration."""
     route = {"match": {"path": "/ready"}, "direct_response": {"status": 200, "body": {"inline_string": "LIVE\n"}}}
     manager = extension(
         "http",

@@ -1,8 +1,8 @@
-"""How an ADM reaches the xDS server that it asks, and shows it who it is.
+"""How an ADM reaches its xDS server, and authenticates to it.
 
-Over TLS, certificates are secrets of their own, in files beside the bootstrap: that way Envoy reads them again whenever
-something in their folder is moved into place, as a mounted secret of Kubernetes is, or a file by `mv`. Files that a
-bootstrap names itself are read once.
+With TLS, certificates are secrets of their own, in files beside the bootstrap. Envoy reads these files again whenever a
+file is moved into their folder, as `mv` and the mounted secrets of Kubernetes do. It reads files that the bootstrap
+itself names only once.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _TLS: Final = "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
 
 
 class Tls(NamedTuple):
-    """Files are named as the ADM's machine has them."""
+    """The files for TLS, by their paths on the ADM's machine."""
 
     authority: str
-    """Who has to have signed the server's certificate."""
+    """The file of the authority that has to have signed the server's certificate."""
     name: str
-    """What the server's certificate has to be for."""
+    """The name or address in the server's certificate."""
     certificate: str | None = None
-    """The ADM's own, with its key, where that is what it shows."""
+    """The file of the ADM's own certificate, if the ADM authenticates with one."""
     key: str | None = None
     token: str | None = None
-    """A file with a token, where that is what it shows."""
+    """The file of a token, if the ADM authenticates with one."""
     folder: str | None = None
-    """Where the files of `secrets` are, if it is known."""
+    """The folder of the files of `secrets`, if it is known."""
     emitted: str = "."
-    """Otherwise they are looked for where they were emitted to: in the ADM's folder of this one."""
+    """Without `folder`, the folder of the emission, which has a folder with such files for each ADM."""
 
     def beside(self, service: str) -> Tls:
-        """For one ADM: with the folder of its files."""
+        """The same for one ADM, with the folder of its files."""
         return self if self.folder is not None else self._replace(folder=str(PurePosixPath(self.emitted) / service))
 
 
@@ -53,7 +53,7 @@ class Server(NamedTuple):
 
 
 def secrets(tls: Tls) -> dict[str, Json]:
-    """Files beside the bootstrap, by name: what Envoy watches."""
+    """The files beside the bootstrap that Envoy watches, by name."""
     trusted: Json = {"trusted_ca": {"filename": tls.authority}, "watched_directory": _folder(tls.authority)}
     names = [{"san_type": "IP_ADDRESS" if is_address(tls.name) else "DNS", "matcher": {"exact": tls.name}}]
     secrets_by_name = {AUTHORITY: {"validation_context": {**trusted, "match_typed_subject_alt_names": names}}}
@@ -64,10 +64,10 @@ def secrets(tls: Tls) -> dict[str, Json]:
 
 
 def _shows_token(path: str) -> list[Json]:
-    """Filters of the server's cluster: each stream begins with the token that the file has then.
+    """Filters of the server's cluster that read the file again for each stream, and send its token in a header.
 
-    Envoy reads files of tokens by itself only where it does not set the packet mark of `clusters.marked` (in its other
-    gRPC client), or where they begin with `Bearer`, which those of Kubernetes do not.
+    Envoy itself can read files of tokens in two ways, and neither fits. Its other gRPC client does not set the packet
+    mark of `clusters.marked`. Elsewhere a file has to begin with `Bearer`, and those of Kubernetes do not.
     """
     script = (
         "function envoy_on_request(handle)\n"
@@ -86,7 +86,7 @@ def _shows_token(path: str) -> list[Json]:
 
 
 def cluster(server: Server) -> Json:
-    """Where the server is."""
+    """The cluster of the server."""
     options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
     keepalive = {"connection_keepalive": {"interval": "30s", "timeout": "10s"}}
     address = {"socket_address": {"address": server.host, "port_value": server.port}}

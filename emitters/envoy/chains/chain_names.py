@@ -2,11 +2,11 @@
 
     filter chain of a hop -> the same, with names that hold a digest of the chain: `egress/search:8082@1f3a9c02`
 
-Envoy replaces a filter chain for new connections, and keeps the older version for those that are open. By plain names
-both versions would share one route table and one configuration of each filter. By these names the older version keeps
-its own, unchanged, until its last connection is closed; Envoy then ends its subscription to them, which is how the
-server sees that no older connection is left. What is not part of the chain itself (arguments, addresses, routes)
-changes under the same name, and so reaches open connections.
+Envoy replaces a filter chain for new connections, and keeps the older version for open connections. With plain names,
+both versions would share one route table and one configuration of each filter. With names by chain, the older version
+keeps its own ones, unchanged, until its last connection is closed. Envoy then ends its subscription to these names,
+and by that the server sees that no older connection remains. Parts that are not in the chain itself (arguments,
+addresses, routes) change under the same name, and so reach open connections.
 
 Only ADMs that ask an xDS server need this. A static bootstrap has plain names: all of it is replaced at once, by a new
 process. Names of statistics are plain in both, so that counters go on.
@@ -27,17 +27,18 @@ if TYPE_CHECKING:
     from emitters.envoy.chains.http import HttpChain
 
 WAITING: Final[Json] = {**ADS, "initial_fetch_timeout": "0s"}
-"""By itself Envoy takes a new chain into use after 15 s without its route table, and answers 404."""
+"""A source for which Envoy waits without limit. By default, it uses a new chain after 15 s even without its route
+table, and answers 404."""
 
 
 def chain_name(hop: str, content: object) -> str:
-    """The name of a hop's filter chain whose content, apart from what comes by name, is this JSON."""
+    """The name of a hop's filter chain. `content` is its JSON, without the parts that Envoy gets by name."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=True)
     return f"{hop}@{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def by_chain(made: HttpChain, hop: str) -> HttpChain:
-    """A hop's filter chain, its filters, its route table and their names in the table."""
+    """The filter chain of a hop with names by chain: of its filters, of its route table, and of the filters in it."""
     chain = chain_name(hop, made.manager)
 
     def renamed(name: str) -> str:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 UNLIMITED: Final = 4294967295
 CONNECT_TIMEOUT: Final = "130s"
-"""Longer than the kernel tries by itself, so that it is the kernel that gives up."""
+"""Longer than the kernel's own limit, so that the kernel decides when an attempt to connect has failed."""
 IDLE: Final = "1s"
-"""How long a connection to a service is kept without a request. Services close such connections themselves, often after
-two to five seconds, and a request that is sent just then is lost."""
+"""The time for which a connection to a service stays open without a request. Services close such connections
+themselves, often after two to five seconds, and a request that Envoy sends just then is lost."""
 MAX_FRAMES: Final = 10_000
-"""How many HTTP/2 frames that ask for nothing a client or a service may send, or leave unread. Envoy's own bounds are
-between 1 and 1,000, depending on the frame."""
+"""Most HTTP/2 frames without a part of a request or response that a client or a service may send, or leave unread.
+Envoy's own bounds are between 1 and 1,000, depending on the frame."""
 MAX_HEADERS: Final = 65535
 MAX_HEADERS_KB: Final = 8192
 _SOL_SOCKET: Final = 1
@@ -39,7 +39,7 @@ _HTTP_OPTIONS: Final = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 
 def preserve_case() -> Json:
-    """Header names and reason phrases keep their letters."""
+    """An option by which header names keep their capitals, and reason phrases stay as they are."""
     return {
         "stateful_formatter": extension(
             "preserve_case",
@@ -74,9 +74,10 @@ def endpoints(name: str, addresses: Iterable[str], port: int) -> Json:
 
 
 def _protocol_options(own: Version | None, filters: Sequence[Json], *, repeats: bool) -> Json:
-    """`filters` are upstream filters, which every attempt passes. `repeats`: failed attempts may be repeated.
+    """The HTTP options of a cluster.
 
-    `own`: the ADM sends requests of its own (authorization, copies), so there is no downstream version to keep.
+    `filters` are upstream filters, which every attempt passes. `repeats`: failed attempts may be repeated. `own`: the
+    version for requests that the ADM makes itself (authorization, copies), which have no downstream version to keep.
     """
     common = {"idle_timeout": IDLE, "max_headers_count": MAX_HEADERS, "max_response_headers_kb": MAX_HEADERS_KB}
     one = {"http_protocol_options": http1_options()}
@@ -87,7 +88,7 @@ def _protocol_options(own: Version | None, filters: Sequence[Json], *, repeats: 
     else:
         version = {"explicit_http_config": two if own is Version.TWO else one}
     held = typed(_MUTATION, mutations={"response_mutations": hold_answer()})
-    # Here and not in the router: a mirrored request passes no router of ours. An answer passes the last filter first.
+    # These filters are not in the router, which mirrored requests do not pass. An answer passes the last filter first.
     chain = [
         *([{"name": FAILED, "typed_config": lost_once()}, {"name": ANSWERS, "typed_config": held}] if repeats else []),
         *filters,
@@ -105,7 +106,7 @@ def _undo(mark: str, mutations: Sequence[Json]) -> Json:
 
 
 def marked(side: Side) -> Json:
-    """Connections that the interception rules must not redirect again."""
+    """Options of connections that the interception rules must not redirect again."""
     option = {
         "description": "packet mark: not to be redirected again",
         "level": _SOL_SOCKET,
@@ -117,8 +118,8 @@ def marked(side: Side) -> Json:
 
 
 def _handed_over(context: Context) -> Json:
-    """Connections to the pod's own process, which the interception rules tell by their source address and the ADM's
-    user. Envoy takes the address whose family is the destination's."""
+    """Options of connections to the pod's own process, which the interception rules recognise by their source address
+    and the ADM's user. Envoy uses the address of the destination's family."""
     bind: Json = {"source_address": {"address": HANDOVER_IPV4, "port_value": 0}}
     if context.index.ipv6:
         bind["extra_source_addresses"] = [{"address": {"address": HANDOVER_IPV6, "port_value": 0}}]
@@ -126,7 +127,7 @@ def _handed_over(context: Context) -> Json:
 
 
 def _bind(context: Context, side: Side) -> Json | None:
-    """What tells the ADM's own connections from others, or, without redirection, the address of the sender."""
+    """Options that tell the ADM's own connections from others; without redirection, the address of the sender."""
     if context.mode is Mode.REDIRECT:
         return marked(side)
     if context.mode is Mode.POD:
@@ -153,7 +154,7 @@ def cluster(
     """One cluster: to the original destination, or to endpoints that come by EDS.
 
     `own` is the version of HTTP for requests that the ADM makes itself. `policies` are the cluster-stage policies that
-    hold in it. `several` is what `has_several` says of its endpoints. `repeats`: routes to it repeat failed attempts.
+    hold in it. `several` is the result of `has_several`. `repeats`: routes to the cluster repeat failed attempts.
     """
     limit = {
         "max_connections": UNLIMITED,
@@ -197,7 +198,7 @@ def needs_endpoints(hop: Hop, policies: Iterable[Policy]) -> bool:
 def has_several(context: Context, destination: str, port: Port) -> bool:
     """Whether outlier detection can eject one endpoint of a destination and leave another.
 
-    It counts the declared replicas, not the current ones: else the cluster would change, and lose its ejections,
+    The declared replicas count, not the current ones: otherwise the cluster would change, and lose its ejections,
     whenever the number of replicas becomes one or more than one. Without redirection there is one process for each
     address.
     """
@@ -208,7 +209,7 @@ def has_several(context: Context, destination: str, port: Port) -> bool:
 
 
 def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str, ...], int]:
-    """The endpoints of a destination: its ready pods, or the addresses that callers dial where nothing is redirected.
+    """The endpoints of a destination: its ready pods; without redirection, the addresses that callers dial.
 
     Pods that are not ready are left out, and not sent as unhealthy. Envoy would still choose unhealthy endpoints in its
     panic mode, and would count them among the endpoints of which outlier detection may eject a share.

@@ -1,7 +1,7 @@
 """One HTTP connection manager for each hop that carries requests: filters in declared order, then the routes.
 
-Each filter decides whether its policy applies to a request when the request gets there, so a match sees the changes of
-outer policies. The manager changes nothing of a request or a response that no policy asks for.
+Each filter decides whether its policy applies to a request when the request reaches the filter, so a match sees the
+changes of outer policies. The manager changes a request or a response only where a policy demands it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
 _EARLY: Final = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
 _UPGRADES: Final = ("websocket", "spdy/3.1", "tcp")
-"""What a client may upgrade a request to. Envoy sends nothing of what follows such a request before the service has
-agreed, with 101."""
+"""The protocols to which a client may upgrade a request. Envoy forwards the bytes after such a request only once the
+service has agreed, with 101."""
 _GRPC_DEADLINE_EXCEEDED: Final = "4"
 BODILESS: Final = (204, 205, 304)
 """Statuses of an answer that has no body."""
@@ -81,16 +81,16 @@ class _Filters:
     replies_with_any_header: bool = False
 
     def discover(self, name: str, config: Json, content: Json) -> None:
-        """A filter that gets its configuration by ECDS. `content` is the configuration without conditions."""
+        """Adds a filter that gets its configuration by ECDS. `content` is the configuration without conditions."""
         self.extensions.append({"name": name, "typed_config": config})
         self.managed.append(_discovered(name, content))
 
     def mark_request(self, policy: Policy, place: str) -> Predicate:
-        """Note, by a filter named `place`, that a request passed here; the predicate holds for its response.
+        """Adds a filter named `place` that notes each request; the predicate holds for the responses to such requests.
 
-        Envoy leads a reply of an outer filter through all filters, and only a request leaves this note. It is there
-        whichever filters come before, and named after the policy and not after its place: both may change while
-        connections are open, and the policy would be skipped for their responses.
+        Envoy also leads the replies of outer filters through all filters; their requests have not passed here, and have
+        no note. The note does not depend on the filters before this one, and has the name of the policy and not that of
+        its place: both may change while connections are open, and the policy would then skip their responses.
         """
         key = f"admc.passed.{policy.name}"
         note = typed(
@@ -100,7 +100,7 @@ class _Filters:
         return state_predicate(key, "1")
 
     def add(self, policy: Policy, built: HttpFilter, needed: list[Predicate]) -> None:
-        """The filters of a policy, which act where all predicates hold."""
+        """Adds the filters of a policy, which act where all predicates hold."""
         name = filter_name(self.hop.name, policy)
         self.discover(name, only_where(needed, policy.name, built.config), built.config)
         if built.second is not None:
@@ -163,15 +163,16 @@ def _filters(context: Context, hop: Hop, kinds: Mapping[str, EnvoyKind]) -> _Fil
 def _discovered(name: str, config: Json) -> Json:
     """A filter that gets its configuration by ECDS.
 
-    Envoy accepts announced types only, and a match or a scope that changes may add conditions: so the type with
-    conditions is always announced, too.
+    Envoy accepts announced types only. A later match or scope may add conditions, so the type with conditions is always
+    announced, too.
     """
     types = list(dict.fromkeys((config.get("@type", ""), PREFIX + CONDITIONAL)))
     return {"name": name, "config_discovery": {"config_source": ADS, "type_urls": types}}
 
 
 def _choose_route_again(hop: Hop) -> Json:
-    """Envoy chooses the route before the first filter; a match in a route must see what the filters wrote."""
+    """A filter after which Envoy chooses the route again. Envoy chooses it before the first filter, but a match in a
+    route has to see the changes that filters made."""
     script = "function envoy_on_request(handle)\n  handle:clearRouteCache()\nend\n"
     return extension(
         f"{hop.name}/route",
@@ -181,13 +182,13 @@ def _choose_route_again(hop: Hop) -> Json:
 
 
 def _hold_again(hop: Hop) -> Json:
-    """Behind the last filter of a policy, and before those that tell the routes what holds."""
+    """A filter behind the last filter of a policy, and before the filters that set the headers of the route table."""
     mutations = [*hold_again(), *([tell_version()] if _tells_version(hop) else [])]
     return extension(f"{hop.name}/held-headers", _MUTATION, mutations={"request_mutations": mutations})
 
 
 def _mark_again(hop: Hop) -> list[Json]:
-    """In front of the first filter of a policy, so that answers meet them last."""
+    """Filters in front of the first filter of a policy, so that answers pass them last."""
     return [
         {"name": f"{hop.name}/{name}", "typed_config": config}
         for name, config in zip(("unmarked", "marked"), mark_again(), strict=True)
@@ -203,7 +204,8 @@ def _router() -> Json:
 
 
 def _tunnel() -> Predicate:
-    """The request asks for a tunnel and has no body. `Upgrade` is still there only where Envoy honours it."""
+    """The predicate that a request asks for a tunnel and has no body. It still has `Upgrade` only if Envoy honours
+    it."""
 
     def present(name: str) -> Predicate:
         return header_predicate(name, {"safe_regex": {"google_re2": {}, "regex": "(?s).*"}})
@@ -228,7 +230,7 @@ def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
         "forward_client_cert_details": "ALWAYS_FORWARD_ONLY",
         "use_remote_address": False,
         "skip_xff_append": True,
-        # A filter that waits for the whole body leaves no time to ask the service whether to send it.
+        # With a filter that waits for the whole body, the service cannot tell the client whether to send the body.
         "proxy_100_continue": not filters.waits_for_body,
         "stream_idle_timeout": "0s",
         "request_timeout": "0s",
@@ -251,7 +253,7 @@ def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
             default_host_for_http_10=hop.destination,
         ),
         "http2_protocol_options": http2_options(),
-        # Without its own entry a CONNECT is refused before any filter sees it.
+        # Without an entry for CONNECT, Envoy refuses such a request before any filter sees it.
         "upgrade_configs": [{"upgrade_type": name} for name in (*_UPGRADES, routes.CONNECT)],
         "access_log": filters.logs,
     }
@@ -266,11 +268,11 @@ def _own_replies(hop: Hop, kinds: Sequence[EnvoyKind]) -> list[Json]:
     """Changes of replies that Envoy makes itself. Envoy applies the first one that fits."""
     mappers: list[Json] = [mark_reply()] if hop.side is Side.INGRESS else []
     if hop.port.protocol is Protocol.GRPC:
-        # By itself Envoy calls its own timeout UNAVAILABLE, which a caller that retries on that would repeat.
+        # By default, Envoy's own timeout has the status UNAVAILABLE, for which many callers repeat a request.
         timed_out = {"response_flag_filter": {"flags": ["UT"]}}
         deadline = {"header": {"key": "grpc-status", "value": _GRPC_DEADLINE_EXCEEDED}}
         mappers.append({"filter": timed_out, "headers_to_add": [deadline]})
-    # A client reads an interim status as no answer at all, or as consent to another protocol.
+    # A client takes an interim status for no answer at all, or for consent to another protocol.
     if any(kind.replies_with_any_status for kind in kinds):
         interim = {"filter": _with(199, "LE"), "status_code": _FORBIDDEN, "body": {"inline_string": ""}}
         mappers.append(interim)

@@ -1,7 +1,7 @@
 """Route tables: timeouts, retries, copies and splits, and the choice of a cluster.
 
-One route wins per request in Envoy. So policies whose matches can both hold become their cross product: one route for
-each set of matches, the largest sets first, so that the first that fits is exactly the set that holds.
+In Envoy, exactly one route applies to a request. So policies whose matches can hold together become a cross product:
+one route for each set of matches, the largest sets first. The first route that fits has exactly the matches that hold.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 MAX_ROUTES: Final = 256
-"""The most routes that the policies of one hop may multiply to."""
+"""Most routes of one hop: the matches of its policies multiply."""
 RETRY_BYTES: Final = 64 << 20
-"""How much of a request's body is kept for another attempt; a longer one is sent once."""
+"""Most bytes of a request's body that are kept for another attempt. A request with a longer body is sent once."""
 _EVERY: Final = 1_000_000
 CONNECT: Final = "CONNECT"
 _NO_CONNECT: Final[Json] = {"match": {"connect_matcher": {}}, "direct_response": {"status": 405}}
-"""Many servers answer 200 to any method, and read what follows as their next requests: in a tunnel these would meet no
-policy. A CONNECT passes the filters first, which may count, log or refuse it."""
+"""The route of a CONNECT. Many servers answer 200 to any method, and read the following bytes as further requests,
+which would meet no policy inside a tunnel. A CONNECT passes the filters first, which may count, log or refuse it."""
 
 
 class ClusterVariant(NamedTuple):
-    """A cluster that a route table names, with the cluster-stage policies that make it another one."""
+    """A cluster of a route table, with the cluster-stage policies that distinguish it from others."""
 
     name: str
     policies: tuple[Policy, ...]
@@ -54,9 +54,9 @@ class RouteTable(NamedTuple):
     config: Json
     clusters: tuple[ClusterVariant, ...]
     shares: tuple[str, ...]
-    """Services that a share of the requests goes to."""
+    """Services that get a share of the requests."""
     marks: tuple[Json, ...]
-    """Filters (`TypedExtensionConfig`) that evaluate the conditions which the table cannot, and set headers for it."""
+    """Filters (`TypedExtensionConfig`) that evaluate conditions which a table cannot, and set headers for the table."""
     matches: bool
     """Whether the table looks at requests at all."""
 
@@ -95,7 +95,8 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> RouteTable:
     marks = []
     for index, group in enumerate(groups):
         if not all(map(_headers_only, group.needed)):
-            # Named after the policy and not its place: a table changes later than its filters, and both must agree.
+            # The header has the name of the policy and not of its place: a table changes later than its filters, and
+            # both must agree.
             header = ROUTE + hashlib.sha256(filter_name(hop.name, group.policies[0]).encode()).hexdigest()[:8]
             marks.append(_mark(hop, group.policies[0], group.needed, header))
             groups[index] = group._replace(needed=[header_predicate(header, {"exact": "1"})])
@@ -117,7 +118,7 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> RouteTable:
             matchers.append({"predicate": all_of(predicates), "on_match": {"action": action}})
         else:
             fallback = {"routes": leaf}
-    # Whatever the policies: during a rollout one virtual host has the routes of two plans.
+    # This does not depend on the policies: during a rollout, one virtual host has the routes of two plans.
     host: Json = {"name": hop.name, "domains": ["*"], "response_headers_to_remove": [FAILED, HOLD + RATE_LIMITED]}
     if per_route:
         host["typed_per_filter_config"] = per_route
@@ -131,7 +132,7 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> RouteTable:
 
 
 def check(context: Context, hop: Hop) -> None:
-    """Report matches that multiply to too many routes. Needs no addresses."""
+    """Reports matches that multiply to too many routes. This needs no addresses."""
     always: list[Policy] = []
     sometimes: dict[object, _Group] = {}
     for policy in routed(hop):
@@ -147,7 +148,7 @@ def check(context: Context, hop: Hop) -> None:
 
 
 def _headers_only(predicate: Any) -> bool:
-    """Envoy's route tables match on headers and on nothing else."""
+    """Whether a predicate is about headers alone: Envoy's route tables can match on nothing else."""
     if isinstance(predicate, dict):
         source = predicate.get("input")
         if source is not None:
@@ -169,8 +170,8 @@ def _mark(hop: Hop, policy: Policy, needed: Sequence[Predicate], header: str) ->
 
 
 def copy_versions(hop: Hop) -> tuple[Version | None, ...]:
-    """The versions of HTTP that a hop makes copies in, each with routes of its own: a copy has no caller whose version
-    Envoy would keep by itself. gRPC is HTTP/2. None: no copies are made."""
+    """The versions of HTTP in which a hop makes copies, each with routes of its own: a copy has no caller whose version
+    Envoy could keep. gRPC is HTTP/2. A hop without copies has the single version None."""
     if not copied_to(hop):
         return (None,)
     return (Version.TWO,) if hop.port.protocol is Protocol.GRPC else (Version.TWO, Version.ONE)
@@ -179,14 +180,14 @@ def copy_versions(hop: Hop) -> tuple[Version | None, ...]:
 def _routes(
     context: Context, hop: Hop, policies: Sequence[Policy], clusters: dict[str, ClusterVariant], shares: set[str]
 ) -> list[Json]:
-    """The routes of one set of policies: one, or one for each version that copies are made in."""
+    """The routes of one set of policies: a single one, or one for each version in which the hop makes copies."""
     copies = any(arguments_of(policy).copies_to() is not None for policy in policies)
     versions = copy_versions(hop) if copies else (None,)
     routes: list[Json] = []
     for index, version in enumerate(versions):
         told = {"headers": [{"name": VERSION, "string_match": {"exact": version}}]} if versions[index + 1 :] else {}
         route = _route(context, hop, policies, clusters, shares, version)
-        # To send a body again, Envoy has to keep it; by itself it keeps 1 MiB.
+        # To send a body again, Envoy has to keep it; by default it keeps 1 MiB.
         kept: Json = {"request_body_buffer_limit": RETRY_BYTES} if "retry_policy" in route else {}
         routes.append({"match": {"prefix": "", **told}, "route": route, **kept})
     shown = [route | show_answer() for route in routes] if repeats_requests(hop) else routes
@@ -196,7 +197,7 @@ def _routes(
 def _sets(groups: Sequence[_Group], always: Sequence[Policy]) -> list[tuple[int, ...]]:
     """Every set of matches that can hold together, largest first, at last the empty one.
 
-    Two policies of one exclusive kind never hold together: the resolver has made sure of that.
+    Two policies of one exclusive kind never hold together: the resolver has checked that.
     """
     usual = {policy.kind.name for policy in always if policy.kind.exclusive}
     kinds = [{policy.kind.name for policy in group.policies if policy.kind.exclusive} for group in groups]
@@ -244,9 +245,9 @@ def _route(
         arguments_of(policy).add_to_route(parts)
     stay = _variant(context, hop, policies)
     clusters.setdefault(stay.name, stay)
-    # Without a maximum for streams: where a route has one, Envoy does not look at its timeout at all.
+    # No maximum duration of streams: if a route has one, Envoy ignores the timeout of the route.
     route: Json = {"timeout": "0s", "idle_timeout": "0s"}
-    # An HTTP/2 request may also name it as the protocol of another upgrade, and would have a path then.
+    # An HTTP/2 request may also name CONNECT as the protocol of an upgrade, and then has a path.
     route["upgrade_configs"] = [{"upgrade_type": CONNECT, "enabled": False}]
     if parts.shares:
         shares.update(service for service, _ in parts.shares)
@@ -278,7 +279,7 @@ def _in_cluster(hop: Hop, policy: Policy) -> bool:
 
 
 def _weights(hop: Hop, stay: str, shares: Sequence[tuple[str, float]]) -> list[Json]:
-    """The first split takes its share of all, the next its share of what is left."""
+    """The first split takes its share of all requests, and each next one its share of the remaining requests."""
     left = _EVERY
     weights = []
     for service, percent in shares:

@@ -37,7 +37,7 @@ class TcpChain(NamedTuple):
     name: str
     sources: tuple[Network, ...]
     rest: bool
-    """Also takes all callers that no chain of the hop names."""
+    """Whether the chain also takes all callers that no chain of the hop names."""
     filters: tuple[Json, ...]
     cluster: ClusterVariant
 
@@ -72,7 +72,8 @@ def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
 
 
 def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, set[Network]]:
-    """The networks by treatment: those of callers that differ from an unknown caller, and all networks inside them."""
+    """Treatment -> the networks of callers that get it: of callers that may be treated unlike an unknown caller, and
+    all networks inside these."""
     distinguished: dict[AddressIndex, set[str]] = {}
     for policy in hop.policies:
         index = context.index.for_policy(policy)
@@ -100,14 +101,14 @@ def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, se
         if treated_as == rest:
             continue
         groups.setdefault(treated_as, set()).add(network)
-        # The most specific network says who a caller is.
+        # The most specific network tells which party a caller is.
         for inner in {inner for index in distinguished for inner in index.senders_inside(network)}:
             groups.setdefault(treatment(inner), set()).add(inner)
     return groups
 
 
 def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
-    """No address tells two parties at one address apart: a policy of either applies to both."""
+    """The treatment of several parties at one address: a policy of each of them applies to all connections."""
     applied = {policy.name for treatment in treatments for policy in treatment.applied}
     refusing = {treatment.refused_by.name for treatment in treatments if treatment.refused_by is not None}
     kept: list[Policy] = []

@@ -1,1 +1,1 @@
-"""What Envoy cannot express, and which addresses are missing: found before anything is built."""
+"""Checks before anything is built: parts of a placement that Envoy cannot express, and missing addresses."""

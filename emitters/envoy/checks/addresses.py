@@ -1,8 +1,8 @@
-"""Which addresses have to be known, and distinct, before an ADM can be configured.
+"""Checks that the addresses that an ADM needs are known and distinct.
 
-Where connections are redirected, addresses alone decide which policies a connection meets. Where an address is missing,
-or two destinations share one, calls would pass without their policies, or under the policies of another destination.
-Such addresses are refused, with the name of the party.
+With redirection, addresses alone decide which policies a connection meets. If an address is missing, or two
+destinations share one, calls would pass without their policies, or under the policies of another destination. Such
+addresses are errors, which name the party.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check(context: Context, hops: Sequence[Hop], *, waiting: bool) -> None:
-    """Report the missing and shared addresses of one ADM. `waiting`: a missing address will come."""
+    """Reports the missing and shared addresses of one ADM. `waiting`: the server learns missing addresses later."""
     if context.mode.redirected:
         for hop in hops:
             _targets(context, hop, hops)
@@ -42,7 +42,7 @@ def check(context: Context, hops: Sequence[Hop], *, waiting: bool) -> None:
 
 
 def _callers(context: Context, hop: Hop, policy: Policy) -> None:
-    """Report the callers of an ingress hop whose addresses a policy needs and does not have."""
+    """Reports the callers of an ingress hop whose addresses are missing and needed by a policy."""
     missing = missing_callers(context, hop, policy)
     verb = "could not" if missing.unenforced else "would"
     for name in sorted(missing.names):
@@ -77,7 +77,7 @@ def _destination(context: Context, hop: Hop, waiting: bool) -> None:
 
 
 def _equal(context: Context, hops: Iterable[Hop]) -> None:
-    """Report an address and port of an egress hop that another destination has, too."""
+    """Reports an address and port of an egress hop that another destination has, too."""
     for hop in hops:
         if hop.side is Side.INGRESS:
             continue
@@ -105,7 +105,7 @@ def _same_address(context: Context, hop: Hop, other: str, address: str) -> None:
 
 
 def _targets(context: Context, hop: Hop, hops: Sequence[Hop]) -> None:
-    """Report two ports of a service whose connections arrive at one port, under different policies."""
+    """Reports two ports of a service whose connections arrive at one port, under different policies."""
     service = context.program.services.get(hop.destination)
     if service is None or len(service.ports) < 2:
         return

@@ -1,4 +1,5 @@
-"""What Envoy cannot express, found before anything is built. Each finding names the policy's line and a way out."""
+"""Finds parts of one ADM that Envoy cannot express, before anything is built. Each finding has the policy's line and a
+hint."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) -> None:
-    """Report everything that Envoy cannot express about one ADM, whatever the addresses are.
+    """Reports everything that Envoy cannot express about one ADM, whatever the addresses are.
 
-    `tried` has the policies that have been checked by themselves already, and gets those of this ADM.
+    `tried`: the names of policies whose own check has run; those of this ADM are added.
     """
     tried = set() if tried is None else tried
     _own_ports(context)
@@ -43,7 +44,7 @@ def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) 
 
 
 def _own_ports(context: Context) -> None:
-    """A process beside an ADM cannot listen where the ADM does. The port that callers dial may be any."""
+    """Reports a process that listens at a port of the ADM beside it. The port that callers dial may be any port."""
     name = context.service.name
     for port in context.service.ports:
         if port.target not in OWN_PORTS:
@@ -59,7 +60,8 @@ def _own_ports(context: Context) -> None:
 
 
 def _unlocated_callers(context: Context, policy: Policy) -> None:
-    """Every unknown address may be any outside party without addresses, so a policy is about all of them or none."""
+    """Reports a policy about only some of the outside parties without addresses: an unknown address may be any of these
+    parties, so a policy has to be about all of them or none."""
     unlocated = context.index.for_policy(policy).unlocated
     try:
         if not covers_all_callers(context.program, policy):
@@ -86,7 +88,7 @@ def _ambiguous(context: Context, policy: Policy, error: AmbiguousCallersError, v
 
 
 def _one_bucket(context: Context, hops: Sequence[Hop]) -> None:
-    """A limit over several ports of one destination would be several limits."""
+    """Reports a limit for several ports of one destination, which would become several limits."""
     covered: dict[tuple[str, str, str], list[Hop]] = {}
     for hop in hops:
         for policy in hop.policies:

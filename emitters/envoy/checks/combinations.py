@@ -1,4 +1,4 @@
-"""Policies of one hop that Envoy can keep each alone and not together, and matches that it cannot decide."""
+"""Finds policies of one hop that Envoy can enforce alone but not together, and matches that it cannot decide."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ _SHORT: Final = 1_000
 
 
 def check(context: Context, hop: Hop) -> None:
-    """Report what Envoy cannot express about the policies of one hop."""
+    """Reports everything that Envoy cannot express about the policies of one hop."""
     _one_count(context, hop)
     for policy in hop.policies:
         _patterns(context, policy)
 
 
 def _one_count(context: Context, hop: Hop) -> None:
-    """Report a policy that counts in one cluster, while another one needs a second cluster for some of its requests."""
+    """Reports a policy that counts in one cluster, if another policy needs a second cluster for some of its
+    requests."""
     here = [policy for policy in hop.policies if hop.stage(policy) is Stage.CLUSTER]
     for policy in here:
         if not any(effect.verb is Verb.COUNTS for effect in policy.effects or ()):
@@ -57,7 +58,7 @@ def _varies(context: Context, hop: Hop, policy: Policy, other: Policy) -> bool:
 
 
 def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
-    """The callers and the match for which a policy holds on a hop: equal for equal ones."""
+    """A key for the callers and the match of a policy on a hop: equal keys stand for equal callers and matches."""
     told_apart = hop.side is Side.INGRESS and not covers_all_callers(context.program, policy)
     return (policy.sources, policy.open_sources, id(policy.home)) if told_apart else None, policy.match
 
@@ -67,7 +68,7 @@ _PARTS: Final = {
     "host": "a host without its port",
     "path": "a path without its query",
 }
-"""What Envoy cannot compare by itself, by the name of the field."""
+"""Name of a field -> its part that Envoy cannot compare by itself."""
 _WHOLE: Final = {
     "header": "a header can have several values, and Envoy compares all of them at once, with commas between",
     "host": "Envoy compares the host together with its port",
@@ -76,7 +77,7 @@ _WHOLE: Final = {
 
 
 def _patterns(context: Context, policy: Policy) -> None:
-    """Report comparisons that Envoy cannot make: with elements of a header value, or with characters beyond a byte."""
+    """Reports comparisons that Envoy cannot make: with elements of a header value, or with characters beyond a byte."""
     for comparison in _compared(policy.match):
         header, pattern = comparison.field.header, comparison.value
         try:
@@ -95,7 +96,7 @@ def _patterns(context: Context, policy: Policy) -> None:
                 hint="write it without, or compare with `==` or `starts_with`",
             )
             continue
-        # A short text as it is always compiles, and asking would load the engine.
+        # A short literal always compiles, and a check would load the engine.
         asked = comparison.operator is Operator.MATCHES or len(pattern) > _SHORT
         problem = embedded.wrong_expression(expression) if asked else None
         if problem is not None:
@@ -110,7 +111,8 @@ def _patterns(context: Context, policy: Policy) -> None:
 
 
 def _compared(match: Match | None) -> Iterator[Comparison]:
-    """Comparisons that become regular expressions over bytes: of headers and the host all, of others `matches`."""
+    """The comparisons that become regular expressions over bytes: all comparisons of headers and of the host, and
+    `matches` of other fields."""
     for comparison in comparisons(match):
         if comparison.field.carrier is not None or comparison.operator is Operator.MATCHES:
             yield comparison

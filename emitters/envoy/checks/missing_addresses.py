@@ -1,9 +1,9 @@
-"""The parties whose addresses are missing, so that proxies refuse connections which may be theirs.
+"""The parties whose addresses are missing, so that proxies refuse connections that may belong to them.
 
     program, addresses, hops -> Unlisted
 
-A server goes on while addresses are missing, and no proxy rejects its configuration. So its status and its log show the
-parties. `admc compile` refuses such a program.
+A server continues while addresses are missing, and no proxy rejects its configuration. So the status and the log of the
+server show these parties. `admc compile` refuses such a program.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Unlisted(NamedTuple):
     """Names of services and outside parties, sorted."""
 
     destinations: tuple[str, ...] = ()
-    """Connections that may be to them are refused at their callers."""
+    """Parties whose callers have ADMs that refuse connections which may lead to them."""
     callers: tuple[str, ...] = ()
-    """Connections that may be from them are refused where they call."""
+    """Parties whose destinations have ADMs that refuse connections which may come from them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def unlisted(program: Program, addresses: Addresses, enforced: Mapping[str, tupl
     """The parties whose addresses are missing where connections are redirected. `enforced` is the result of `hops`."""
     known = AddressIndex(program, addresses)
     absent = {name for name in known.parties if name not in addresses.services}
-    # Mostly no address is missing, and then no policy needs a look.
+    # Usually no address is missing, and no policy has to be looked at.
     anonymous = any(not known.peers(name) and name not in known.unlocated for name in absent)
     destinations: set[str] = set()
     callers: set[str] = set()

@@ -19,14 +19,14 @@ _PEER: Final = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%"
 
 
 class AccessLog(EnvoyKind):
-    """A filter notes that a request reached it, with method and path as they were there, and the log reads that."""
+    """A filter notes each request that reaches it, with its method and path there, and the log prints the note."""
 
     format: str
 
     def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
         key = f"admc.access_log.{policy.name}"
         if context.by_chain:
-            # A chain with the filters of two plans writes the line of the filter that a request met.
+            # A chain may have the filters of two plans: each writes the lines of its own requests.
             key = f"{key}.{self.format}"
         fields = {
             "policy": policy.name,

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Allow(EnvoyKind):
-    """For requests an RBAC filter; connections of other callers get a filter chain that ends there (`chains.tcp`)."""
+    """An RBAC filter for requests; for connections, a filter chain of all other callers that ends there
+    (`chains.tcp`)."""
 
     callers: tuple[str, ...]
 

@@ -19,19 +19,19 @@ _LONGEST: Final = 2**63 - 1
 
 
 class BufferLimit(EnvoyKind):
-    """Envoy's filter does not measure the last piece of a body, which over HTTP/2 may be all of it.
+    """Envoy's filter does not measure the last piece of a body, which over HTTP/2 may be the whole body.
 
-    It writes the length of the whole into the request, though, where a second filter right behind it reads it.
+    But it writes the length of the whole body into the request, and a second filter right behind it checks that length.
     """
 
     max: int
 
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
-        """Report a limit inside of a filter that holds requests up: it misses the body that arrives meanwhile."""
+        """Reports a limit behind a filter that delays requests: the limit misses the body that arrives meanwhile."""
         index = hop.policies.index(policy)
         for place, outer in enumerate(hop.policies[:index]):
             holds = outer.effects is None or any(effect.verb is Verb.DELAYS for effect in outer.effects)
-            # A match is evaluated where its policy stands, and the policies between may write what it reads.
+            # Each policy evaluates its match in its own place, and policies between may write fields of the match.
             if holds and not disjoint(outer.match, policy.match, hop.policies[place:index]):
                 context.refuse(
                     "ADM723",

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class CircuitBreaking(EnvoyKind):
-    """The tightest of several limits holds."""
+    """If several policies set a limit, the tightest one holds."""
 
     max_connections: int | None
     max_pending: int | None
     max_requests: int | None
 
     shares_connection_pools: ClassVar[bool] = True
-    """A limit on connections does not hold for the first one of a pool."""
+    """A limit on connections does not hold for the first connection of a pool."""
 
     @classmethod
     def counts_per_port(cls, kind: Kind) -> bool:

@@ -1,4 +1,4 @@
-"""`compression`: responses are compressed for clients that take it."""
+"""`compression`: responses are compressed for clients that accept that."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPRESSORS: Final = {
     "zstd": "envoy.extensions.compression.zstd.compressor.v3.Zstd",
 }
 _PARTIAL_CONTENT: Final = 206
-"""The status of a part of a representation: its range counts the bytes of the whole as it is without compression."""
+"""The status of a part of a representation. Its range counts the bytes of the whole without compression."""
 
 
 class Compression(EnvoyKind):
@@ -28,7 +28,8 @@ class Compression(EnvoyKind):
     min_size: int
 
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
-        """Compressors of one hop choose one encoding among all of theirs, that of a skipped one included."""
+        """Reports compressors of one hop with different algorithms. They choose one encoding among those of all
+        compressors, even of a compressor that is skipped for a request."""
         here = [other for other in hop.policies if self.is_kind_of(other)]
         differing = [other for other in here if self.of(other).algorithm != self.of(here[0]).algorithm]
         if differing and differing[0] is policy:

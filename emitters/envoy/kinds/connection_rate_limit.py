@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionRateLimit(EnvoyKind):
-    """The network filter does not count replicas, so each gets its share: the same amount, in a longer time."""
+    """The network filter does not count replicas. So each replica gets its share: the same amount, in a longer time."""
 
     connections: int
     per: int
@@ -38,7 +38,7 @@ class ConnectionRateLimit(EnvoyKind):
                 "envoy.extensions.filters.network.local_ratelimit.v3.LocalRateLimit",
                 stat_prefix=stat_name(policy, hop),
                 token_bucket=token_bucket(self.connections, self.per * replicas, self.burst // replicas),
-                # Ports and groups of callers count together.
+                # The filters of all ports and groups of callers count together.
                 share_key=stat_name(policy, hop),
             )
         )

@@ -27,7 +27,7 @@ class Cors(EnvoyKind):
     max_age: int
 
     def check(self, context: Context, policy: Policy) -> None:
-        """Lists become values of headers in the answer to a browser, as they are."""
+        """Reports lists that are too long for a header: they become headers of the answer to a browser."""
         for parameter, words in (("methods", self.methods), ("headers", self.headers), ("expose", self.expose)):
             if len(", ".join(words)) > MOST_VALUE:
                 cannot_hold(context, policy, f"`{parameter}` of more than {MOST_VALUE:,} bytes", "name fewer")

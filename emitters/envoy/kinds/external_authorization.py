@@ -50,7 +50,7 @@ class ExternalAuthorization(EnvoyKind):
                 stat_prefix=stat_name(policy, hop),
                 transport_api_version="V3",
                 failure_mode_allow=self.fail_open or None,
-                # It decides; it does not rewrite: its kind declares no such effect.
+                # The service only decides: the kind declares no effect by which it could change the request.
                 decoder_header_mutation_rules={"disallow_all": True},
                 allowed_headers={"patterns": [{"safe_regex": {"regex": ".*"}}]},
                 **(self._grpc(cluster) if by_grpc else self._http(cluster)),
@@ -61,27 +61,27 @@ class ExternalAuthorization(EnvoyKind):
         )
 
     def _port(self, program: Program) -> Port | None:
-        """The port that `NAME` or `NAME:NUMBER` means to a client of http or gRPC."""
+        """The port of `NAME` or `NAME:NUMBER` for a client of http or gRPC."""
         name, number = callee(self.service)
         called = program.services.get(name) or program.externals[name]
         usable = (port for port in called.ports if port.protocol is not Protocol.TCP and number in (None, port.number))
         return next(usable, None)
 
     def _grpc(self, cluster: str) -> Json:
-        # Without an authority Envoy sends the name of the cluster. That has a `/`, and an ADM refuses it.
+        # Without an authority Envoy sends the name of the cluster, which has a `/`, and which an ADM refuses.
         named = {"cluster_name": cluster, "authority": callee(self.service)[0]}
         return {"grpc_service": {"envoy_grpc": named, "timeout": duration(self.timeout)}}
 
     def _http(self, cluster: str) -> Json:
         uri = {"uri": f"http://{callee(self.service)[0]}", "cluster": cluster, "timeout": duration(self.timeout)}
-        # The client gets the headers of the service's answer, but not those that the proxy adds to it, nor those that
-        # only an ADM may send.
+        # The client gets the headers of the service's answer, except those that the proxy adds, and those that only an
+        # ADM may send.
         own = _without(["x-envoy-", "x-admc-"])
         shown = {"allowed_client_headers": {"patterns": [{"safe_regex": {"regex": f"(?s){own}"}}]}}
         return {
             "http_service": {"server_uri": uri, "authorization_response": shown},
-            # Where the request to the service looks like gRPC, Envoy answers its own failures in gRPC, with status 200,
-            # and would read that as an admission.
+            # If the request to the service looks like gRPC, Envoy reports its own failures in gRPC, with status 200,
+            # and would take that for an admission.
             "disallowed_headers": {"patterns": [{"exact": "content-type"}]},
         }
 

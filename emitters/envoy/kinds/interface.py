@@ -1,8 +1,8 @@
-"""The interface of a kind of policy: what it becomes in Envoy, and which facts of it other modules need.
+"""The interface of a kind of policy: its configuration in Envoy, and the facts about it that other modules need.
 
 A subclass of `EnvoyKind` declares the parameters of the kind in `dsl/prelude.adm` as attributes with types, under their
-names and in their order: an instance is the arguments of one policy. A kind overrides the methods of the places where
-it works, and the facts in which it differs from most kinds.
+names and in their order: an instance holds the arguments of one policy. A kind overrides the methods of the places in
+which it works, and the facts in which it differs from most kinds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CalledService(NamedTuple):
-    """A service that a filter calls by itself, and the cluster by which it does."""
+    """A service that a filter calls by itself, and the cluster for these calls."""
 
     cluster: str
     service: str
@@ -31,31 +31,31 @@ class CalledService(NamedTuple):
 
 
 class HttpFilter(NamedTuple):
-    """What a policy becomes among the HTTP filters of a hop, before the filter is named and put in its place."""
+    """The HTTP filter of a policy on a hop, before it gets its name and its place."""
 
     config: Json
     """The typed configuration of its filter."""
     on_response: bool = False
-    """Acts on the response, and so must not see a reply that an outer filter made."""
+    """Whether the filter acts on the response, and so must not see a reply that an outer filter made."""
     per_route: Json | None = None
     """Configuration that Envoy takes from the virtual host, under the filter's name."""
     access_log: Json | None = None
     """A log of the connection manager that belongs to the filter."""
     calls: CalledService | None = None
     waits_for_body: bool = False
-    """Lets nothing on before the whole body is there: so it cannot wait for a tunnel, which has no end."""
+    """Whether the filter holds a request until its whole body has arrived. The body of a tunnel never ends."""
     second: Json | None = None
     """Typed configuration of a second filter, right behind the first and under the same conditions."""
     writes_request: bool = False
-    """Changes a part of the request that a route may match on."""
+    """Whether the filter changes a part of the request on which a route may match."""
     writes_anything: bool = False
-    """Is a program or a filter of the user's own: it may write every header, also those that Envoy obeys."""
+    """Whether the filter is a user's own program or filter: it may write every header, also those that Envoy obeys."""
     replies_with_any_header: bool = False
-    """May answer a request itself, with headers that only an ADM may send."""
+    """Whether the filter may answer a request itself, with headers that only an ADM may send."""
 
 
 class NetworkFilter(NamedTuple):
-    """What a policy becomes among the network filters of a hop that carries connections."""
+    """The network filter of a policy on a hop that carries connections."""
 
     filter: Json
     access_log: Json | None = None
@@ -68,7 +68,7 @@ class RouteParts:
 
     hop: Hop
     version: Version | None
-    """The version of HTTP that copies of its requests are made in."""
+    """The version of HTTP for copies of its requests."""
     shares: list[tuple[str, float]] = field(default_factory=list)
     """Services that get a share of the requests, in percent of the requests that earlier shares leave."""
     mirrors: list[Json] = field(default_factory=list)
@@ -88,15 +88,15 @@ class EnvoyKind:
         vars(self).update(arguments)
 
     repeats_requests: ClassVar[bool] = False
-    """Its routes send a request again that failed."""
+    """Whether its routes repeat failed requests."""
     needs_endpoints: ClassVar[bool] = False
-    """At egress the ADM chooses the endpoint, instead of keeping the address that was dialled."""
+    """Whether the ADM at egress chooses the endpoint, instead of keeping the address that was dialled."""
     shares_connection_pools: ClassVar[bool] = False
-    """Its cluster has one connection pool for all downstream connections, and not one for each."""
+    """Whether its cluster has one connection pool for all downstream connections, and not one for each."""
     limit_shared_by_replicas: ClassVar[bool] = False
-    """Its filter divides a limit by the size of the ADM's own cluster."""
+    """Whether its filter divides a limit by the size of the ADM's own cluster."""
     replies_with_any_status: ClassVar[bool] = False
-    """Its filter may answer a request itself, with a status that is not known here."""
+    """Whether its filter may answer a request itself, with a status that is not known here."""
 
     @classmethod
     def is_kind_of(cls, policy: Policy) -> bool:
@@ -110,16 +110,17 @@ class EnvoyKind:
 
     @classmethod
     def counts_per_port(cls, kind: Kind) -> bool:
-        """Whether Envoy keeps one count for each port of a destination, where the policy means one for all."""
+        """Whether Envoy keeps one count for each port of a destination, although the policy demands one for all
+        ports."""
         return kind.state
 
     # ---- what Envoy cannot express ----
 
     def check(self, context: Context, policy: Policy) -> None:
-        """Report errors that a policy has wherever it is enforced. Called once for a policy."""
+        """Reports errors that a policy has wherever it is enforced. Called once for a policy."""
 
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
-        """Report errors of a policy on one hop: with its other policies, or with the replicas of its service."""
+        """Reports errors of a policy on one hop, with the other policies there or with the replicas of the service."""
 
     # ---- what it becomes ----
 
@@ -132,19 +133,19 @@ class EnvoyKind:
         raise NotImplementedError(f"`{policy.kind.name}` is no network filter")
 
     def add_to_route(self, route: RouteParts) -> None:
-        """Add to a route of requests for which the policy holds. Called at the stages `routing` and `cluster`."""
+        """Adds the policy to a route of requests for which it holds. Called at the stages `routing` and `cluster`."""
 
     def add_to_cluster(self, cluster: Json, limits: Json, *, several: bool) -> None:
-        """Change a cluster for whose connections the policy holds. Called at the stage `cluster`.
+        """Adds the policy to a cluster for whose connections it holds. Called at the stage `cluster`.
 
-        `limits` are the cluster's thresholds; `several`: it has an endpoint to put out and another one to leave.
+        `limits` are the cluster's thresholds. `several`: the cluster keeps an endpoint if another one is ejected.
         """
         raise NotImplementedError(f"`{type(self).__name__}` does nothing in a cluster")
 
     # ---- what else its surroundings depend on ----
 
     def admitted_callers(self) -> frozenset[str] | None:
-        """The only callers that pass, of a kind that decides by the caller's name; None: it does not."""
+        """The only callers that pass, for a kind that decides by the caller's name; None for all other kinds."""
         return None
 
     def may_reply_with(self, status: int) -> bool:
@@ -152,5 +153,5 @@ class EnvoyKind:
         return self.replies_with_any_status
 
     def copies_to(self) -> str | None:
-        """The service that copies of requests go to."""
+        """The service that gets copies of requests."""
         return None

@@ -32,7 +32,7 @@ class Jwt(EnvoyKind):
             "from_headers": [{"name": "Authorization", "value_prefix": "Bearer "}],
         }
         requirement = {"provider_name": policy.name}
-        # A request that no rule covers passes unchecked, and CONNECT has no path.
+        # A request without a rule passes unchecked, and a CONNECT has no path.
         rules = [
             {"match": {"connect_matcher": {}}, "requires": requirement},
             {"match": {"prefix": ""}, "requires": requirement},

@@ -18,7 +18,7 @@ _HASHING: Final = ("ring_hash", "maglev")
 
 
 class LoadBalancing(EnvoyKind):
-    """The choice is the cluster's, and the key that it hashes is the route's."""
+    """The cluster chooses the endpoint, and the route has the key that the cluster hashes."""
 
     policy: str
     hash: str | None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Lua(EnvoyKind):
-    """The script travels inside the configuration."""
+    """The script is inside the configuration."""
 
     script: FileArgument
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 BAD_REQUEST: Final = 400
-# An escape of a letter that needs none (RFC 3986, 2.3), or one in small letters (6.2.2.1), or none for a byte.
+# A byte without its escape, an escape of a letter that needs none (RFC 3986, 2.3), or one in small letters (6.2.2.1).
 _ESCAPE: Final = r"[^\x00-\x7f]|%(?:[46][1-9A-F]|[57][0-9A]|3[0-9]|2[DE]|5F|7E|[0-9A-Fa-f][a-f]|[a-f][0-9A-F])"
-# Segments `.`, `..` and empty ones in the middle, or at the end: before the query. `*` of OPTIONS is a path, too.
+# Segments `.` and `..`, and empty ones before the end; all of them before the query. `*` of OPTIONS is a path, too.
 UNUSUAL: Final = rf"(?s)[^?]*(?:/(?:/|\.\.?[/?])|{_ESCAPE}).*|[^?]*/\.\.?|[^/*].*"
-"""What the whole of such a `:path` matches. Envoy refuses expressions of more than 100 instructions."""
+"""Matches the whole of a `:path` with another spelling. Envoy refuses expressions of more than 100 instructions."""
 
 
 class NormalPaths(EnvoyKind):

@@ -33,7 +33,7 @@ class OutlierDetection(EnvoyKind):
             "max_ejection_percent": int(self.max_ejected),
         }
         if several and self.max_ejected > 0:
-            # Or Envoy would eject none where the share is less than one endpoint, as 10% of three is.
+            # Otherwise Envoy would eject none if the share is less than one endpoint, such as 10% of three.
             cluster["outlier_detection"]["always_eject_one_host"] = True
-        # By itself Envoy lets an ejection wait for a second where the endpoints have just changed.
+        # By default, Envoy delays an ejection by a second if the endpoints have just changed.
         cluster["common_lb_config"] = {"healthy_panic_threshold": {"value": 0.0}, "update_merge_window": "0s"}

@@ -39,7 +39,7 @@ class RateLimit(EnvoyKind):
                 filter_enabled=_ALWAYS,
                 filter_enforced=_ALWAYS,
                 local_cluster_rate_limit={},
-                # A gRPC client takes 429 for UNAVAILABLE and would try again.
+                # A gRPC client takes 429 for UNAVAILABLE, and would repeat the request.
                 rate_limited_as_resource_exhausted=True if hop.port.protocol is Protocol.GRPC else None,
             )
         )

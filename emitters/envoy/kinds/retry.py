@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 TIMES_OUT_TOO: Final = frozenset(("gateway_error", "reset", "server_error"))
-"""Words of `on` for which Envoy repeats an attempt that it gave up itself."""
+"""Words of `on` for which Envoy repeats an attempt that it ended itself, after a timeout."""
 
 _REPEATED_FAILURES: Final = {
     "unavailable": (Failure.CONNECT, Failure.REFUSED),
@@ -27,7 +27,8 @@ _REPEATED_FAILURES: Final = {
     "gateway_error": tuple(Failure),
     "server_error": tuple(Failure),
 }
-"""The failures behind an ADM that each word of `on` repeats: those that Envoy's conditions for it repeat otherwise."""
+"""Word of `on` -> the failures behind an ADM for which it repeats a request. Without that ADM, Envoy's conditions for
+the word repeat it for the same failures."""
 
 _ON_HTTP: Final[dict[str, tuple[tuple[str, ...], tuple[int, ...]]]] = {
     "unavailable": (("connect-failure", "refused-stream"), (503,)),
@@ -53,11 +54,11 @@ _ON_GRPC: Final[dict[str, tuple[str, ...]]] = {
     "internal": ("internal",),
     "resource_exhausted": ("resource-exhausted",),
 }
-"""What each word of `on` means to Envoy."""
+"""Word of `on` -> Envoy's conditions (`_ON_HTTP`: conditions, and statuses that are repeated)."""
 
 
 class Retry(EnvoyKind):
-    """To Envoy an attempt that it gave up is one that was reset."""
+    """Envoy counts an attempt that it ended after a timeout as one that was reset."""
 
     attempts: int
     on: tuple[str, ...]
@@ -66,7 +67,8 @@ class Retry(EnvoyKind):
     repeats_requests: ClassVar[bool] = True
 
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
-        """`deadline_exceeded` around a timeout of each attempt, and no word for which Envoy repeats that attempt."""
+        """Reports `deadline_exceeded` with a timeout of each attempt, but without a word for which Envoy repeats an
+        attempt after that timeout."""
         if "deadline_exceeded" not in self.on or TIMES_OUT_TOO & set(self.on):
             return
         for inner in hop.policies[hop.policies.index(policy) + 1 :]:

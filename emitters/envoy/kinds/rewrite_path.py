@@ -17,9 +17,9 @@ _PLAIN: Final = re.compile(rb"[A-Za-z0-9/._~-]")
 
 
 class RewritePath(EnvoyKind):
-    """No filter of Envoy's own does this at any place of the chain, so Lua does.
+    """A Lua script, since none of Envoy's own filters can rewrite a path at any place of the chain.
 
-    What goes out is a path that begins with one `/`: an empty target, or one that a server reads as an address
+    The resulting path begins with exactly one `/`. An empty target, or one that a server reads as an address
     (`http://x/`, `//x/`), would pass guards that compare paths. `*` and the target of a CONNECT are no paths.
     """
 
@@ -44,6 +44,7 @@ class RewritePath(EnvoyKind):
 
 
 def _lua_string(value: str) -> str:
-    """A Lua string literal. Every byte that is not plainly a letter of a path becomes a number, so none can end it."""
+    """A Lua string literal. Every byte but the plain letters of a path becomes a number, so none can end the
+    literal."""
     letters = (chr(byte) if _PLAIN.fullmatch(bytes([byte])) else f"\\{byte:03d}" for byte in value.encode())
     return f'"{"".join(letters)}"'

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 TAP_BYTES: Final = 1 << 20
-"""How much of a body a capture keeps, in bytes."""
+"""Most bytes of a body that a capture keeps."""
 
 
 class Tap(EnvoyKind):
-    """A request that never reached the filter leaves no file."""
+    """A filter that writes a file for each request that reaches it."""
 
     directory: str
 
@@ -40,7 +40,7 @@ class Tap(EnvoyKind):
             "file_per_tap": {"path_prefix": f"{self.directory.rstrip('/')}/{policy.name}"},
         }
         config = {
-            # An outer reply meets the filter on its way back only: then no request headers were seen.
+            # A reply of an outer filter meets this filter on its way back, without the headers of a request.
             "match": {"http_request_headers_match": {"headers": [{"name": ":method", "present_match": True}]}},
             "output_config": {
                 "sinks": [sink],

@@ -6,7 +6,7 @@ from emitters.envoy.kinds.interface import EnvoyKind, RouteParts
 
 
 class Timeout(EnvoyKind):
-    """Declared before the retry it bounds all attempts together, declared after it it bounds each."""
+    """A timeout before the retry limits all attempts together; a timeout after the retry limits each attempt."""
 
     after: int
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Wasm(EnvoyKind):
-    """The module travels inside the configuration. A module that fails stops the requests, not the policy."""
+    """The module is inside the configuration. If the module fails, requests fail, and none passes without the
+    policy."""
 
     module: FileArgument
     configuration: str

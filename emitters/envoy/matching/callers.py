@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def callers_predicate(callers: Callers, name: str) -> Predicate:
-    """The direct peer is one of the callers. Without a layer there is none."""
+    """The predicate that the direct peer is one of the callers. It never holds for callers without a layer."""
     predicates = []
     for layer, inner in callers.parts():
         parts = [] if layer == EVERYWHERE and inner else [address_predicate(layer, name)]
@@ -32,7 +32,7 @@ def callers_predicate(callers: Callers, name: str) -> Predicate:
 
 
 def callers_in_scope(context: Context, policy: Policy, hop: Hop) -> Callers | None:
-    """The callers of a hop that a policy applies to; None: all of them. Raises `AmbiguousCallersError`."""
+    """The callers of a hop to which a policy applies; None for all callers. Raises `AmbiguousCallersError`."""
     if hop.side is Side.EGRESS or covers_all_callers(context.program, policy):
         return None
     known = context.index.for_policy(policy)
@@ -41,14 +41,15 @@ def callers_in_scope(context: Context, policy: Policy, hop: Hop) -> Callers | No
 
 
 def covers_all_callers(program: Program, policy: Policy) -> bool:
-    """Whether a policy applies to every caller: for policies of this program alone. One that stands in another program
-    (`home`) has sources of both."""
+    """Whether a policy applies to every caller. Always False for a policy from another program (`Policy.home`), whose
+    sources belong to both programs."""
     number = len(program.services) + len(program.externals)
     return policy.home is None and policy.open_sources and len(policy.sources) == number
 
 
 def conditions(context: Context, policy: Policy, hop: Hop) -> list[Predicate]:
-    """All that must hold for a policy to apply to a request on its hop. Raises `AmbiguousCallersError`."""
+    """The predicates that must all hold for a policy to apply to a request on its hop. Raises
+    `AmbiguousCallersError`."""
     predicates = []
     meant = callers_in_scope(context, policy, hop)
     if meant is not None:

@@ -1,4 +1,4 @@
-"""Matchers of a listener: which filter chain takes a connection."""
+"""Matchers of a listener, which choose the filter chain of a connection."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 def take(chain: str) -> Json:
-    """What is done on a match: the chain of this name takes the connection."""
+    """The action of a match by which the chain of this name takes the connection."""
     return {"action": extension("chain", "google.protobuf.StringValue", value=chain)}
 
 
 def by_network(source: str, groups: Sequence[tuple[Sequence[Network], Json]], otherwise: Json) -> Json:
-    """Choose by an address (`DirectSourceIPInput`, `DestinationIPInput`); the most specific network wins.
+    """A matcher by an address (`DirectSourceIPInput`, `DestinationIPInput`); the most specific network wins.
 
-    Envoy has a matcher for this very thing, but marks its networks as unfinished and outside its threat model.
+    Envoy has a matcher for this purpose, but its documentation calls the networks in it unfinished and outside of
+    Envoy's threat model.
     """
     sized: dict[tuple[int, int], list[Network]] = {}
     for index, (networks, _) in enumerate(groups):
@@ -37,7 +38,7 @@ def by_network(source: str, groups: Sequence[tuple[Sequence[Network], Json]], ot
 
 
 def by_port(choices: Mapping[int, Json], otherwise: Json) -> Json:
-    """Choose by the port that was dialled."""
+    """A matcher by the port that was dialled."""
     if not choices:
         return {"on_no_match": otherwise}
     tree = {

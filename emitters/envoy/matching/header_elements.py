@@ -1,11 +1,13 @@
-"""Comparisons with the elements of a header's value, as regular expressions of RE2.
+r"""Comparisons with the elements of a header's value, as regular expressions of RE2.
 
-A header's value is a list, mostly with commas between its elements (`dsl.match.Elements`). Envoy compares whole values
-only, so a comparison with an element becomes one with the whole: an element stands between two separators, or an end
-and a separator. For a regular expression that means one that never runs over a separator.
+A header's value is a list, usually with commas between its elements (`dsl.match.Elements`). Envoy compares whole values
+only, so a comparison with an element becomes a comparison with the whole value. The element stands between two
+separators, or between a separator and an end of the value. An expression for an element must not match a separator:
 
-Envoy has RE2 read expressions and values as Latin-1, so they consist of bytes. A letter beyond ASCII is several
-of them, which a literal text can stand for and a class or a repetition cannot.
+    a.c    (?:a.c)|(?:(?s:.*),)?[ \t]*(?:a[^,]c)[ \t]*(?:,(?s:.*))?
+
+Envoy passes expressions and values to RE2 as Latin-1, so each letter is a byte. A letter beyond ASCII becomes several
+bytes: a literal text can contain these, but a class or a repetition cannot.
 """
 
 from __future__ import annotations
@@ -28,33 +30,33 @@ class TooIntricateError(ValueError):
 
 
 def quoted(text: str) -> str:
-    """Text as a regular expression that matches it alone."""
+    """A regular expression that matches this text alone."""
     return "".join(letter if _PLAIN.fullmatch(letter) else f"\\x{ord(letter):02x}" for letter in text)
 
 
 def equals(value: str, of: Elements = LIST) -> str:
-    """The whole value or an element equals."""
+    """The expression for values of which the whole or an element is equal to `value`."""
     if set(of.separators) & set(value):
         return quoted(value) if of.whole else _NOTHING
     return f"{_before(of)}{quoted(value)}{_after(of)}"
 
 
 def starts_with(prefix: str, of: Elements = LIST) -> str:
-    """The whole value or an element begins with a prefix."""
+    """The expression for values of which the whole or an element begins with `prefix`."""
     if set(of.separators) & set(prefix):
         return rf"{quoted(prefix)}(?s:.*)" if of.whole else _NOTHING
     return rf"{_before(of)}{quoted(prefix)}(?s:.*)"
 
 
 def without(letters: str, pattern: str) -> str:
-    """An expression that matches the same texts, but none with one of some letters. Raises `TooIntricateError`."""
+    """An expression for those texts of `pattern` that contain none of `letters`. Raises `TooIntricateError`."""
     if not pattern.isascii():
         raise TooIntricateError("it has letters beyond ASCII")
     return _Scan(pattern, letters).without_separators()
 
 
 def matches(pattern: str, of: Elements = LIST) -> str:
-    """The whole value or an element matches entirely. Raises `TooIntricateError`."""
+    """The expression for values of which `pattern` matches the whole or an element. Raises `TooIntricateError`."""
     element = f"{_before(of)}(?:{without(of.separators, pattern)}){_after(of)}"
     return f"(?:{pattern})|{element}" if of.whole else element
 
@@ -72,7 +74,7 @@ def _separator(of: Elements) -> str:
 
 
 def none_of(words: Iterable[str]) -> str:
-    """Every text but these words, whatever their letters' case: RE2 cannot look ahead."""
+    """An expression for every text but these words, in small letters or capitals. RE2 has no negative look-ahead."""
     return f"(?is)(?:{_other(frozenset(words))})"
 
 
@@ -90,7 +92,7 @@ def _other(rests: frozenset[str]) -> str:
 
 # ---- regular expressions that stay inside an element ----
 
-# Ranges of the classes that hold a separator.
+# The ranges of the classes that contain a separator.
 _NEGATED: Final = {
     "D": ((0x00, 0x2F), (0x3A, 0xFF)),
     "S": ((0x00, 0x08), (0x0B, 0x0B), (0x0E, 0x1F), (0x21, 0xFF)),
@@ -110,7 +112,7 @@ _FLAGS: Final = re.compile(r"\(\?[imsU-]*[:)]")
 
 
 class _Scan:
-    """One pass over a regular expression: each part that takes a character is made to take no separator."""
+    """One pass over a regular expression, which changes each part that may match a separator so that it does not."""
 
     def __init__(self, pattern: str, separators: str) -> None:
         self.text = pattern
@@ -118,7 +120,7 @@ class _Scan:
         self.at = 0
         self.depth = 0
         self.first = True
-        """Whether nothing that takes a character stands before this in an alternative outside of all groups."""
+        """Whether this place is outside of all groups, and no part before it in its alternative matches a character."""
 
     def without_separators(self) -> str:
         parts = []
@@ -144,7 +146,8 @@ class _Scan:
         if letter == "(":
             return self._group()
         if letter == "{":
-            # The comma of a repetition is none; a brace that begins no repetition is plain.
+            # The comma in a repetition (`{1,3}`) is no separator. A brace that begins no repetition is an ordinary
+            # letter.
             repeat = re.compile(r"\{\d+(?:,\d*)?\}").match(self.text, self.at)
             return self._take(len(repeat[0])) if repeat else self._take()
         if letter in "^$":
@@ -153,13 +156,13 @@ class _Scan:
         if letter == ".":
             return f"[^{self.separators}]"
         self.depth -= letter == ")"
-        # A `?` by itself is a repetition.
+        # A `?` here is a repetition, even if `?` is a separator.
         return _NOTHING if letter in self.separators and letter != "?" else letter
 
     def _group(self) -> str:
         named = _NAMED.match(self.text, self.at)
         if named:
-            # A name may stand once in an expression, and the original has it.
+            # The group loses its name: the original stands in the same expression, which can have a name only once.
             self.at += len(named[0])
             self.depth += 1
             return "(?:"
@@ -169,13 +172,14 @@ class _Scan:
         return taken
 
     def _anchor(self) -> str:
-        """Where an expression has to match entirely, an anchor at its end says nothing; elsewhere it is odd."""
+        """Drops an anchor at an end of the expression, which has to match the whole text in any case. An anchor at any
+        other place raises `TooIntricateError`."""
         letter = self._take()
         if self.text[self.at : self.at + 1] in tuple("*+?{"):
             raise TooIntricateError(f"it repeats `{letter}`")
         ends = self.depth == 0 and self.text[self.at : self.at + 1] in ("", "|")
         if self.first if letter == "^" else ends:
-            return "(?:)"  # a repetition may follow
+            return "(?:)"
         raise TooIntricateError(f"`{letter}` stands inside it")
 
     def _escape(self) -> str:
@@ -200,7 +204,7 @@ class _Scan:
         return code is not None and chr(code) in self.separators
 
     def _item(self) -> tuple[str, int | None]:
-        """An escape, inside a class or outside: its text without separators, and its code if it is one character."""
+        """An escape, inside or outside of a class: its text without separators, and its code if it is a character."""
         start = self.at
         following = self.text[self.at + 1 : self.at + 2]
         if following in _NEGATED:
@@ -242,9 +246,10 @@ class _Scan:
         return f"[{''.join(items)}]" if any(items) else _NOTHING
 
     def _range(self, negated: bool) -> str:
-        """One item of a class. A class that is negated loses separators elsewhere, so it keeps what it says.
+        """One item of a class, without separators. In a negated class the items stay as they are, and the separators
+        are added to them as a whole (`_class`).
 
-        Characters are written as codes: `]`, `^`, `-` and `[:` mean something else once their neighbours change.
+        Characters are written as codes: `]`, `^`, `-` and `[:` would have another meaning among other neighbours.
         """
         start = self.at
         posix = _POSIX_CLASS.match(self.text, start)
@@ -267,7 +272,7 @@ class _Scan:
         return "" if self._separates(low) and not negated else rf"\x{low:02x}"
 
     def _without(self, ranges: Iterable[tuple[int, int]]) -> str:
-        """Ranges of a class without the separators."""
+        """The ranges of a class, without the separators."""
         parts = []
         for low, high in ranges:
             start = low

@@ -1,6 +1,6 @@
-"""Predicates of Envoy's matching API, and a policy's `when` as one of them.
+"""Predicates of Envoy's matching API, and a policy's `when` as such a predicate.
 
-The same predicates decide at a filter whether it is skipped and in a route table which route is taken.
+A predicate decides whether a filter is skipped, or which route of a route table applies.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SKIP: Final = extension("skip", "envoy.extensions.filters.common.matcher.action
 
 
 def header_predicate(name: str, matcher: Json) -> Predicate:
-    """The value of a request header (or `:path`, `:method`) satisfies a `StringMatcher`; a missing one does not."""
+    """A request header (or `:path`, `:method`) has a value that satisfies a `StringMatcher`."""
     return _single(extension("request-headers", HEADER_INPUT, header_name=name), matcher)
 
 
 def answer_predicate(name: str, matcher: Json) -> Predicate:
-    """The same of a response header."""
+    """A response header has a value that satisfies a `StringMatcher`."""
     return _single(extension("response-headers", _ANSWER_INPUT, header_name=name), matcher)
 
 
@@ -69,7 +69,8 @@ def cidr(network: Network) -> Json:
 
 
 def address_predicate(networks: Sequence[Network], name: str, *, source: str = "DirectSourceIPInput") -> Predicate:
-    """The direct peer (or another address) is in one of the networks. Without a network none is: no peer is 0.0.0.0."""
+    """The direct peer (or another address) is in one of the networks. Without a network this never holds: no peer has
+    the address 0.0.0.0."""
     ranges = [cidr(network) for network in networks or _NO_PEER]
     return {
         "single_predicate": {
@@ -88,7 +89,7 @@ def address_predicate(networks: Sequence[Network], name: str, *, source: str = "
 
 
 def match_predicate(match: Match) -> Predicate:
-    """A `when`. `path` is without the query; a missing header equals nothing."""
+    """The predicate of a match (`when`). It compares the path without the query; a missing header equals nothing."""
     match match:
         case Comparison():
             return _comparison(match)
@@ -116,10 +117,10 @@ def _comparison(comparison: Comparison) -> Predicate:
 def host_expression(operator: Operator, value: str) -> str:
     """The regular expression for the authority of a request that a comparison with its `host` becomes.
 
-    Raises `elements.TooIntricateError`. A final dot and a port may follow the host.
+    Raises `header_elements.TooIntricateError`. A final dot and a port may follow the host.
     """
     if operator is Operator.MATCHES:
-        # What an expression matches has no `:`, so that it never runs into the port.
+        # The expression matches no `:`, so that it never extends into the port.
         return f"(?i:{header_elements.without(':', value)}){_END_OF_HOST}"
     text = f"(?i:{header_elements.quoted(value)})"
     if ":" in value.partition("]")[2] or (":" in value and not value.startswith("[")):
@@ -134,7 +135,7 @@ _NOTHING: Final = r"[^\s\S]"
 
 
 def compared(operator: Operator, value: str, of: Elements) -> str:
-    """The regular expression that a comparison with a header becomes. Raises `elements.TooIntricateError`."""
+    """The regular expression that a comparison with a header becomes. Raises `header_elements.TooIntricateError`."""
     return _LISTS[Operator.EQUALS if operator is Operator.NOT_EQUALS else operator](value, of)
 
 
@@ -143,12 +144,12 @@ _LISTS: Final = {
     Operator.STARTS_WITH: header_elements.starts_with,
     Operator.MATCHES: header_elements.matches,
 }
-"""What is asked of a header is asked of each element of its value, too."""
+"""Operator -> the function that makes an expression for the whole value of a header and for each element of it."""
 
 
 def _string(operator: Operator, value: str) -> Json:
     if operator is Operator.STARTS_WITH:
-        # Envoy refuses an empty prefix; every value begins with it.
+        # Envoy refuses an empty prefix, with which every value begins.
         return {"prefix": value} if value else _regex("(?s).*")
     if operator is Operator.MATCHES:
         # Envoy refuses an empty expression, too.
@@ -165,7 +166,7 @@ def _path(operator: Operator, value: str) -> Predicate:
     if operator is Operator.MATCHES:
         return header_predicate(path, _regex(path_expression(value)))
     if "?" in value or "#" in value:
-        # A path without its query holds neither, so nothing begins with or equals this.
+        # A path without its query contains neither letter, so no path begins with this value or equals it.
         return header_predicate(path, _regex(_NOTHING))
     if operator is Operator.STARTS_WITH:
         return header_predicate(path, _string(operator, value))
@@ -175,7 +176,8 @@ def _path(operator: Operator, value: str) -> Predicate:
 def path_expression(value: str) -> str:
     """The regular expression for a path and its query that a comparison of the path by `matches` becomes.
 
-    Raises `elements.TooIntricateError`. What it matches of the path has no `?`, so that it never runs into the query.
+    Its part for the path matches no `?`, so that it never extends into the query. Raises
+    `header_elements.TooIntricateError`.
     """
     return rf"(?:{header_elements.without('?', value)})(?:\?(?s:.*))?"
 

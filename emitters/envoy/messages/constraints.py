@@ -1,8 +1,8 @@
 """The rules by which Envoy validates a configuration, applied when the configuration is built.
 
-Most bounds of Envoy's fields are options in its schema (`validate.rules`), which `xds-protos` carries. Every message
-that is emitted is held against them, with all that is packed inside. So a value that Envoy would refuse is found
-where no Envoy is.
+Most bounds of Envoy's fields are options in its schema (`validate.rules`), which `xds-protos` contains. Every emitted
+message is checked against them, with all messages that are packed inside. So a value that Envoy would refuse is found
+without an Envoy.
 
     message -> [BrokenRule], each with the field's path
 """
@@ -30,7 +30,7 @@ _LOOSE: Final = re.compile(r"[^\x00\n\r]*")
 _HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\n-\x1f\x7f]*")
 
 Check = Callable[[Any], str | None]
-"""Takes the value of a field and returns the broken rule, if any. Each check takes values of one type of field."""
+"""A function that takes the value of a field and returns the broken rule, if any. Each is for one type of field."""
 
 
 class BrokenRule(NamedTuple):
@@ -51,7 +51,7 @@ class BrokenRulesError(ValueError):
 
 
 def check(item: Message) -> None:
-    """Raises `BrokenRulesError`."""
+    """Checks a message. Raises `BrokenRulesError`."""
     violations: list[BrokenRule] = []
     _walk(item, "", violations)
     if violations:

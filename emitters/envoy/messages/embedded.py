@@ -1,6 +1,6 @@
-"""Text inside of messages that Envoy compiles when it reads them: expressions, scripts, keys.
+"""Texts inside of messages that Envoy compiles when it reads the messages: expressions, scripts, keys.
 
-Built-in kinds are checked where they are written; a template can hold any of these.
+The language checks the arguments of built-in kinds; a template can contain any of these texts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dsl.diagnostics.problem import Problem
 
 FieldProblem = tuple[str, str]
-"""A field, and what is wrong with it."""
+"""The name of a field, and its problem."""
 
 _SHORTEST_FILL: Final = 50_000_000
 """Nanoseconds."""
@@ -63,7 +63,7 @@ def _regex(item: RegexMatcher) -> Iterator[FieldProblem]:
 
 
 def _sources(item: Message) -> Iterator[tuple[str, bytes]]:
-    """The text of each `DataSource` field that has it in itself."""
+    """The name and the text of each `DataSource` field that contains its text (instead of a file's name)."""
     for field, value in item.ListFields():
         if field.message_type is None:
             continue
@@ -98,7 +98,7 @@ def _jwks(item: JwtProvider) -> Iterator[FieldProblem]:
 
 
 def _mutation(item: HeaderMutation) -> Iterator[FieldProblem]:
-    """Envoy lets no filter of this sort touch what decides where a request goes."""
+    """Reports mutations of headers that decide where a request goes. Envoy refuses them in filters of this sort."""
     header = item.append.header.key
     if header.startswith(":") or header.lower() == "host":
         yield "append.header.key", f"is `{header[:60]}`, which no filter of this sort may write"

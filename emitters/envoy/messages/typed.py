@@ -3,7 +3,7 @@
 Configuration is built as plain data (`typed` adds the type of an extension) and becomes a protobuf message in one
 place, `message`: a field that Envoy does not know, or a value of the wrong type, is an error there and not in a
 running proxy. Importing all of Envoy's messages takes a second, so each is imported when it is first named. YAML is
-imported where it is used, too: what only looks for what cannot be expressed needs none.
+imported where it is used, too: a check of what Envoy cannot express needs none.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def duration(microseconds: int) -> str:
 
 @cache
 def load(type_name: str) -> None:
-    """Import what defines a message. Raises `UnknownTypeError`."""
+    """Imports the module that defines a message. Raises `UnknownTypeError`."""
     package, _, _ = type_name.rpartition(".")
     if not package.startswith(("envoy.", "xds.", "google.protobuf")) or ".." in package:
         raise UnknownTypeError(type_name)
@@ -73,7 +73,7 @@ def _descriptor(type_name: str) -> Descriptor:
 
 
 def _load_all(value: Any) -> None:
-    """Import the types of all extensions in a part of a message as JSON."""
+    """Imports the types of all extensions in a part of a message as JSON."""
     if isinstance(value, dict):
         name = value.get("@type")
         if isinstance(name, str):
@@ -101,8 +101,8 @@ def message(type_name: str, value: Json) -> Message:
 
 
 def _pack_anew(item: Message) -> None:
-    """The extensions in a message as the same bytes in every process: what packs them from JSON leaves the maps in them
-    (fields of a log, settings by filter) in an order that differs from process to process."""
+    """Packs the extensions in a message again, as the same bytes in every process. The protobuf library packs the maps
+    in them (fields of a log, settings by filter) in an order that differs from process to process."""
     if item.DESCRIPTOR.full_name == _ANY:
         _pack_one(cast("PackedAny", item))
         return
@@ -151,7 +151,7 @@ def to_json(item: Message) -> Json:
 
 
 def ordered(value: Json) -> Json:
-    """Type and name first, then fields by name."""
+    """The JSON of a message with type and name first, and then the other fields by name."""
     result: Json = _ordered(value)
     return result
 

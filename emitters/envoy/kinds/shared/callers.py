@@ -1,4 +1,4 @@
-"""Envoy's filter for who may call (RBAC), and callers as its principals."""
+"""Envoy's filter for permitted callers (RBAC), and callers as its principals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _principals(callers: Callers) -> list[Json]:
 
 
 def _part(layer: tuple[Network, ...], inner: tuple[Network, ...]) -> Json:
-    """In one of the networks, and in none of the inner ones."""
+    """The principal of callers in one of the networks of a layer, and in none of the inner ones."""
     here = ANY if layer == EVERYWHERE else {"or_ids": {"ids": _networks(layer)}}
     if not inner:
         return here
@@ -50,6 +50,6 @@ def _networks(networks: Iterable[Network]) -> list[Json]:
 
 
 def rbac(principals: Sequence[Json], stat_prefix: str) -> Json:
-    """A filter that only the principals pass."""
+    """A filter that only requests of the principals pass."""
     policies: Json = {"admitted": {"permissions": [ANY], "principals": list(principals)}} if principals else {}
     return typed(_RBAC, rules={"action": "ALLOW", "policies": policies}, rules_stat_prefix=f"{stat_prefix}.")

@@ -15,5 +15,5 @@ def fraction(percent: float) -> Json:
 
 
 def fault(**fields: Json | list[Json]) -> Json:
-    """A filter that delays or aborts. Statistics by downstream cluster would make a name of a client's header."""
+    """A filter that delays or aborts, without statistics by downstream cluster: a client's header would name them."""
     return typed(FAULT, disable_downstream_cluster_stats=True, **fields)

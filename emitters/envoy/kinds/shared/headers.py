@@ -19,7 +19,8 @@ _MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutat
 
 
 def write_request(name: str, value: str, action: str) -> HttpFilter:
-    """`action` says what becomes of a header that is there already: `OVERWRITE` or `APPEND`."""
+    """A filter that writes a header of requests. `action` is for a header that is present already: `OVERWRITE` or
+    `APPEND`."""
     return _on_request(_append(inside(name), value, action))
 
 
@@ -28,7 +29,7 @@ def remove_from_request(name: str) -> HttpFilter:
 
 
 def write_response(name: str, value: str, action: str) -> HttpFilter:
-    """See `write_request`."""
+    """A filter that writes a header of responses, as `write_request` does."""
     return _on_response(_append(name, value, action))
 
 
@@ -55,7 +56,7 @@ def _append(name: str, value: str, action: str) -> Json:
 
 
 def check_value(context: Context, policy: Policy, value: str) -> None:
-    """Report a header value that Envoy cannot hold."""
+    """Reports a header value that Envoy cannot hold."""
     if CONTROL & set(value):
         cannot_hold(context, policy, "a header value with a control character", "leave it out")
     elif len(_literal(value).encode()) > MOST_VALUE:

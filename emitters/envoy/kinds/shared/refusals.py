@@ -15,7 +15,7 @@ MOST_VALUE: Final = 16_384
 
 
 def cannot_hold(context: Context, policy: Policy, what: str, hint: str) -> None:
-    """Report a value that is outside of the range of its field."""
+    """Reports a value that is outside of the range of its field."""
     context.refuse(
         "ADM714",
         f"`{policy.name}` asks for {what}, which Envoy cannot hold",

@@ -1,7 +1,7 @@
 """A kind with a template, a user's own Envoy filter: typed configuration in YAML with `${param}` places.
 
-Values are put into scalars of the parsed document, never into its text: whatever a value holds, it cannot become
-structure. A scalar that is nothing but one place takes the value with its type.
+Values are put into scalars of the parsed document and never into its text, so no value can become structure. A scalar
+that consists of a single place gets the value with its type.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _configuration(context: Context, policy: Policy) -> Json:
 
 
 def _check(config: Json, protocols: Collection[Protocol]) -> None:
-    """Is it a message that Envoy knows, and takes as a filter of these protocols?"""
+    """Checks that a configuration is a message of Envoy, and a filter for these protocols. Raises `_TemplateError`."""
     from google.protobuf.json_format import ParseError
 
     from emitters.envoy.messages.constraints import BrokenRulesError
@@ -114,7 +114,8 @@ def _check(config: Json, protocols: Collection[Protocol]) -> None:
 
 
 def _let_others_follow(node: Any) -> None:
-    """No filter in it, at any depth, is one behind which the policies that follow would see nothing."""
+    """Checks that no filter in a configuration, at any depth, ends its chain: the policies behind it would see
+    nothing."""
     if isinstance(node, dict):
         for key in ("@type", "type_url", "typeUrl"):
             name = str(node.get(key, "")).rpartition("/")[2]
@@ -157,7 +158,7 @@ def _parse(text: str) -> Any:
 
 
 def _yaml_problem(error: yaml.YAMLError | ValueError) -> str:
-    """What is wrong and where, without the lines themselves: they may be of any file."""
+    """The problem and its place, without the lines themselves, which may be those of any file."""
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "a value in it cannot be read"
     return problem if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
@@ -209,7 +210,7 @@ def _fill(node: Any, values: dict[str, Any], depth: int) -> Any:
 
 
 def _only_numbers(text: str, values: dict[str, Any]) -> None:
-    """In a program, a value that is not a number would become a part of the program."""
+    """Refuses other values than numbers in a text that is a program: they would become a part of the program."""
     for place in _PLACE.finditer(text):
         if place[0] != text and isinstance(_value(place[1], values), str):
             raise _TemplateError(

@@ -20,7 +20,7 @@ _UINT32: Final = 4294967295
 
 
 def _stretch(per: int) -> int:
-    """The smallest factor that makes a period one that Envoy keeps: whole milliseconds, and not too short."""
+    """The smallest factor by which a period becomes one that Envoy can keep: whole milliseconds, and not too short."""
     whole = 1_000 // gcd(per, 1_000)
     return -(-_SHORTEST_FILL // (per * whole)) * whole
 
@@ -35,7 +35,7 @@ def token_bucket(amount: int, per: int, burst: int) -> Json:
 
 
 def check_bucket(context: Context, policy: Policy, amount: int, per: int, burst: int) -> None:
-    """Report a limit that the replicas of the service, or Envoy's fields, cannot hold."""
+    """Reports a limit that the replicas of the service cannot share, or that does not fit into Envoy's fields."""
     _check_burst(context, policy, burst)
     long = per * max(1, context.replicas)
     if long * _stretch(long) > _LONGEST_FILL:
@@ -46,7 +46,8 @@ def check_bucket(context: Context, policy: Policy, amount: int, per: int, burst:
 
 
 def _check_burst(context: Context, policy: Policy, burst: int) -> None:
-    """Envoy gives each replica its share of the burst, and a share of less than one lets nothing pass."""
+    """Reports a burst that is too small: each replica gets a share of it, and a share of less than one admits
+    nothing."""
     if burst >= context.replicas:
         return
     context.refuse(

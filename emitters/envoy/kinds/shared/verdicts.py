@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from emitters.envoy.messages.typed import Json
 
 # A `CheckResponse` is one protobuf message in one gRPC frame. Any other body is removed, and Envoy then treats the call
-# as failed, as it does where the service is not there.
+# as failed, as if the service were absent.
 _SCRIPT: Final = """\
 local OK_RESPONSE = 3
 local WIDTHS = {[1] = 8, [5] = 4}
