@@ -10,7 +10,7 @@ MOST: Final = 60
 """A longer text gets no advice."""
 _LARGEST_POWER: Final = 18
 
-# A number, and what follows it: letters of a unit, `%`, or `/s`.
+# The end of a number: letters of a unit, `%`, or `/s`.
 _TAIL: Final = r"(?P<tail>(?:[A-Za-zµ%]+)?(?:/[A-Za-z]+)?)"
 _GROUPED: Final = re.compile(rf"(?P<digits>[0-9]+(?:[_',][0-9]+)+(?:\.[0-9]+)?){_TAIL}")
 _THOUSANDS: Final = re.compile(rf"(?P<digits>[0-9]{{1,3}}(?:[ ,][0-9]{{3}})+){_TAIL}")

@@ -269,7 +269,7 @@ class Kind:
     exclusive: bool = False
     """At most one policy of this kind may apply to a request."""
     effects: tuple[Effect, ...] | None = None
-    """None: no effects are declared, so no policy is proven to commute with one of this kind."""
+    """None if no effects are declared: then no proof shows that a policy of this kind commutes with another one."""
     component: str | None = None
     template: Template | None = None
     prelude: bool = False
@@ -304,7 +304,7 @@ class Policy:
     """The kind's effects with header names filled in, and the reads of `match`."""
     span: Span
     ports: frozenset[int] | None = None
-    """Port numbers of the scope (`on * -> b:admin`); None: every port."""
+    """Port numbers of the scope (`on * -> b:admin`); None for every port."""
     match: Match | None = None
     narrowing: Span | None = None
     """The policy's own `@ingress` or `@egress`, if it has one."""

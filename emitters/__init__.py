@@ -1,1 +1,1 @@
-"""From a program and its placement to what runs: Envoy resources, Kubernetes objects, interception rules, pictures."""
+"""Turns a program and its placement into Envoy resources, Kubernetes objects, interception rules and pictures."""

@@ -31,7 +31,7 @@ OWN_PORTS: Final = {
     INGRESS_PORT: "takes connections to the service there",
     STARTUP_PORT: "answers the startup probe of its pod there",
 }
-"""Ports of the pod that a process beside an ADM cannot have, and what the ADM does with each."""
+"""Ports of the pod that a process beside an ADM cannot have -> the use that the ADM makes of each."""
 
 PACKET_MARK: Final = 0x61646D00
 """`adm` in ASCII and a byte that tells the two marks apart. Fits a signed 32-bit integer, as Envoy wants it."""

@@ -1,4 +1,4 @@
-"""At most one policy of an exclusive kind applies to a request.
+"""Checks that at most one policy of an exclusive kind applies to a request.
 
 Two such policies on one call need matches that are proven to exclude each other. Each policy compares the request in
 the state in which the request reaches that policy. If a policy between the two writes a field that both compare, there
@@ -104,7 +104,7 @@ class _Rivals:
 
 
 def check_exclusive(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
-    """Report pairs of policies of one exclusive kind that may apply to one request."""
+    """Reports pairs of policies of one exclusive kind that may apply to one request."""
     declared = tuple(policies)
     by_kind: dict[str, list[int]] = {}
     for position, policy in enumerate(declared):
@@ -122,7 +122,7 @@ def check_exclusive(application: Application, policies: Iterable[Policy], diagno
 
 
 def _order(place: Place) -> tuple[int, int, str]:
-    """Declared calls first."""
+    """A key for the order of places: declared calls come first."""
     return (0, place, "") if isinstance(place, int) else (1, place[1], place[0])
 
 

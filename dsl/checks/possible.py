@@ -26,9 +26,9 @@ class _Shape(NamedTuple):
     """Requests of one form: an expression for each field."""
 
     method: str | None
-    """None: any method."""
+    """None for any method."""
     path: str | None
-    """None: such a request has no path."""
+    """None for requests without a path."""
 
 
 METHODS: Final = ("CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dsl.program import Port
 
 TLS_PORTS: Final = (443, 8443)
-"""By their registration, and by custom."""
+"""The registered port of HTTPS, and a usual second one."""
 
 
 def warn_of_tls(application: Application, diagnostics: Diagnostics) -> None:

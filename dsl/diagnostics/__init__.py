@@ -1,1 +1,1 @@
-"""The one diagnostic model, and what every code of the language means."""
+"""The model of all diagnostics, and the explanations of all codes of the language."""

@@ -129,7 +129,7 @@ class Diagnostics:
         return self.counts[severity] >= MAX_DIAGNOSTICS
 
     def drop(self, severity: Severity) -> None:
-        """Count a finding that is not shown."""
+        """Counts a finding that is not shown."""
         self.counts[severity] += 1
         self.dropped += 1
 

@@ -2,7 +2,7 @@
 
     bytes -> [read] -> value | DocumentError        type -> [schema] -> JSON Schema
     text -> [read_exact] -> the same, with decimals as they are written
-    value -> [plain] -> what `json` writes
+    value -> [plain] -> dictionaries, lists, texts and numbers, which `json` writes
 
 A type of a document is a class with `@document` (`types`), which holds texts, numbers, truth values, enumerations,
 tuples, mappings by name and other such types; `structure` finds the type at a place. pydantic checks types and bounds

@@ -90,7 +90,8 @@ def elements(text: str, start: int) -> Iterator[int]:
 
 
 class Places:
-    """Where the values of one valid text begin. The walk through an object is kept: a large one takes seconds."""
+    """The places at which the values of one valid text begin. The places in an object are kept, since the walk through
+    a large object takes seconds."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -125,16 +126,16 @@ class Places:
         return None
 
     def key(self, path: Path) -> int:
-        """Where the last key of a path begins."""
+        """The place at which the last key of a path begins."""
         *outer, name = path
         return [at for key, at, _ in members(self.text, self.of(tuple(outer))) if key == name][-1]
 
     def range(self, start: int) -> tuple[int, int]:
-        """Where the value or key that begins at `start` begins and ends."""
+        """The range of the value or key that begins at `start`."""
         return start, _end(self.text, start)
 
     def line(self, start: int) -> int:
-        """From 1."""
+        """The number of the line, from 1."""
         return self.text.count("\n", 0, start) + 1
 
     def value(self, start: int) -> str:
@@ -142,7 +143,7 @@ class Places:
 
 
 def _after(text: str, start: int) -> int:
-    """Where the next member or element begins, or where the object or list ends."""
+    """The place at which the next member or element begins, or the object or list ends."""
     at = _skip_blanks(text, _end(text, start))
     return _skip_blanks(text, at + 1) if text[at] == "," else at
 

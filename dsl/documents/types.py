@@ -1,4 +1,4 @@
-"""Types of documents: a class with `@document`, and what its fields may be.
+"""Types of documents: a class with `@document`, and the types of its fields.
 
 Modules that use them do not import pydantic, which asks a type for its part of a schema.
 """
@@ -63,7 +63,7 @@ class Form(NamedTuple):
 
 
 class OneOf(NamedTuple):
-    """A text that is one of some words, where they are no enumeration of the code."""
+    """A text that is one of some words, if no enumeration of the code has these words."""
 
     words: tuple[str, ...]
 
@@ -95,9 +95,9 @@ Digest = Annotated[str, Form("[0-9a-f]{64}", "must be 64 hexadecimal digits in l
 LineNumber = Annotated[int, Ge(1), Lt(BEYOND)]
 PortNumber = Annotated[int, Ge(1), Le(65_535)]
 Filled = MinLen(1)
-"""Of a list that has entries."""
+"""The rule that a list has entries."""
 Distinct = (Predicate(_is_distinct), Published({"uniqueItems": True}))
-"""Of a list with different entries: `Annotated[tuple[Side, ...], *Distinct]`."""
+"""The rule that all entries of a list differ: `Annotated[tuple[Side, ...], *Distinct]`."""
 
 MAX_PLACES: Final = 18
 """Digits after the point of a decimal, at most."""

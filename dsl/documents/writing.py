@@ -1,4 +1,4 @@
-"""Writes documents: values of a type as what `json` writes."""
+"""Writes documents: values of a type as the dictionaries and lists that `json` writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fields_of(value: object) -> Iterator[tuple[str, Any]]:
 
 
 def plain(value: object) -> object:
-    """A value of a document's types as what `json` writes; fields stand in the order of their class."""
+    """A value of a document as dictionaries, lists, texts and numbers; fields stand in the order of their class."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, bytes):

@@ -122,7 +122,7 @@ class _Parser:
         self.at = 0
         self.depth = 0
         self.bars: list[int] = []
-        """Where a `|` stands in no group."""
+        """The places of each `|` outside of all groups."""
         self.has_flags = False
         """Whether a part such as `(?i)` sets flags for the rest of its group, which may have further alternatives."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_NAME = 200
 _ALL = frozenset(("all", "any", "anyone", "anything", "everyone", "everything"))
-"""Words that other languages have for what is written `*` here."""
+"""Words of other languages for everything, which this language writes as `*`."""
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ class Sources(NamedTuple):
 
 class Destinations(NamedTuple):
     names: tuple[str, ...]
-    """In canonical order, each with a port of the scope."""
+    """The destinations in canonical order. Each has a port of the scope."""
     ports: frozenset[int] | None
     everything: bool
 

@@ -218,7 +218,7 @@ Parsed = tree.Statement | tree.AnnotationLine | tree.Broken
 
 def _parsed(source: SourceText, tokens: list[Token], values: dict[int, str]) -> tree.Statement | tree.AnnotationLine:
     """The node that `Builder` makes of one logical line. Raises lark's `UnexpectedToken`."""
-    text: Any = _Tokens(source, tokens, values)  # lark hands to the lexer what `parse` is given, text or not
+    text: Any = _Tokens(source, tokens, values)  # lark passes any argument of `parse` on to the lexer
     return cast("tree.Statement | tree.AnnotationLine", _lark().parse(text))
 
 

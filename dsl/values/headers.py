@@ -24,7 +24,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 
 
 class Unwritable(NamedTuple):
-    """Why a policy cannot write a header, and what to do instead."""
+    """The reason why a policy cannot write a header, with advice."""
 
     cause: str
     hint: str

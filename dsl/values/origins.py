@@ -26,7 +26,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class WrongOrigin(NamedTuple):
-    """Why no browser sends an origin, and what to write instead."""
+    """The reason why no browser sends an origin, with advice."""
 
     cause: str
     hint: str

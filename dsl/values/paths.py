@@ -11,7 +11,7 @@ _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class InvalidPath(NamedTuple):
-    """Why a text is not a path, and what to write instead."""
+    """The reason why a text is not a path, with advice."""
 
     cause: str
     hint: str

@@ -10,7 +10,7 @@ _IN_PATHS: Final = re.compile(r"\*+$|(?<=/)\*+(?=/)|\.\*|\$[0-9]|(?<=/):[A-Za-z_
 
 
 class Placeholder(NamedTuple):
-    """What is wrong with a text that stands for itself, and what to write instead."""
+    """The error of a text that stands for itself, with advice."""
 
     message: str
     cause: str

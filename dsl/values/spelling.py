@@ -1,4 +1,4 @@
-"""Spellings of a path: what RFC 3986, and servers that merge slashes, take for the same path."""
+"""Spellings of a path: texts that RFC 3986, and servers that merge slashes, take for the same path."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The words around the built-in kinds: what each is for, and what Istio, Linkerd, Envoy and Kubernetes call it."""
+"""Texts about the built-in kinds: their purposes, and their names in Istio, Linkerd, Envoy and Kubernetes."""

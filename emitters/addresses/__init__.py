@@ -1,4 +1,4 @@
-"""Where services and outside parties are, and whose a connection is by its addresses.
+"""The addresses of services and outside parties, and the parties of a connection by its addresses.
 
 endpoints file, cluster or loopback plan -> Addresses -> index of parties by network
 """

@@ -2,7 +2,7 @@
 
     program + placement + addresses -> [AdmResources for each ADM] -> bootstraps, or an xDS server's snapshots
 
-The order of reading: `hops.Hop` (which policies an ADM enforces on which connections), `kinds` (what a policy becomes),
+The order of reading: `hops.Hop` (the policies that an ADM enforces, by connections), `kinds` (parts for each policy),
 `chains` (a hop's filter chains, routes and clusters), `listeners` (all of one ADM), `bootstrap` (as files). `checks`
 reports what Envoy cannot express. All of them use `matching` and `messages`.
 """

@@ -130,7 +130,7 @@ def restore_copy() -> list[Json]:
 
 
 def tell_version() -> Json:
-    """A mutation that tells the routes which version the caller speaks; after `hold`."""
+    """A mutation that passes the caller's version of HTTP on to the routes; after `hold`."""
     return _set(VERSION, "%PROTOCOL%")
 
 

@@ -67,9 +67,8 @@ _TO_INGRESS: Final = f"-j REDIRECT --to-ports {INGRESS_PORT}"
 _TO_EGRESS: Final = f"-j REDIRECT --to-ports {EGRESS_PORT}"
 _REFUSE: Final = "-j REJECT --reject-with tcp-reset"
 # Marks a connection that began under these rules with a packet to this pod. The mark tells its answers from packets of
-# an older connection that the pod opened: connection tracking first saw that one half-way, and took another host for
-# the
-# one that opened it.
+# an older connection that the pod opened: connection tracking first saw that one half-way, and took another host
+# for the one that opened it.
 _BEGAN: Final = f"{PACKET_MARK:#x}/{PACKET_MASK:#x}"
 
 
@@ -133,7 +132,7 @@ def owner(app: str, service: str) -> str:
 
 
 def plain(name: str) -> str:
-    """A name as it may stand in a comment: whatever could end the line becomes `?`."""
+    """A name as it may stand in a comment: every character that could end the line becomes `?`."""
     return re.sub(r"[^A-Za-z0-9_.:/-]", "?", name)
 
 

@@ -50,7 +50,7 @@ class Layout:
     height: float
     corners: tuple[Point, ...]
     routes: tuple[tuple[Point, ...], ...]
-    """From source to destination; a call of a box to itself has no points."""
+    """The points of each arrow from source to destination; a call of a box to itself has no points."""
     backward: frozenset[int]
     """Arrows that run right to left, because they close a cycle."""
 
@@ -129,7 +129,7 @@ class _Graph:
     before: list[list[int]]
     after: list[list[int]]
     chains: list[list[int]]
-    """For each arrow the nodes that it passes, from left to right, both ends included."""
+    """The nodes that each arrow passes, from left to right, both ends included."""
     boxes: int
 
 
@@ -228,7 +228,7 @@ def _heights(graph: _Graph, order: list[list[int]], spacing: Spacing) -> list[fl
             for node in layer:
                 first, second = (graph.before, graph.after) if down else (graph.after, graph.before)
                 near = first[node] or second[node]
-                # The last turns look both ways, so that a box ends up between its callers and what it calls.
+                # The last turns look both ways, so that a box ends up between its callers and its callees.
                 if turn >= ALIGNMENTS - 4:
                     near = graph.before[node] + graph.after[node]
                 wanted.append(sum(y[other] for other in near) / len(near) if near else y[node])

@@ -57,5 +57,5 @@ def _shape(node: SceneNode) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text inside mermaid's quotes: whatever could mean something to mermaid or to HTML becomes a character code."""
+    """Text inside mermaid's quotes: each letter with a meaning in mermaid or in HTML becomes a character code."""
     return re.sub(r"[^\w ,:→×-]", lambda match: f"#{ord(match[0])};", text)

@@ -41,7 +41,7 @@ class SceneNode:
     closed: bool = False
     """A NetworkPolicy admits its declared senders only."""
     policies: tuple[Sitting, ...] = ()
-    """In the ADM's order: those at ingress, then those at egress."""
+    """The policies in the ADM's order: those at ingress, then those at egress."""
 
 
 class Edge(NamedTuple):

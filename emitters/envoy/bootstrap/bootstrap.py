@@ -125,7 +125,7 @@ def _common(resources: AdmResources, at: tuple[str, int] | None, siblings: bool)
 
 
 def _inline(value: Any, routes: dict[str, Json], extensions: dict[str, Json]) -> Any:
-    """Replace every reference to a route table or to a filter's configuration."""
+    """A part of a message with every reference to a route table or to a filter's configuration replaced by these."""
     if isinstance(value, list):
         return [_inline(item, routes, extensions) for item in value]
     if not isinstance(value, dict):

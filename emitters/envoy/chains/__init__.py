@@ -1,1 +1,1 @@
-"""Filter chains: what one hop becomes in Envoy, from its filters to its clusters."""
+"""Filter chains: the configuration of one hop in Envoy, from its filters to its clusters."""

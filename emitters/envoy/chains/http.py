@@ -152,7 +152,7 @@ def _filters(context: Context, hop: Hop, kinds: Mapping[str, EnvoyKind]) -> _Fil
             filters.upstream.append({"name": filter_name(hop.name, policy), "typed_config": config})
             continue
         if built.on_response:
-            # In a chain with the filters of two plans, the name says which plan the note belongs to.
+            # In a chain with the filters of two plans, the name shows the plan of the note.
             by_name = f"{filter_name(hop.name, policy)}:reached"
             place = by_name if context.by_chain else f"{hop.name}/position/{position}"
             needed.insert(0, filters.mark_request(policy, place))

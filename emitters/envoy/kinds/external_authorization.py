@@ -87,7 +87,7 @@ class ExternalAuthorization(EnvoyKind):
 
 
 def _without(prefixes: Collection[str]) -> str:
-    """A regular expression (RE2 cannot look ahead) for every text that begins with none of some prefixes."""
+    """A regular expression for every text that begins with none of some prefixes. RE2 has no negative look-ahead."""
     letters = sorted({prefix[0] for prefix in prefixes})
     ways = [f"[^{re.escape(''.join(letters))}].*"]
     for letter in letters:

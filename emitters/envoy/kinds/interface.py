@@ -114,7 +114,7 @@ class EnvoyKind:
         ports."""
         return kind.state
 
-    # ---- what Envoy cannot express ----
+    # ---- errors: policies that Envoy cannot express ----
 
     def check(self, context: Context, policy: Policy) -> None:
         """Reports errors that a policy has wherever it is enforced. Called once for a policy."""
@@ -122,7 +122,7 @@ class EnvoyKind:
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
         """Reports errors of a policy on one hop, with the other policies there or with the replicas of the service."""
 
-    # ---- what it becomes ----
+    # ---- configuration ----
 
     def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
         """The filter of a policy on a hop that carries requests."""
@@ -142,7 +142,7 @@ class EnvoyKind:
         """
         raise NotImplementedError(f"`{type(self).__name__}` does nothing in a cluster")
 
-    # ---- what else its surroundings depend on ----
+    # ---- facts about the arguments ----
 
     def admitted_callers(self) -> frozenset[str] | None:
         """The only callers that pass, for a kind that decides by the caller's name; None for all other kinds."""

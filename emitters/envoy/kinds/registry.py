@@ -27,7 +27,7 @@ def built_in(name: str) -> type[EnvoyKind]:
 
 
 def class_of(kind: Kind) -> type[EnvoyKind]:
-    """The class of a kind: its facts, without arguments."""
+    """The class of a kind, which has the facts that do not depend on arguments."""
     return TemplateKind if kind.template is not None else built_in(kind.name)
 
 

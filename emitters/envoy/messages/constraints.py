@@ -151,7 +151,7 @@ def _field(field: FieldDescriptor, rules: FieldRules) -> Check | None:
         return None
     tests: list[Check] = [] if which is None else _tests(which, getattr(rules, which), field)
     required = required or (which in ("duration", "timestamp", "any") and getattr(rules, which).required)
-    # One of several fields has to be given only where its group says so.
+    # A field of a group (`oneof`) is required only if the group is, and then any field of the group will do.
     required = required and field.containing_oneof is None
     wrapped = field.message_type is not None and not field.is_repeated and which not in (None, "duration", "any")
     if not tests and not required:
