@@ -1,8 +1,10 @@
-"""What people judge a change by, before it is merged.
+"""Reviews of a change before it is merged.
 
     programs --checking--> findings
     programs and their tests --program_tests--> passed, failed, undecided
-    two revisions --diff--> Diff --gates--> verdicts       Plan, Diff --report--> a page       Diff --comment--> GitHub
+    two revisions --diff--> Diff --gates--> verdicts
+    Plan, Diff --report--> a page
+    Diff --comment--> GitHub
 
-Nothing here changes a program, a plan or a server.
+No module here changes a program, a plan or a server.
 """

@@ -1,4 +1,4 @@
-"""Checks programs without solving them, and merges their findings into one report."""
+"""Checks programs, files of tests and files of gates without solving a placement, and merges their findings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsl.syntax.tokens import GATE_ENDING, TEST_ENDING
 
 
 class Checked(NamedTuple):
-    """`facts` is None for a program that is wrong."""
+    """One checked file. `facts` is None for a file with errors."""
 
     path: str
     exit_code: Exit
@@ -31,7 +31,7 @@ class CheckOutcome(NamedTuple):
 
 
 def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_as_errors: bool) -> CheckOutcome:
-    """Paths in the findings are seen from the working directory."""
+    """Check all named files. Paths in the findings are relative to the working directory."""
     programs: list[Checked] = []
     diagnostics = list(named.problems)
     codes = [Exit.INPUT] if named.problems else []
@@ -60,7 +60,7 @@ def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_a
         counts = warnings_as_errors and bool(program.warnings)
         programs.append(Checked(shown, Exit.INPUT if counts else Exit.DONE, {**facts(program), **own}))
         diagnostics += from_here((*program.warnings, *program.notes), folder)
-    # Programs that use the same file share its findings.
+    # Two programs that use the same file both have its findings.
     diagnostics = _each_once(diagnostics)
     if warnings_as_errors:
         refused = refused_warnings(diagnostics)

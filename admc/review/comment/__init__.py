@@ -1,6 +1,6 @@
 """Comments on pull requests: the differences of all programs of a change in one comment.
 
-    Markdown --body--> text with a tag --post--> a new comment, or the one of an earlier run --github--> GitHub's API
+    Markdown --body--> text with a tag --post--> a new comment, or that of an earlier run --github--> GitHub's API
 
-A run that is older than the comment changes nothing.
+A run never replaces the comment of a newer run.
 """

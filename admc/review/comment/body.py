@@ -1,9 +1,12 @@
-"""The text of a comment, and the marks in it by which a later run finds it and knows its age.
+"""The text of a comment, with two hidden lines by which a later run recognises the comment and its age.
 
-    differences as Markdown, mark -> [body]
+    differences as Markdown, Run -> [body]
 
-The first line of a body is a hidden tag, compared as a whole: the tag `prod` is not `non-prod`. The second line has the
-run that wrote the comment and a digest of the rest.
+    <!-- admc diff: TAG -->                      the tag
+    <!-- admc run RUN.ATTEMPT DIGEST -->         the run that wrote the comment, and a digest of the content
+    CONTENT
+
+Tags are compared as a whole: `prod` is not `non-prod`.
 """
 
 from __future__ import annotations
@@ -19,18 +22,18 @@ _MARK: Final = re.compile(r"<!-- admc run (\d{1,19})\.(\d{1,9}) ([0-9a-f]{64}) -
 
 
 class Run(NamedTuple):
-    """A run of a workflow. A larger one is newer: GitHub numbers runs of a repository in their order."""
+    """A run of a workflow. Of two runs, the larger is newer: GitHub numbers the runs of a repository in order."""
 
     run: int
     attempt: int
 
 
 class Written(NamedTuple):
-    """What a comment says of itself."""
+    """The content of the second hidden line of a comment."""
 
     run: Run
     digest: str
-    """Of the content: equal for a later run with the same result."""
+    """The digest of the content: equal for a later run with the same result."""
 
 
 def first_line(tag: str) -> str:
@@ -50,15 +53,17 @@ def has_tag(text: str, tag: str) -> bool:
 
 
 def written(text: str) -> Written | None:
-    """The run that wrote a comment; None where the line is missing or was edited."""
+    """The run that wrote a comment, and its digest; None where the hidden line is missing or was edited."""
     lines = _lines(text)
     mark = _MARK.fullmatch(lines[1]) if len(lines) > 1 else None
     return None if mark is None else Written(Run(int(mark[1]), int(mark[2])), mark[3])
 
 
 def joined(parts: list[str], head: str) -> str:
-    """The parts one after another below a line about the change. Whole parts give way where they are too long, and
-    the last line says how many."""
+    """The parts, one after another, below a line about the change.
+
+    Where all parts together are too long, the last ones are left out whole, and the last line counts them.
+    """
     kept: list[str] = []
     size = len(head.encode()) + _RESERVED
     for number, part in enumerate(parts):
@@ -72,9 +77,9 @@ def joined(parts: list[str], head: str) -> str:
 
 
 _RESERVED: Final = 500
-"""Bytes for the hidden lines, and for the one that says what was left out."""
+"""Bytes for the hidden lines, and for the line that counts the parts that were left out."""
 
 
 def _lines(text: str) -> list[str]:
-    # GitHub gives a body back with the line ends with which it came, and browsers send CR LF.
+    # GitHub returns a body with the line ends with which it was sent, and browsers send CR LF.
     return [line.rstrip("\r") for line in text.split("\n", 2)[:2]] or [""]

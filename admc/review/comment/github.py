@@ -1,7 +1,7 @@
-"""The part of GitHub's REST API that a comment needs: https://docs.github.com/rest/issues/comments.
+"""A client for the part of GitHub's REST API that a comment needs: https://docs.github.com/rest/issues/comments.
 
-It waits as GitHub says (`retry-after`, `x-ratelimit-reset`), and tries again where an answer was lost. Before a
-write is repeated, what is there by then has to be looked up (`post.py`).
+The client waits as long as GitHub asks for (`retry-after`, `x-ratelimit-reset`). It repeats a read whose answer was
+lost. It never repeats a write: the caller lists the comments first, since the write may have taken effect (`post.py`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 PAGE: Final = 100
 MAX_PAGES: Final = 100
 MAX_BYTES: Final = 32_000_000
-"""Of one answer: 100 comments of 65,536 characters, in UTF-8 and escaped."""
+"""The size of one answer: 100 comments of 65,536 characters, in UTF-8 and escaped."""
 SECONDS: Final = 30.0
-"""For one answer."""
+"""The time for one answer."""
 TRIES: Final = 5
 _OK: Final = range(200, 300)
 _LIMITED: Final = (403, 429)
@@ -48,15 +48,15 @@ class Comment(NamedTuple):
 
 
 class LostAnswerError(Exception):
-    """A request may or may not have taken effect: there is no answer, or one that says that the server failed."""
+    """A request may or may not have taken effect: no answer came, or the answer was that the server failed."""
 
 
 class WaitedError(Exception):
-    """A write was not made: GitHub limits the rate, and the client waited. Another run may have written meanwhile."""
+    """GitHub refused a write by its rate limit, and the client waited. Another run may have written meanwhile."""
 
 
 class Waiting(NamedTuple):
-    """How long the client waits, in seconds, all in all; and how it sleeps, which tests replace."""
+    """How long the client waits in total, in seconds, and how it sleeps (tests replace that) and reports."""
 
     most: float
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -79,14 +79,14 @@ async def connected(api: str, repository: str, token: str, waiting: Waiting) -> 
         "X-GitHub-Api-Version": _VERSION,
     }
     timeout = aiohttp.ClientTimeout(total=SECONDS)
-    # Not `trust_env`: it takes the user's `.netrc`, too, which does not go together with a token.
+    # `trust_env` would also read the user's `.netrc`, whose password would collide with the token.
     proxy = _proxy(urlsplit(address))
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, proxy=proxy) as session:
         yield GitHub(session, address, repository, waiting)
 
 
 class GitHub:
-    """One repository. Raises `CommandError` (ADM878) with what to do where GitHub refuses a request."""
+    """A client of one repository. Where GitHub refuses a request, `CommandError` (ADM878) has a hint for the user."""
 
     def __init__(self, session: aiohttp.ClientSession, api: str, repository: str, waiting: Waiting) -> None:
         self._session = session
@@ -119,17 +119,17 @@ class GitHub:
         raise _failed(f"there are more than {MAX_PAGES * PAGE} open pull requests", "name one of them with `--pull`")
 
     async def create(self, pull: int, body: str) -> Comment:
-        """Raises `LostAnswerError`: look whether the comment is there before this is done again."""
+        """Create a comment. After `LostAnswerError`, list the comments before the next try: this one may exist."""
         return _comment(_object(await self._request("POST", f"/issues/{pull}/comments", {"body": body})))
 
     async def update(self, comment: int, body: str) -> Comment:
-        """Raises `LostAnswerError`: a newer run may have written before this is done again."""
+        """Replace a comment. After `LostAnswerError`, list the comments again: a newer run may have written."""
         return _comment(_object(await self._request("PATCH", f"/issues/comments/{comment}", {"body": body})))
 
     # ---- requests ----
 
     async def _again(self, method: str, path: str) -> object:
-        """A request that changes nothing, until it has an answer."""
+        """Send a request that changes nothing until GitHub answers it, `TRIES` times at most."""
         for attempt in range(TRIES):
             try:
                 return await self._request(method, path)
@@ -142,7 +142,7 @@ class GitHub:
         raise AssertionError
 
     async def _request(self, method: str, path: str, content: Mapping[str, str] | None = None) -> object:
-        """The answer to one request. Raises `LostAnswerError`; and `WaitedError` where a write had to wait."""
+        """The answer to one request. Raises `LostAnswerError`, and `WaitedError` where a write had to wait."""
         url = f"{self._api}/repos/{self._repository}{path}"
         while True:
             status, headers, text = await self._sent(method, url, content)
@@ -174,7 +174,7 @@ class GitHub:
             raise LostAnswerError(_described(error)) from error
 
     async def wait(self, seconds: float, why: str) -> None:
-        """Waits, if the time for waiting allows. Raises `CommandError`."""
+        """Wait. Raises `CommandError` if less time for waiting remains."""
         if seconds > self._left:
             raise _failed(
                 f"{why}, and the next request may be sent in {seconds:.0f} s",
@@ -196,7 +196,7 @@ class GitHub:
 
 
 def _checked(api: str) -> str:
-    """The token goes there: over TLS, or to this machine."""
+    """The address without a slash at its end. The token may leave this machine over TLS only."""
     try:
         url = urlsplit(api)
     except ValueError:
@@ -217,7 +217,7 @@ def _local(url: SplitResult) -> bool:
 
 
 def _proxy(url: SplitResult) -> str | None:
-    """The proxy that the environment names for this address. None for this machine: the token stays on it."""
+    """The proxy that the environment names for this address. None for an API on this machine."""
     if _local(url) or proxy_bypass(url.hostname or ""):
         return None
     return getproxies().get(url.scheme)
@@ -233,7 +233,7 @@ def _told_to_wait(status: int, headers: Mapping[str, str], text: bytes) -> float
     reset = headers.get("x-ratelimit-reset", "")
     if headers.get("x-ratelimit-remaining") == "0" and reset.isascii() and reset.isdigit():
         return max(float(reset[:12]) - time.time(), 1.0)
-    # A secondary limit may come without a time: then GitHub asks for a minute.
+    # GitHub may report a secondary limit without a time, and documents that a client then waits a minute.
     return 60.0 if status == 429 or b"secondary rate limit" in text.lower() else None
 
 

@@ -1,4 +1,9 @@
-"""Posts the comment of a run: a new one, or in the place of the one of an earlier run."""
+"""Posts the comment of a run: as a new comment, or in place of the comment of an earlier run.
+
+    GitHub, WantedComment -> Posted
+
+A comment of a newer run, of another author or with another tag is never replaced.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +18,16 @@ TRIES: Final = 4
 
 
 class WantedComment(NamedTuple):
-    """The comment that there should be."""
+    """The comment that the pull request should have."""
 
     pull: int
     author: str
-    """Only comments of this author are looked at: any reader may write our tag."""
+    """Only comments of this author are read: any reader of the pull request may write our tag."""
     tag: str
     run: Run
     content: str
     quiet_if_same: bool
-    """Leave a comment with the same content alone, and write none where `nothing_to_say`."""
+    """Leave a comment with the same content as it is, and write no first comment if `nothing_to_say`."""
     nothing_to_say: bool
 
 
@@ -30,9 +35,9 @@ class Action(StrEnum):
     CREATED = "created"
     UPDATED = "updated"
     SAME = "same"
-    """The comment has the same content already."""
+    """The comment already has the same content."""
     OLDER = "older"
-    """The comment is of a newer run."""
+    """This run is older than the run that wrote the comment."""
     NOTHING = "nothing"
 
 
@@ -44,11 +49,11 @@ class Posted(NamedTuple):
 
 
 async def post(github: GitHub, wanted: WantedComment) -> Posted:
-    """Raises `CommandError`. Nothing is half posted: a comment is written in one request."""
+    """Post the comment in one request, so that no part of a comment is ever posted alone. Raises `CommandError`."""
     text = body(wanted.tag, wanted.run, wanted.content)
     lost = 0
     while True:
-        # A newer run may have written while this one waited, and a comment may be there although its answer was lost.
+        # While this run waited, a newer run may have written. A comment whose answer was lost may exist.
         own = await _own(github, wanted)
         try:
             if own:
@@ -58,7 +63,7 @@ async def post(github: GitHub, wanted: WantedComment) -> Posted:
             made = await github.create(wanted.pull, text)
             return Posted(Action.CREATED, made.url, 0)
         except WaitedError:
-            continue  # as often as the time for waiting allows
+            continue  # `github.wait` ends this: it raises when the time for waiting is spent
         except LostAnswerError as error:
             lost += 1
             if lost == TRIES:
@@ -74,7 +79,7 @@ async def _own(github: GitHub, wanted: WantedComment) -> list[Comment]:
 
 
 async def _replaced(github: GitHub, wanted: WantedComment, own: list[Comment], text: str) -> Posted:
-    """The oldest of our comments is the one that people have links to."""
+    """Replace the oldest of our comments: links to the comment lead there."""
     first, others = own[0], len(own) - 1
     before = written(first.body)
     if before is not None and before.run > wanted.run:
@@ -91,5 +96,5 @@ async def _replaced(github: GitHub, wanted: WantedComment, own: list[Comment], t
 
 
 def _plain(text: str) -> str:
-    """Without what a host or a browser changes: line ends, and blanks at the end."""
+    """The text without what GitHub or a browser may change: its line ends, and blanks at its end."""
     return text.replace("\r\n", "\n").rstrip()

@@ -15,7 +15,7 @@ from dsl.text import Span
 
 
 class Measure(StrEnum):
-    """What is measured of a difference besides findings."""
+    """The measures of a difference that do not count findings."""
 
     ADMS = "adms"
     SIDECARS = "sidecars"
@@ -31,8 +31,11 @@ FINDINGS: Final = (
     *("stricter", "refused", "gained", "widened", "tightened", "rests_on_less"),
     "gone",
 )
-"""Names that count findings of `admc.review.diff.model.Word`; `weaker` and `stricter` stand for all that follow them,
-and `gone` for policies that go with their call."""
+"""Measures that count findings by their word (`admc.review.diff.model.Word`).
+
+`weaker` counts all findings of the words that follow it in the first row, `stricter` those of the second. `gone` counts
+policies that are gone with their call.
+"""
 MEASURES: Final = (*FINDINGS, *Measure)
 COSTS: Final = (Measure.CPU, Measure.MEMORY, Measure.LATENCY)
 OF_THE_CHANGE: Final = frozenset((*FINDINGS, Measure.RESTARTS))
@@ -41,14 +44,16 @@ OF_THE_CHANGE: Final = frozenset((*FINDINGS, Measure.RESTARTS))
 
 class Limit(NamedTuple):
     value: Fraction
-    """In the unit of the measure: nano-cores, bytes, nanoseconds, or a number; of a percentage, hundredths. A limit of
-    `gap` is in hundredths, too."""
+    """A figure in the unit of the measure (nano-cores, bytes, nanoseconds or a number), or a share: 0.1 for 10%.
+
+    A limit of `gap` is always a share.
+    """
     added: bool
-    """It limits the change, and not what HEAD has."""
+    """True: a limit of the change from BASE to HEAD. False: a limit of HEAD's figure."""
     percent: bool
-    """It is a share of what BASE has."""
+    """True: `value` is a share of BASE's figure."""
     text: str
-    """As the gate has it."""
+    """The limit as it stands in the gate."""
 
 
 class Gate(NamedTuple):
@@ -56,7 +61,7 @@ class Gate(NamedTuple):
     fails: bool
     measure: str
     limit: Limit | None
-    """None: any."""
+    """None: any increase of the measure breaches the gate."""
     span: Span
 
     @property

@@ -1,7 +1,4 @@
-"""Reads the gates of a program: `shop.gates.adm` beside `shop.adm`.
-
-Checks each measure and the unit of its limit.
-"""
+"""Reads the gates of a program from `shop.gates.adm` beside `shop.adm`, and checks measures and units of limits."""
 
 from __future__ import annotations
 
@@ -26,12 +23,12 @@ _ENDING: Final = ".adm"
 
 
 def gates_name(program: str) -> str:
-    """`shop.gates.adm` for `shop.adm`."""
+    """The name of a program's file of gates: `shop.gates.adm` for `shop.adm`."""
     return PurePosixPath(program).name.removesuffix(_ENDING) + GATE_ENDING
 
 
 def load_gates(name: str, read: Read, folder: str) -> tuple[Gate, ...]:
-    """The gates in the file `name` of the folder that `read` reads. `folder` is shown in messages.
+    """The gates in the file `name` of the folder that `read` reads. Messages show `folder`.
 
     Raises `CommandError` (exit 1) with all findings.
     """
@@ -44,7 +41,7 @@ def load_gates(name: str, read: Read, folder: str) -> tuple[Gate, ...]:
 
 
 def gates_beside(program: str, read: Read, folder: str) -> tuple[Gate, ...]:
-    """The gates of the program `program`; none if it has no such file. Raises as `load_gates` does."""
+    """The gates of a program; none if no file of gates stands beside it. Raises as `load_gates` does."""
     name = gates_name(program)
     try:
         read(name)
@@ -120,7 +117,7 @@ def _limit(measure: str, given: tree.Gate, number: tree.Number, diagnostics: Dia
 
 
 def _amount(measure: str, text: str) -> tuple[float | units.BadNumber, Fraction]:
-    """The number of a limit, and how many units of the measure one is."""
+    """The number of a limit, and the factor that turns it into the unit of the measure."""
     if measure == Measure.CPU:
         return units.decimal(text, 0, what="a number of cores"), Fraction(_NANO)
     if measure == Measure.MEMORY:

@@ -1,8 +1,8 @@
-"""Tests of programs: what must hold of requests and of the placement, in `NAME.test.adm` beside `NAME.adm`.
+"""Tests of programs: expectations about requests and about the placement, in `NAME.test.adm` beside `NAME.adm`.
 
     text --read, resolve--> ProgramTest
     Program, Placement --mesh--> Mesh --callers, evaluate--> what a request meets --verdict--> passed, failed, undecided
     paths --run--> RunResults --> text | json | junit
 
-A test passes only if it holds whatever it leaves open (`facts`).
+A test passes only if its expectation holds for all values of the facts that the test leaves open (`facts`).
 """

@@ -1,7 +1,9 @@
-"""Who a caller is to the mesh: an ADM at ingress and a NetworkPolicy know callers by their addresses alone.
+"""Which policies apply to a call, given that an ADM at ingress and a NetworkPolicy know callers by address alone.
 
-Most addresses belong to one party. Where they may not, the program does not say what a request of that party meets, so
-it is a fact that a test leaves open.
+    Mesh, source, Target -> policies, each with the facts on which it depends
+
+Most addresses belong to one party. An address that may belong to several parties, or to none, makes the policies
+uncertain: the program does not determine them. Such a fact stays open in the test.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ from admc.review.program_tests.mesh import Applying, Mesh, Network, Target, netw
 from dsl.program import Policy, Program, Protocol
 
 _UNKNOWN: Final = None
-"""An address of which no party is known."""
+"""Stands for an address that belongs to no party."""
 
 
 def policies_on(mesh: Mesh, source: str, target: Target) -> tuple[Applying, ...]:
     """The policies that apply to a call, or may apply to it, in declared order.
 
-    To undeclared calls only guards apply, and policies whose sources include `*`; none apply where the destination is
-    an external, since nothing closes it.
+    To an undeclared call only guards and policies with `*` among their sources apply. If its destination is an
+    external, no policy applies, since no NetworkPolicy closes an external.
     """
     applying = []
-    # Policies that share a doubt share its fact: it holds for all of them, or for none.
+    # Two policies with the same doubt share one fact, so that it holds for both of them or for neither.
     facts: dict[str, Fact] = {}
     others = tuple(_alike(mesh, source, target))
     for policy in mesh.program.policies:
@@ -39,8 +41,10 @@ def policies_on(mesh: Mesh, source: str, target: Target) -> tuple[Applying, ...]
 
 
 def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
-    """What decides whether the NetworkPolicy of a closed destination lets an undeclared caller pass; None: it refuses
-    the caller (docs/interception.md)."""
+    """The fact that decides whether the NetworkPolicy of a closed destination lets an undeclared caller pass.
+
+    None: the NetworkPolicy certainly refuses the caller (docs/interception.md).
+    """
     name = target.destination
     closing = mesh.closing[name]
     policy = mesh.program.policy_by_name[closing[0]] if closing else mesh.program.policies[0]
@@ -59,7 +63,7 @@ def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
 
 
 def at_unknown_address(mesh: Mesh, source: str, target: Target) -> bool:
-    """Whether a caller may have an address of which no party is known, such as that of its node."""
+    """Whether a caller may have an address that belongs to no party, such as the address of its node."""
     service = mesh.program.services.get(source)
     if service is None:
         return not mesh.program.externals[source].cidrs and source not in mesh.unlocated
@@ -67,8 +71,10 @@ def at_unknown_address(mesh: Mesh, source: str, target: Target) -> bool:
 
 
 def alike(mesh: Mesh, source: str) -> tuple[str, ...]:
-    """The externals that have a network of an external, too: an ADM takes its address for that of the one that a policy
-    names."""
+    """The other externals that share a network with the external `source`.
+
+    An ADM cannot tell them apart: it takes an address in the network for that of whichever external a policy names.
+    """
     external = mesh.program.externals.get(source)
     own = () if external is None else networks(external)
     return tuple(dict.fromkeys(name for network in own for name in mesh.at_network[network] if name != source))
@@ -85,21 +91,21 @@ def _concerns(policy: Policy, target: Target) -> bool:
 
 
 def _covers(mesh: Mesh, policy: Policy, source: str, target: Target) -> bool:
-    """Whether a policy that names a source applies to its call, which may be undeclared."""
+    """Whether a policy that has `source` among its sources applies to the source's call, declared or not."""
     if (source, target.destination, target.port.number) in mesh.declared:
         return True
     return target.destination in mesh.program.services and (policy.open_sources or policy.kind.guard)
 
 
 def _doubts(mesh: Mesh, policy: Policy, source: str, target: Target, others: tuple[str | None, ...]) -> Iterator[Fact]:
-    """What makes a policy apply at ingress where it would not by the name of the caller alone, or the reverse."""
+    """Facts that reverse whether a policy applies at ingress, compared with the caller's name alone."""
     name = target.destination
     if not mesh.at_ingress(policy, target):
         return
     named = source in policy.sources
     surely = named and _covers(mesh, policy, source, target)
     if named and not surely:
-        # The ADM has the addresses of all sources, also of those that declare no call (ADM417).
+        # The ADM is configured with the addresses of all sources, also of those without a declared call (ADM417).
         what = f"whether policies for declared calls of `{source}` apply to `{source} -> {name}`, which is not declared"
         yield Fact(policy, what, f"declare the call, or leave `{source}` out of the sources of `{policy.name}`")
     for other in others:
@@ -113,7 +119,7 @@ def _doubts(mesh: Mesh, policy: Policy, source: str, target: Target, others: tup
 
 
 def _meets_unknown(mesh: Mesh, policy: Policy, target: Target) -> bool:
-    """Whether a policy applies at ingress to callers from unknown addresses."""
+    """Whether a policy applies at ingress to callers from addresses that belong to no party."""
     if mesh.unlocated:
         return any(name in policy.sources and _covers(mesh, policy, name, target) for name in mesh.unlocated)
     return policy.open_sources
@@ -122,8 +128,10 @@ def _meets_unknown(mesh: Mesh, policy: Policy, target: Target) -> bool:
 def _alike(mesh: Mesh, source: str, target: Target) -> Iterator[str | None]:
     """The parties that an ADM at ingress may take a caller for.
 
-    An address is that of the smallest network around it: an external inside the network of another one is a party of
-    its own. A network of two externals is that of the one that a policy names.
+    | networks of two externals    | the address belongs to             |
+    | ---------------------------- | ---------------------------------- |
+    | one inside the other         | the external of the smaller one    |
+    | equal                        | the external that the policy names |
     """
     if at_unknown_address(mesh, source, target):
         yield _UNKNOWN
@@ -132,7 +140,7 @@ def _alike(mesh: Mesh, source: str, target: Target) -> Iterator[str | None]:
 
 
 def _lies_inside(program: Program, source: str, sender: str) -> bool:
-    """Whether a network of one external is a part of one of another."""
+    """Whether a network of the external `source` lies inside a network of the external `sender`."""
     if sender not in program.externals:
         return False
     return any(

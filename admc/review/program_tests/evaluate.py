@@ -1,7 +1,9 @@
-"""What one request meets: the policies on its call in declared order, until one ends it.
+"""What one request meets: the policies on its call, in declared order, until a policy ends the request.
 
-Where a policy is enforced changes nothing of this (docs/rules.md, R6), but for undeclared callers: a NetworkPolicy
-refuses them at a destination that the placement closes (R7), before they meet a policy at its ingress.
+    CallInTest, Way -> Passage
+
+The ADMs at which the policies are enforced make no difference (docs/rules.md, R6), with one exception. At a destination
+that the placement closes (R7), a NetworkPolicy refuses undeclared callers before they meet a policy at its ingress.
 """
 
 from __future__ import annotations
@@ -23,17 +25,17 @@ _CONNECT: Final = "CONNECT"
 
 class Passage(NamedTuple):
     met: tuple[str, ...]
-    """The policies that the request meets, in order, also the one that ends it."""
+    """The policies that the request meets, in order, including the policy that ends it."""
     end: End | None
-    """None: the request reaches a service."""
+    """How the request ends; None if it reaches a service."""
 
 
 def follow(
     mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way, ignored: frozenset[str] = frozenset()
 ) -> Passage:
-    """The way of a request past the policies that apply to its call; `way` decides what is open.
+    """The passage of a request through the policies that apply to its call. `way` decides open facts.
 
-    `ignored` are policies that change nothing: they are left out.
+    `ignored`: policies that change no request, which are left out.
     """
     target = Target(call.destination, call.port, call.declared)
     if call.declared or call.destination not in mesh.closing:
@@ -42,7 +44,7 @@ def follow(
     passing = past_closing(mesh, call.source, target)
     if passing is not None and way.holds(passing):
         return _past(mesh, behind, call, way, ignored)
-    # A policy at ingress that refuses the request as well does so wherever the others are enforced.
+    # A policy at ingress may refuse the request as well, so a test that expects this policy to refuse it holds, too.
     also = _past(mesh, behind, call, way, ignored).end
     by = (*mesh.closing[call.destination], *(() if also is None or also.answered else also.by))
     return Passage((), End(tuple(dict.fromkeys(by)), f"the NetworkPolicy of `{call.destination}` refuses it"))
@@ -54,7 +56,7 @@ def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way
     context = EvaluationContext(mesh.program, call.source, call.passes, way, unknown, alike(mesh, call.source))
     state = _sent(call)
     met: list[str] = []
-    # The first ADM on its way answers a CONNECT, behind its own policies.
+    # The first ADM on the way of a CONNECT answers it, after the policies of that ADM.
     answers = mesh.first_adm(call.source, target) if call.method == _CONNECT else None
     if answers is Side.EGRESS:
         applying = tuple(candidate for candidate in applying if not mesh.at_ingress(candidate.policy, target))
@@ -103,12 +105,12 @@ def _sent(call: CallInTest) -> RequestState:
 
 
 def _seen(name: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines that policies see: an empty value of a header that is held back counts as none (docs/invisible.md)."""
+    """The lines that policies see: they see no empty value of a header that ADMs hold back (docs/invisible.md)."""
     return values if name not in HELD or any(values) else ()
 
 
 def _holds(match: Match, policy: Policy, context: EvaluationContext, state: RequestState) -> bool:
-    """Whether a match holds; what is open is decided only where the match depends on it."""
+    """Whether a match holds. An open comparison is decided only if the match depends on it."""
     known = _known(match, state)
     if known is not None:
         return known
@@ -122,7 +124,7 @@ def _holds(match: Match, policy: Policy, context: EvaluationContext, state: Requ
 
 
 def _known(match: Match, state: RequestState) -> bool | None:
-    """Whether a match holds, as far as the request is known; None if that is open."""
+    """Whether a match holds; None if that depends on open parts of the request."""
     if isinstance(match, Comparison):
         return compare(match, state.lines(match.field))
     if isinstance(match, Not):

@@ -1,4 +1,6 @@
-"""What a test leaves open, tried in every way: an answer counts only if it is the same in all of them.
+"""The facts that a test leaves open, tried in all combinations: an answer counts only if all combinations give it.
+
+    a function of a Way -> (the facts that it asked for, its result) for each combination
 
 Comparisons that exclude each other (`path == "/a"` and `path == "/b"`) are never both true.
 """
@@ -18,14 +20,14 @@ T = TypeVar("T")
 
 
 class Fact(NamedTuple):
-    """Something about a request that is open: it holds, or it does not."""
+    """An open property of a request: it may hold or not."""
 
     policy: Policy
-    """The policy whose effect depends on it."""
+    """The policy whose effect depends on the fact."""
     what: str
     hint: str
     comparison: Comparison | None = None
-    """Its field has the version of the compared value in its name."""
+    """The open comparison, if the fact is one. The name of its field has the version of the compared value."""
 
 
 class Flip(NamedTuple):
@@ -34,11 +36,11 @@ class Flip(NamedTuple):
 
 
 class TooManyWaysError(Exception):
-    """More than `MAX_WAYS` combinations of open facts."""
+    """There are more than `MAX_WAYS` combinations of open facts."""
 
 
 class Way:
-    """One combination of open facts, found while a request is followed."""
+    """One combination of open facts, which are decided one by one as the evaluation of a request asks for them."""
 
     def __init__(self, given: tuple[bool, ...] = ()) -> None:
         self._given = given
@@ -55,7 +57,7 @@ class Way:
     def _decide(self, fact: Fact) -> bool:
         comparison = fact.comparison
         if comparison is not None:
-            # Comparisons of other fields exclude nothing here.
+            # Only a comparison of the same field can exclude this one.
             literals = self._literals.get(comparison.field, ())
             if literals and disjoint(And((*literals, comparison)), None):
                 return False
@@ -71,7 +73,7 @@ class Way:
 
 
 def every_way(follow: Callable[[Way], T]) -> Iterator[tuple[tuple[Flip, ...], T]]:
-    """The result in each combination of the facts that `follow` asks for. Raises `TooManyWaysError`."""
+    """The facts that `follow` asks for, and its result, in every combination. Raises `TooManyWaysError`."""
     waiting: list[tuple[bool, ...]] = [()]
     tried = 0
     while waiting:
@@ -87,9 +89,9 @@ def every_way(follow: Callable[[Way], T]) -> Iterator[tuple[tuple[Flip, ...], T]
 
 
 def deciding(outcomes: list[tuple[tuple[Flip, ...], bool]]) -> Fact:
-    """A fact that alone decides between two results, given those of all ways; they are not all the same.
+    """The last fact before which both results are possible: after it, the result is certain.
 
-    It is the last fact before which both results are still possible: after it, the result is certain.
+    `outcomes` has the facts and the result of every way, and both results occur.
     """
     results: dict[tuple[bool, ...], set[bool]] = {}
     facts: dict[tuple[bool, ...], Fact] = {}

@@ -1,4 +1,4 @@
-"""The results of `admc test` for programs, with the findings in the form of every report."""
+"""The results of `admc test` as JSON, with findings in the form that all reports of admc have."""
 
 from __future__ import annotations
 

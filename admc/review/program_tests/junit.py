@@ -18,7 +18,7 @@ def render(run: RunResults) -> str:
 def _suite(program: FileResults) -> Suite:
     cases = [_result(program, test, result) for test, result in program.results]
     if not cases:
-        # The program or the file is wrong, so no test ran: its findings are the cases.
+        # The program or the file of tests has errors, so no test ran: the findings are the cases.
         cases = [case(item, program.folder, program.app or program.path) for item in program.diagnostics]
     return Suite(program.path, tuple(cases))
 

@@ -1,8 +1,9 @@
-"""What each kind does to a request on its way to the service, as far as tests ask: it may refuse, answer, change or
-redirect the request. From docs/kinds.md.
+"""What each kind of policy does to a request in a test: pass, refuse, answer, change or redirect it (docs/kinds.md).
 
-A test is about one request whose time and quotas suffice: services answer at once, and no limit is reached. A kind that
-is not listed here is judged by its declared effects alone.
+    Policy, EvaluationContext, RequestState -> RequestState | Redirect | End
+
+A test follows one request. Services answer it at once, and no limit is reached. A kind without a handler here is judged
+by its declared effects alone.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ _ALWAYS: Final = 100
 
 
 class End(NamedTuple):
-    """The request goes no further."""
+    """The end of a request before a service."""
 
     by: tuple[str, ...]
     why: str = ""
     answered: bool = False
-    """The policy answers the request instead of refusing it."""
+    """True if a policy answers the request itself; False if the request is refused."""
 
 
 class Redirect(NamedTuple):
@@ -39,16 +40,16 @@ class Redirect(NamedTuple):
 
 
 class EvaluationContext(NamedTuple):
-    """Where a policy is met, and what the test assumes."""
+    """The caller that meets a policy, and the assumptions of the test."""
 
     program: Program
     source: str
     passes: frozenset[str]
     way: Way
     unknown: bool = False
-    """The caller may have an address that is no party's own, such as that of its node."""
+    """The caller may have an address that belongs to no party, such as the address of its node."""
     alike: tuple[str, ...] = ()
-    """Externals with the same network."""
+    """Externals that share a network with the caller."""
 
 
 Step = RequestState | Redirect | End
@@ -56,17 +57,20 @@ Handler = Callable[[Policy, EvaluationContext, RequestState], Step]
 
 
 def step(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
-    """What becomes of a request that meets a policy."""
+    """The step of a request that meets a policy."""
     return HANDLERS.get(policy.kind.name, _by_effects)(policy, context, state)
 
 
 def changes_nothing(policy: Policy) -> bool:
-    """Whether every request goes on from a policy as it came."""
+    """Whether a policy passes every request on unchanged."""
     return HANDLERS.get(policy.kind.name) is _passing
 
 
 def assumable(policy: Policy) -> bool:
-    """Whether a test may assume that the policy accepts a request: it decides by more than a test can give."""
+    """Whether a test may assume (`passes`) that the policy accepts the request.
+
+    That is so for policies whose decision depends on more than a test can contain, such as a token.
+    """
     name = policy.kind.name
     if name in HANDLERS:
         return name in ("jwt", "external_authorization") or (name == "fault_abort" and 0 < _percent(policy) < _ALWAYS)
@@ -93,7 +97,7 @@ def _allow(policy: Policy, context: EvaluationContext, state: RequestState) -> S
 
 
 def _may_be(context: EvaluationContext, admitted: str) -> bool:
-    """Whether a caller's address may be one of an admitted external, which is known by its addresses alone."""
+    """Whether the caller's address may be an address of an admitted external."""
     external = context.program.externals.get(admitted)
     if external is None:
         return False
@@ -115,7 +119,7 @@ def _normal_paths(policy: Policy, context: EvaluationContext, state: RequestStat
 
 def _jwt(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
     lines = state.header("authorization")
-    # Envoy looks for the word anywhere in the lines, joined by commas.
+    # Envoy joins the lines by commas and searches the whole text for `Bearer `.
     if not lines.open and _BEARER not in ",".join(lines.values):
         return End((policy.name,), "the request has no token")
     hint = f"say that it is good, with `passes {policy.name}`, or that there is none"
@@ -210,7 +214,7 @@ def _rewrite_path(policy: Policy, _context: EvaluationContext, state: RequestSta
 
 
 def _cors(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
-    """A preflight is answered without the service: OPTIONS, from an origin that is listed, that asks for a method."""
+    """The ADM itself answers a preflight: an `OPTIONS` from a listed origin that asks for a method."""
     method = Comparison(Field("method"), Operator.EQUALS, "OPTIONS")
     origins = _words(policy, "origins")
     origin, asked = state.header("origin"), state.header("access-control-request-method")
@@ -261,7 +265,7 @@ def _by_effects(policy: Policy, context: EvaluationContext, state: RequestState)
 
 
 def _may_refuse(policy: Policy) -> bool:
-    """A kind that `routes` may send the request elsewhere; without effects nothing is known."""
+    """Whether a policy may keep a request from its destination: it rejects, it routes, or its effects are unknown."""
     return policy.effects is None or any(effect.verb in (Verb.REJECTS, Verb.ROUTES) for effect in policy.effects)
 
 
@@ -273,7 +277,7 @@ def _changed(lines: Lines, policy: Policy) -> Lines:
 
 
 def decided(comparison: Comparison, policy: Policy, way: Way, state: RequestState) -> bool:
-    """Whether a comparison holds for a request, tried in both ways where that is open."""
+    """Whether a comparison holds for a request. `way` decides a comparison of an open value."""
     lines = state.lines(comparison.field)
     known = compare(comparison, lines)
     if known is not None:

@@ -1,4 +1,7 @@
-"""A program and its placement, in the form in which the tests of a request ask for them."""
+"""A program and its placement, indexed for tests of requests.
+
+Program, Placement -> Mesh
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class Applying(NamedTuple):
     policy: Policy
     surely: bool
     doubts: tuple[Fact, ...]
-    """If one of them holds, the opposite of `surely` is the case."""
+    """Whether the policy applies is `surely` if none of these facts holds, and the opposite if one holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +46,15 @@ class Mesh:
     ingress: Mapping[tuple[str, str], frozenset[int]]
     """Policy and destination -> the ports at which the ADM of the destination enforces it."""
     unlocated: tuple[str, ...]
-    """The externals that an unknown address may belong to."""
+    """Externals without a `cidr` that may call: an address that belongs to no party may be one of theirs."""
     at_network: Mapping[Network, tuple[str, ...]]
     """Network -> the externals with this `cidr`."""
 
     hops: frozenset[tuple[str | None, str, int]]
-    """The source of a call (None: at the ingress of its destination), destination and port where an ADM takes part."""
+    """Source, destination and port of the calls that pass through an ADM. Source None: the ADM of the destination."""
 
     def first_adm(self, source: str, target: Target) -> Side | None:
-        """The first ADM on the way of a request; None: none takes part."""
+        """The side of the first ADM on the way of a request; None if the request passes through no ADM."""
         if (source, target.destination, target.port.number) in self.hops:
             return Side.EGRESS
         return Side.INGRESS if (None, target.destination, target.port.number) in self.hops else None

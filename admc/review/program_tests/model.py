@@ -1,4 +1,4 @@
-"""The tests of one program, resolved: every name is one of the program.
+"""The tests of one program, resolved: every name in them is a name of the program.
 
 text -> syntax tree -> [ProgramTest] -> result
 """
@@ -15,7 +15,7 @@ from dsl.text import Span
 
 @dataclass(frozen=True, slots=True)
 class CallInTest:
-    """One request (tcp: one connection), and what the test says about it. What it does not say is left open."""
+    """One request (tcp: one connection), with the properties that the test gives. All other properties are open."""
 
     source: str
     destination: str
@@ -25,9 +25,9 @@ class CallInTest:
     path: str | None = None
     method: str | None = None
     headers: Mapping[str, tuple[str, ...]] | None = None
-    """Name in lower case -> the values of its lines; empty for a header that the request does not have."""
+    """Name in lower case -> the values of its lines; no value for a header that the request does not have."""
     passes: frozenset[str] = frozenset()
-    """Guards that accept the request because of something that a test cannot show, such as a token."""
+    """Policies that accept the request, since the test assumes what it cannot contain, such as a token."""
 
 
 class Refused(NamedTuple):

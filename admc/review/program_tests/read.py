@@ -1,4 +1,4 @@
-"""Reads the tests of a program: `shop.test.adm` beside `shop.adm`."""
+"""Reads the tests of a program from `shop.test.adm` beside `shop.adm`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def program_of(tests: Path) -> Path:
 
 
 def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
-    """A finding without a place names the file as its folder knows it; a person knows it as it was typed."""
+    """The finding with the file's path as the user typed it. Without a place, it has only the name in the folder."""
     return item if item.span else replace(item, message=item.message.replace(f"`{path.name}`", f"`{path}`", 1))
 
 
 def load_tests(
     path: Path, program: Program, folder: str, include: Sequence[Path] | None = None
 ) -> tuple[ProgramTest, ...]:
-    """The tests in the file at `path`, about `program`. Raises `CommandError` (exit 1) with all findings.
+    """The tests of `program` in the file at `path`. Raises `CommandError` (exit 1) with all findings.
 
-    `include`: folders, besides its own, into which it may be a link.
+    The file may be a link into its own folder or into one of the folders `include`.
     """
     diagnostics = Diagnostics()
     reader = Reader(folder_reader(path.parent, tuple(include or ())), diagnostics, path.parent.as_posix())

@@ -1,6 +1,6 @@
-"""A request as it is at one place of its way, as far as a test says it.
+"""The state of a request between two policies, as far as the test gives it.
 
-A comparison of a `when` with it is true, false, or open (None).
+Comparison, Lines -> True, False, or None (open)
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dsl.selecting import compared_values, satisfies
 
 
 class Lines(NamedTuple):
-    """What is known of a path, a method or a header: the values of its lines."""
+    """The known values of a path, a method or the lines of a header."""
 
     values: tuple[str, ...] = ()
     open: bool = False
-    """There may be further lines, or another value."""
+    """There may be further lines, or the value is unknown."""
     version: int = 0
-    """Two open values of one field are the same if they have the same version."""
+    """Two open values of one field are equal if they have the same version."""
     changed_by: str | None = None
-    """The policy that may have changed it, if the test alone does not leave it open."""
+    """The policy that may have changed the value; None if the test itself leaves it open."""
 
 
 _OPEN = Lines(open=True)
@@ -30,13 +30,13 @@ _OPEN = Lines(open=True)
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """`now` and `deadlines` are microseconds since the request was sent; a deadline has the name of its policy."""
+    """A request. `now` and `deadlines` are microseconds since it was sent; a deadline has the name of its policy."""
 
     path: Lines = _OPEN
     method: Lines = _OPEN
     headers: Mapping[str, Lines] = field(default_factory=dict)
     others: Lines = _OPEN
-    """Every other header."""
+    """All headers that `headers` does not have."""
     now: float = 0
     deadlines: tuple[tuple[float, str], ...] = ()
 
@@ -65,7 +65,7 @@ def compare(comparison: Comparison, lines: Lines) -> bool | None:
 
 
 def _compared(comparison: Comparison, lines: Lines) -> list[str]:
-    """The values that are surely compared. The whole value of a header is not known while further lines are open."""
+    """The values that the comparison certainly sees. While a header is open, its joined value is not known."""
     of = comparison.field
     if of == HOST:
         return [host for value in lines.values for host in compared_hosts(value, comparison.operator)]

@@ -1,4 +1,9 @@
-"""Statements of a file of tests to tests: resolves every name by the program, and checks what a request can have."""
+"""Turns the statements of a file of tests into tests.
+
+    syntax tree, Program -> [ProgramTest]
+
+Every name is resolved by the program. A request that no client can send, or that no ADM passes on, is an error.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +42,9 @@ MOST: Final = 10**9
 _METHOD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _GRPC_PATH: Final = re.compile(r"/[^/?#]+/[^/?#]+")
 _HOST: Final = re.compile(r"[!-.0-~]+")
-"""With a port, if the client sends one; without a path."""
+"""A host, with a port or without, and never with a path."""
 _IN_PATHS: Final = re.compile(r'[!-"$-~]*')
-"""What an HTTP parser accepts in a path: printable ASCII without `#`, which begins a fragment."""
+"""The characters that an HTTP parser accepts in a path: printable ASCII without `#`, which begins a fragment."""
 _UPGRADES: Final = ("websocket", "spdy/3.1", "tcp")
 """The protocols of upgrades that an ADM passes on (docs/invisible.md)."""
 
@@ -216,7 +221,7 @@ class _Resolver:
             headers[name] = (*headers.get(name, ()), item.value.value)
 
     def _fits(self, item: tree.TestItem, value: str, port: Port) -> bool:
-        """Whether a path or a method can be that of a request on the port."""
+        """Whether a request on the port can have this path, method or host."""
         grpc = port.protocol is Protocol.GRPC
         if item.word == "method" and grpc and value != "POST":
             self._wrong(

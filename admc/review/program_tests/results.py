@@ -11,10 +11,10 @@ from dsl.diagnostics.diagnostic import Diagnostic
 
 
 class FileResults(NamedTuple):
-    """The results of one file of tests; none if the program or the file is wrong."""
+    """The results of one file of tests; `results` is empty if the program or the file has errors."""
 
     path: str
-    """The file of tests, from the working directory."""
+    """The path of the file of tests, relative to the working directory."""
     folder: str
     app: str
     results: tuple[tuple[ProgramTest, Result], ...]

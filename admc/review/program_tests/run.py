@@ -56,7 +56,10 @@ def _run(
 
 
 def _beside(path: Path, program: Program) -> tuple[Placement | None, tuple[Diagnostic, ...]]:
-    """The placement of the plan beside a program, which the server would serve, and a warning if it does not fit."""
+    """The placement in the plan beside a program, since the server would serve that plan.
+
+    None and a warning if the plan does not fit the program; None alone if there is no plan.
+    """
     beside = default_plan_path(path)
     if not os.path.lexists(beside):
         return None, ()

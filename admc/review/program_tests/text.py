@@ -1,4 +1,4 @@
-"""The results of `admc test` as text: a line for each test, and what holds instead of a test that fails."""
+"""The results of `admc test` as text: a line for each test, and an observation for each test that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whether a test holds for a program and its placement: it passes, it fails, or it cannot be decided."""
+"""Judges a test by a program and its placement.
+
+ProgramTest, Subject -> Passed | Failed | Undecided
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class Passed:
 @dataclass(frozen=True, slots=True)
 class Failed:
     observation: str
-    """What holds instead."""
+    """The behaviour of the program, in place of the expected one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ Result = Passed | Failed | Undecided
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What tests are about."""
+    """The program and the placement that tests are judged by."""
 
     program: Program
     placement: Placement
@@ -96,7 +99,7 @@ def _call(test: ProgramTest, expectation: CallExpectation, subject: Subject) -> 
     if all(result for _, result in results):
         return Passed()
     if not any(result for _, result in results):
-        # In the first way nothing that is open holds.
+        # The expectation fails in every way. The message describes the way in which no open fact holds.
         return Failed(_described(follow(subject.mesh, applying, call, Way())))
     fact = deciding(results)
     return Undecided(
@@ -113,7 +116,7 @@ def _call(test: ProgramTest, expectation: CallExpectation, subject: Subject) -> 
 
 
 def _ignored(outcome: Outcome, program: Program) -> frozenset[str]:
-    """The policies that make no difference for an outcome, whatever they would read that is open."""
+    """The policies that change no request and that the outcome does not name: their open facts make no difference."""
     if isinstance(outcome, Meets) and outcome.only:
         return frozenset()
     asked = outcome.policies if isinstance(outcome, Meets) else ()

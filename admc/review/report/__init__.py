@@ -4,5 +4,6 @@
                                     > Page -> html.render -> bytes
     Diff -> diff_page.diff_page ---'
 
-A `Page` says in plain text what is shown and where; `web/page.js` draws it in the browser, and decides nothing.
+A `Page` contains all texts, and the places of all boxes and lines. `web/page.js` draws them in the browser, and decides
+nothing.
 """

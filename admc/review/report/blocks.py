@@ -1,8 +1,11 @@
-"""Where the boxes of a large mesh go: a block for each distance from the edge of the mesh, left to right.
+"""The layout of a large mesh: blocks of boxes from left to right, one for each distance from the edge of the mesh.
 
-A layered layout follows the longest path, and a large mesh has one through a third of its services: it would be a band
-that no window can show. Here a service stands as many blocks from the left as calls lead to it at least, and a block
-has several columns, in such a number that the whole fits a window. Calls are straight lines.
+    sizes of boxes, arrows -> the middle of each box
+
+A layered layout has as many columns as the longest path has services. In a large mesh that path passes through a third
+of all services, so the picture would be a band that no window can show. Here the block of a service is the smallest
+number of calls from the edge to the service. A block has several columns, so that the picture fits a window. Calls are
+straight lines.
 
 Only `+ - * /` and comparisons of floats are used, so that the same mesh gives the same numbers on every machine.
 """
@@ -16,7 +19,7 @@ from typing import Final, NamedTuple
 from emitters.pictures.layout import Box, Point
 
 ASPECT: Final = 1.9
-"""Width by height of the window that is aimed at."""
+"""The ratio of width to height that the picture aims at, as a window has it."""
 SWEEPS: Final = 8
 _BETWEEN_ROWS: Final = 10.0
 _BETWEEN_COLUMNS: Final = 16.0
@@ -43,7 +46,7 @@ def in_blocks(boxes: Sequence[Box], arrows: Sequence[tuple[int, int]]) -> tuple[
 
 
 def _blocks(count: int, arrows: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Boxes by the fewest calls that lead to them. A cycle that is called from nowhere begins at its first box."""
+    """Boxes by the smallest number of calls from the edge. A cycle that no other box calls begins at its first box."""
     following: list[list[int]] = [[] for _ in range(count)]
     called = [False] * count
     for source, target in arrows:
@@ -70,7 +73,7 @@ def _blocks(count: int, arrows: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 
 def _order(blocks: list[list[int]], count: int, arrows: Sequence[tuple[int, int]]) -> None:
-    """Each block by the mean height of what its boxes have to do with."""
+    """Sort the boxes of each block by the mean height of their callers and callees."""
     near: list[list[int]] = [[] for _ in range(count)]
     for source, target in arrows:
         near[source].append(target)
@@ -97,7 +100,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _placed(blocks: Sequence[Sequence[int]], boxes: Sequence[Box], rows: int) -> tuple[list[Point], Point]:
-    """Middles, and the size of the whole, if no block has more rows than `rows`."""
+    """The middles of all boxes, and the size of the picture, if no block has more than `rows` rows."""
     middles = [Point(0, 0)] * len(boxes)
     cut = [_rows(block, boxes, -(-len(block) // rows)) for block in blocks]
     heights = [sum(row.height + _BETWEEN_ROWS for row in block) for block in cut]

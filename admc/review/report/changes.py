@@ -1,6 +1,8 @@
-"""What a difference is about as a graph: ADMs that come, go and change, and the calls whose protection changes.
+"""A difference as a graph: ADMs that come, go or change, and the calls whose protection changes.
 
-A difference does not hold the mesh itself. Of the other services, those at the ends of such calls are drawn.
+    Diff -> Changes -> nodes, lines
+
+A difference does not contain the mesh. Services whose ADM does not change are drawn only as ends of such calls.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from admc.review.report.words import names, row
 ANY: Final = "*"
 SIGN: Final = 16.0
 LOOKS: Final = ("weaker", "refused", "came", "gone", "stricter")
-"""An edge looks like its first one, in this order."""
+"""The looks of an edge. An edge with several effects has the look that comes first here."""
 LEGEND: Final = (
     Key("a-came", "an ADM comes"),
     Key("a-gone", "its ADM goes"),
@@ -53,7 +55,7 @@ class Changes:
 
     @cached_property
     def effects(self) -> Mapping[tuple[str, str], list[Effect]]:
-        """By source and destination, each pair's worst first."""
+        """The effects on calls by source and destination, the worst effect of a pair first."""
         effects: dict[tuple[str, str], list[Effect]] = {}
         for look, findings in (("weaker", self.diff.weaker), ("", self.diff.stricter), ("gone", self.diff.gone)):
             for finding in findings:
@@ -83,7 +85,7 @@ class Changes:
 
     @cached_property
     def policies(self) -> tuple[str, ...]:
-        """Policies that something is said of."""
+        """The policies in findings, moves and changed ADMs."""
         findings = (*self.diff.weaker, *self.diff.stricter, *self.diff.gone)
         names = {finding.policy for finding in findings} | {move.policy for move in self.diff.moves}
         for adm in self.diff.adms:
@@ -95,7 +97,7 @@ class Changes:
         return {name: at for at, name in enumerate(self.policies)}
 
     def weights(self) -> dict[str, int]:
-        """How much is said of each party: what is drawn first of a large change."""
+        """The weight of each party: of a large change, the graph shows the parties with the largest weights."""
         weights = dict.fromkeys(self.adms, 1000)
         for pair, effects in self.effects.items():
             for name in pair:
@@ -108,7 +110,7 @@ class Changes:
         return Effect(look, finding.word.value, finding.policy, visible(finding.text), at)
 
     def _calls(self) -> Iterator[tuple[str, str, str, str]]:
-        """Calls that came or went: source, destination, which of both, and the line."""
+        """Calls that came or went: source, destination, `came` or `went`, and the line."""
         for named in self.diff.program:
             source, arrow, destination = named.name.partition(" -> ")
             if named.kind != "call" or not arrow or named.change not in ("came", "went"):
@@ -138,7 +140,7 @@ def lines(changes: Changes, nodes: Mapping[str, int]) -> list[Line]:
 
 
 def tone(look: str) -> str:
-    """How a word of a finding is shown."""
+    """The look of a cell with the word of a finding."""
     return {"weaker": "bad", "refused": "bad", "stricter": "good"}.get(look, "quiet")
 
 
@@ -243,7 +245,7 @@ def _rollout(diff: Diff, name: str) -> Section:
 
 
 def finding_row(diff: Diff, finding: Finding, look: str, nodes: Mapping[str, int]) -> tuple[Cell, ...]:
-    """Word, calls, what changes and where; a click on the calls goes to the destination of the first one."""
+    """The word, the calls, the change and its place. A click on the calls selects the destination of the first call."""
     where = place(diff, finding)
     calls = visible(call_names(finding.calls)) if finding.calls else "-"
     node = nodes.get(finding.calls[0].destination) if finding.calls else None

@@ -1,4 +1,4 @@
-"""Sections about cost: a full mesh beside the plan beside none, and the CPU by ADM, component and part."""
+"""Sections about cost: no mesh, the plan and a full mesh side by side, and the CPU by ADM, component and part."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _KINDS: Final = (
 
 
 def comparison(mesh: Mesh) -> Section:
-    """The plan beside no mesh and a full mesh: by cost with a profile, by sidecars without one."""
+    """No mesh, the plan and a full mesh: compared by cost if there is a profile, else by numbers of sidecars."""
     return _counted(mesh) if mesh.plan.overhead is None else _priced(mesh.plan.overhead.totals)
 
 
 def breakdown(mesh: Mesh, nodes: Mapping[str, int]) -> list[Section]:
-    """Empty without a profile."""
+    """The sections about CPU by ADM, component and part; none without a profile."""
     overhead = mesh.plan.overhead
     if overhead is None:
         return []
@@ -131,7 +131,7 @@ def _summed(amounts_by_name: Mapping[str, list[AmountRow | None]]) -> tuple[Bar,
 
 
 def _sum(amounts: Iterable[AmountRow | None]) -> AmountRow:
-    """Without an interval: errors of the same figure are not independent."""
+    """The sum of amounts, without an interval: intervals of dependent errors cannot be added."""
     listed = list(amounts)
     known = [amount for amount in listed if amount is not None]
     lacks = len(known) < len(listed) or any(amount.at_least for amount in known)

@@ -19,7 +19,7 @@ from admc.review.report.model import BarGroup, Cell, Page, Section
 from admc.review.report.words import row
 
 MOST_ROWS: Final = 2000
-"""Of one table."""
+"""The rows of one table."""
 _METRICS: Final = {"cpu": ("CPU", CORES), "memory": ("memory", MEMORY), "latency_per_second": ("latency", LATENCY)}
 _TONES: Final = {"fails": "bad", "warns": "bad", "accepted": "quiet", "not judged": "quiet", "passed": "good"}
 
@@ -50,7 +50,7 @@ def diff_page(diff: Diff) -> Page:
 
 
 def _lead(diff: Diff, nodes: Mapping[str, int]) -> list[Section]:
-    """What a reviewer reads first."""
+    """The sections that a reviewer reads first."""
     sections = [_gates(diff)] if diff.gates else []
     sections.append(_findings(diff, "Weaker", diff.weaker, nodes))
     refused = tuple(finding for finding in diff.stricter if finding.word is Word.REFUSED)

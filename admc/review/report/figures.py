@@ -11,7 +11,7 @@ from admc.review.report.model import Bar
 
 DIGITS: Final = 3
 _PLACES: Final = 5
-"""Digits of a fraction of a bar: a hundredth of a pixel."""
+"""The digits of the fraction of a bar: enough for a hundredth of a pixel."""
 
 
 class Unit(NamedTuple):
@@ -26,7 +26,7 @@ LATENCY_OF_CALL: Final = Unit("us", 1000)
 
 
 class Measured(NamedTuple):
-    """What one bar is about. `amount` None: the profile has no figure."""
+    """The amount of one bar; None if the profile has no figure."""
 
     label: str
     amount: AmountRow | None
@@ -35,7 +35,7 @@ class Measured(NamedTuple):
 
 
 def amount_text(amount: AmountRow | None, unit: Unit) -> str:
-    """`0.114 cores [0.1 to 0.13]`, `at least 0.114 cores`. A lower bound of zero is no figure."""
+    """`0.114 cores [0.1 to 0.13]`, `at least 0.114 cores`. `at least 0` would say nothing: `no figure`."""
     if amount is None or (amount.at_least and not amount.value):
         return "no figure"
     text = f"{_number(amount.value, unit)} {unit.name}".strip()
@@ -48,7 +48,7 @@ def amount_text(amount: AmountRow | None, unit: Unit) -> str:
 
 
 def bars(measured: Sequence[Measured], unit: Unit) -> tuple[Bar, ...]:
-    """One bar each, to one scale. Their title has the unit."""
+    """A bar for each amount, all to one scale. The texts have no unit: the title of the bars has it."""
     longest = max((_end(figure.amount) for figure in measured), default=0)
     return tuple(_bar(figure, Unit("", unit.size), longest) for figure in measured)
 

@@ -1,4 +1,9 @@
-"""From boxes and calls to a graph with places: layered from callers to what they call, the same on every machine."""
+"""The layout of a graph: callers stand left of their callees.
+
+    nodes and lines without places -> Graph
+
+The same mesh gives the same numbers on every machine.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +18,12 @@ from emitters.pictures.drawing import shortened, text_width
 from emitters.pictures.layout import Box, Point, Spacing, layered
 
 SIZE: Final = 12.0
-"""Of the letters, in pixels."""
+"""The size of the letters in pixels."""
 WIDEST: Final = 220.0
-"""Of a label; a longer name is cut there, and is whole in the panel."""
+"""The width of a label in pixels. A longer name is cut; the panel shows all of it."""
 MOST_NODES: Final = 1000
 LARGE: Final = 60
-"""From this many boxes on they stand in blocks."""
+"""A graph with this many boxes or more is laid out in blocks."""
 SMALLEST_SIGN: Final = 14.0
 LARGEST_SIGN: Final = 56.0
 _PADDING: Final = 18.0
@@ -45,7 +50,7 @@ class Drawn(NamedTuple):
 
 
 class Line(NamedTuple):
-    """An edge before it has a way."""
+    """An edge before it has a route."""
 
     source: str
     target: str
@@ -62,14 +67,14 @@ class Graph(NamedTuple):
 
 
 def sign_size(cost: int, highest: int) -> float:
-    """Diameter of a hexagon whose area grows with the cost."""
+    """The diameter of a hexagon whose area grows with the cost."""
     if not highest:
         return SMALLEST_SIGN
     return round(max(SMALLEST_SIGN, LARGEST_SIGN * sqrt(max(0, cost) / highest)), 1)
 
 
 def graph(drawn: Sequence[Drawn], lines: Sequence[Line]) -> Graph:
-    """`lines` name their ends; both ends of each are in `drawn`."""
+    """Lay out nodes and lines. Both ends of each line are names of nodes in `drawn`."""
     labels = [_label(node) for node in drawn]
     boxes = [_box(node, label) for node, label in zip(drawn, labels, strict=True)]
     index = {node.name: at for at, node in enumerate(drawn)}
@@ -112,7 +117,7 @@ def graph(drawn: Sequence[Drawn], lines: Sequence[Line]) -> Graph:
 def _places(
     boxes: Sequence[Box], arrows: Sequence[tuple[int, int]]
 ) -> tuple[tuple[Point, ...], tuple[tuple[Point, ...], ...]]:
-    """The middle of each box, and the way of each arrow; an empty way is a straight line."""
+    """The middle of each box, and the route of each arrow; an empty route is a straight line."""
     if len(boxes) >= LARGE:
         return in_blocks(boxes, arrows), ((),) * len(arrows)
     layout = layered(boxes, arrows, _SPACING)
@@ -124,7 +129,7 @@ def _places(
 
 
 def most_important(names: Sequence[str], adms: Mapping[str, int], pairs: Sequence[tuple[str, str]]) -> frozenset[str]:
-    """The names that are drawn of a large mesh: ADMs with most policies first, each with its neighbours."""
+    """The names that are drawn of a large mesh: those with the largest numbers in `adms`, each with its neighbours."""
     if len(names) <= MOST_NODES:
         return frozenset(names)
     neighbours: dict[str, set[str]] = {}

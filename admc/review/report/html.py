@@ -1,7 +1,9 @@
-"""The page as bytes: one file, complete in itself, that opens no connection.
+"""The page as bytes: one HTML file, complete in itself, that opens no connection.
 
-What a program or a plan says is data: JSON in a block that no browser runs. The page's policy (Content-Security-Policy)
-allows the scripts and the style of this package alone, by their digests, and no network at all.
+    Page -> bytes
+
+Texts of a program or a plan are data: they stand as JSON in a block that no browser runs. The Content-Security-Policy
+of the page allows only the scripts and the style of this package, by their digests, and no network access.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _TEMPLATE: Final = "page.html"
 _ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
-"""Characters that could end the block, or begin another one."""
+"""Characters that could end the block of JSON or begin another element."""
 
 
 def render(page: Page) -> bytes:
@@ -37,7 +39,7 @@ def render(page: Page) -> bytes:
         "SCRIPT": script,
     }
     text = asset(_TEMPLATE)
-    # Each part is put in once, and what a part contains is never looked at again.
+    # The template is split before parts are inserted, so a marker inside of a part stays text.
     return "".join(parts.get(piece, piece) for piece in text.split("@@")).encode("utf-8", "replace")
 
 

@@ -59,7 +59,7 @@ class Mesh:
 
     @cached_property
     def enforced(self) -> Mapping[tuple[str, str], list[Enforcement]]:
-        """By source and destination, in declared order."""
+        """The enforcements by source and destination, in declared order of the policies."""
         enforcements: dict[tuple[str, str], list[Enforcement]] = {}
         for enforcement in self.plan.enforcements:
             enforcements.setdefault((enforcement.source, enforcement.destination), []).append(enforcement)
@@ -71,7 +71,7 @@ class Mesh:
 
     @cached_property
     def calls(self) -> Mapping[tuple[str, str], list[CallRow]]:
-        """By source and destination, each by port."""
+        """The calls by source and destination; the calls of a pair are in the order of their ports."""
         calls: dict[tuple[str, str], list[CallRow]] = {}
         for call in self.plan.calls:
             calls.setdefault((call.source, call.destination), []).append(call)
@@ -79,7 +79,7 @@ class Mesh:
 
     @cached_property
     def parties(self) -> tuple[str, ...]:
-        """Externals, then services."""
+        """The names of all parties: externals, then services."""
         return (*sorted(self.externals), *sorted(self.services))
 
     @cached_property
@@ -117,7 +117,7 @@ class Mesh:
         return "both" if len(sides) > 1 else "ingress" if Side.INGRESS in sides else "egress"
 
     def traffic(self, pair: tuple[str, str]) -> Iterator[tuple[int, str]]:
-        """Port, and what is known of the call at it: `24/s, 420B`."""
+        """The ports of the calls of a pair, with the known rate and size: `24/s, 420B`."""
         for call in self.calls.get(pair, ()):
             known = (rate_text(call.rate), size_text(call.size))
             yield call.port, ", ".join(text for text in known if text)

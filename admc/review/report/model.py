@@ -1,4 +1,4 @@
-"""What a page shows: a graph, and sections of text, tables and bars.
+"""The content of a page: a graph, and sections of text, tables and bars.
 
 Texts are plain text. Names stand between backticks, as in all sentences of admc; the browser shows these as code.
 """
@@ -16,22 +16,22 @@ class Cell:
     node: int | None = None
     """A node that a click on the cell selects."""
     look: str = ""
-    """`bad`, `good` or `quiet`; empty: as other text."""
+    """`bad`, `good` or `quiet`; empty for plain text."""
 
 
 @document
 class Bar:
-    """One bar. Fractions are of the longest bar, its interval included."""
+    """One bar. `fraction`, `low` and `high` are shares of the longest bar, including its interval."""
 
     label: str
     text: str
     """The figure in words."""
     fraction: float
     low: float | None = None
-    """The interval; None where the profile has none."""
+    """The ends of the interval; None where the profile has no interval."""
     high: float | None = None
     look: str = ""
-    """`none`, `plan` or `mesh`; empty: as other bars."""
+    """`none`, `plan` or `mesh`; empty for a plain bar."""
     node: int | None = None
 
 
@@ -58,12 +58,12 @@ class BarGroup:
 
 @document
 class Node:
-    """A box of the graph. Coordinates are pixels, and of its middle."""
+    """A box of the graph. `x` and `y` are the pixel coordinates of its middle."""
 
     name: str
-    """The whole name, as the reader searches for it."""
+    """The whole name, for the search of the page."""
     label: str
-    """What is drawn: it fits into the box."""
+    """The drawn text, which fits into the box."""
     shape: str
     """`service`, `database`, `external` or `callers` (those that the program does not declare)."""
     adm: bool
@@ -71,13 +71,13 @@ class Node:
     """`came`, `gone`, `changed` or `same` in a difference; empty for a plan."""
     closed: bool
     hosts: bool
-    """Whether it may host an ADM."""
+    """Whether the party can host an ADM."""
     x: float
     y: float
     width: float
     height: float
     sign: float
-    """Diameter of the hexagon of its ADM; 0 without one."""
+    """The diameter of the hexagon of its ADM; 0 without an ADM."""
     policies: tuple[int, ...]
     """Indices into `Page.policies`."""
     panel: tuple[Section, ...]
@@ -93,11 +93,11 @@ class Edge:
     """`plain`, `ingress`, `egress` or `both`; in a difference `weaker`, `refused`, `came`, `gone` or `stricter`."""
     title: str
     points: tuple[float, ...]
-    """x and y of each point to pass, its ends included; empty for a straight line, and for a call to itself."""
+    """x and y of each point of the line, including its ends; empty for a straight line and for a call to itself."""
     policies: tuple[int, ...]
     panel: tuple[Section, ...]
     only: str = ""
-    """`base` or `head`, if one side of a difference alone has the call."""
+    """`base` or `head` if only this side of a difference has the call; else empty."""
 
 
 @document
@@ -105,7 +105,7 @@ class Key:
     """One line of the legend."""
 
     look: str
-    """The class that draws its sample."""
+    """The CSS class of its sample."""
     text: str
 
 
@@ -113,17 +113,17 @@ class Key:
 class Page:
     title: str
     facts: tuple[str, ...]
-    """What a reader has to know first."""
+    """The figures under the title."""
     doubts: tuple[str, ...]
-    """What the page does not show, or cannot say."""
+    """Sentences about what the page leaves out or cannot tell."""
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     policies: tuple[str, ...]
     legend: tuple[Key, ...]
     sections: tuple[Section, ...]
     graph_note: str
-    """How to read the graph, in a sentence."""
+    """A sentence about how to read the graph."""
     lead: tuple[Section, ...] = ()
     """Sections before the graph."""
     compares: bool = False
-    """The page of a difference: its graph can show one side alone."""
+    """True for a difference: a reader can show one side of the graph alone."""

@@ -1,4 +1,4 @@
-"""What a click shows: of a service, why its ADM is there; of a call, the policies that it meets."""
+"""The panels that a click opens: for a service the reasons for its ADM, for a call the policies that it meets."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Panels:
         return [(what, text) for what, text in facts if text]
 
     def _why(self, adm: AdmPlan) -> Section:
-        # A rule explains why the ADM exists; a free choice explains only why a policy is at it.
+        # A rule is a reason for the ADM to exist. A free choice is only a reason for a policy to be at this ADM.
         ordered = sorted(adm.because, key=lambda because: because.rule == FREE)
         return Section("Why it is here", rows=tuple(self._because(because) for because in ordered))
 

@@ -18,11 +18,11 @@ from dsl.program import Side
 from solver.placement import Status
 
 MOST_ROWS: Final = 2000
-"""Of one table."""
+"""The rows of one table."""
 
 
 def plan_page(plan: Plan, note: str = "") -> Page:
-    """`note`: a sentence about where the plan is from."""
+    """The page of a plan. `note` is a sentence about the origin of the plan."""
     mesh = Mesh(plan)
     adms = {adm.service: len(adm.policies) for adm in plan.adms}
     shown = most_important(mesh.parties, adms, list(mesh.calls))
@@ -134,7 +134,7 @@ def _adms(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
             side: names(list(dict.fromkeys(hosted.policy for hosted in adm.policies if hosted.side is side)))
             for side in Side
         }
-        # A rule explains why the ADM exists; a free choice explains only why a policy is at it.
+        # A rule is a reason for the ADM to exist. A free choice is only a reason for a policy to be at this ADM.
         why = next((reason for reason in adm.because if reason.rule != FREE), next(iter(adm.because), None))
         rows.append(
             (

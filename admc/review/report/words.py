@@ -1,4 +1,4 @@
-"""Texts of a plan that several parts of a page show."""
+"""Texts about a plan that several parts of a page show."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def row(*texts: str) -> tuple[Cell, ...]:
 
 
 def does(policy: PolicyRow) -> str:
-    """`rate_limit(requests: 90, per: 60s) when path == "/a"`."""
+    """A policy as one phrase: `rate_limit(requests: 90, per: 60s) when path == "/a"`."""
     content = policy.content
     given = [(argument.name, argument_text(argument)) for argument in content.arguments]
     written = ", ".join(f"{name}: {text}" for name, text in given if text is not None)
