@@ -2,8 +2,8 @@
 
     plan, plan -> Diff
 
-A pure function: the same two plans give the same difference. Causes, steps and gates need more than the plans, and are
-added to it afterwards.
+A pure function: the same two plans give the same difference. Causes, steps and gates need more than the plans;
+`compare` adds them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOT_COMPARED: Final = "BASE has no plan to compare with, so what gets weaker is 
 
 @no_collection()
 def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Taken) -> Diff:
-    """What changes from BASE to HEAD. `base` is None where there is no plan of BASE: `base_taken.how` says why."""
+    """The difference from BASE to HEAD. Without a plan of BASE, `base` is None and `base_taken.how` is the reason."""
     if base is None:
         return _without_base(head, base_taken, head_taken)
     renamed = renames(base, head)
@@ -63,7 +63,7 @@ def difference(base: Plan | None, head: Plan, base_taken: Taken, head_taken: Tak
 
 
 def changes_anything(diff: Diff) -> bool:
-    """Whether HEAD differs from BASE, as far as that is known. Lines, comments and digests are no difference."""
+    """Whether HEAD is known to differ from BASE. Other lines, comments and digests are no difference."""
     steps = replace(diff.rollout, steps=None)
     return (
         diff.base.how in (How.NOTHING, How.BROKEN)
@@ -74,7 +74,7 @@ def changes_anything(diff: Diff) -> bool:
 
 
 def _without_base(head: Plan, base_taken: Taken, head_taken: Taken) -> Diff:
-    """A new program is compared with nothing; with a broken BASE nothing is compared."""
+    """The difference without a plan of BASE: a new program is new as a whole, a broken BASE is not compared."""
     new = base_taken.how is How.NOTHING
     nothing = replace(
         head, services=(), externals=(), calls=(), policies=(), adms=(), enforcements=(), decisions=(), closed=()
@@ -93,7 +93,7 @@ def _without_base(head: Plan, base_taken: Taken, head_taken: Taken) -> Diff:
         renames=(),
         adms=placement.adm_changes(nothing, head, names) if new else (),
         moves=(),
-        # Its services may run already.
+        # The services of a new program may already run, without ADMs: their pods restart.
         rollout=rollout(replace(nothing, services=head.services), head) if new else NOTHING_TO_DO,
         levels=placement.levels(None, head),
         gap=placement.gap(None, head),

@@ -1,4 +1,4 @@
-"""The comparison of two sides with all that needs more than their plans: steps, causes, and the gates of BASE.
+"""Compares two sides: the difference of their plans, with steps, causes and the verdicts on the gates of BASE.
 
 Side, Side -> Diff
 """
@@ -30,9 +30,12 @@ def compared(
     effort: float | None,
     facts: bytes | None = None,
 ) -> Diff:
-    """`accepted`: gate -> the reason for which its breach is accepted; `facts`: those with which both sides were taken.
-    Raises `CommandError`."""
-    # HEAD's gates are read first: errors in them would leave the next change without any gate.
+    """Compare BASE with HEAD. Raises `CommandError`.
+
+    `accepted`: gate -> the reason for which its breach is accepted. `facts`: the facts about a cluster with which both
+    sides were taken.
+    """
+    # HEAD's gates are read first, and errors in them are refused: with such errors the next change would have no gates.
     later = _gates(head)
     diff = difference(base.plan, head.known, base.taken, head.taken)
     diff = _with_steps(diff, base, head)
@@ -47,7 +50,7 @@ def compared(
     results = judge(gates, diff, accepted)
     if why is not None:
         notes.append(why)
-    elif How.PLAN not in (base.taken.how, head.taken.how):  # a plan may lie elsewhere than its gates
+    elif How.PLAN not in (base.taken.how, head.taken.how):  # a plan may be in another folder than its gates
         notes.extend(gate_changes(gates, later))
     for side in base.further:
         more, why = _gates_of_base(side)
@@ -58,7 +61,7 @@ def compared(
 
 
 def _beside(results: tuple[GateResult, ...], side: Side, base: Side) -> tuple[GateResult, ...]:
-    """Their lines as paths from the folder of BASE, since those of `side` are from its own."""
+    """The results of the gates of `side`, with paths relative to the folder of BASE instead of that of `side`."""
     own, folder = side.files.path.parent.as_posix(), base.files.path.parent.as_posix()
     return tuple(
         replace(gate, line=replace(gate.line, path=posixpath.relpath(posixpath.join(own, gate.line.path), folder)))
@@ -67,7 +70,7 @@ def _beside(results: tuple[GateResult, ...], side: Side, base: Side) -> tuple[Ga
 
 
 def fails(diff: Diff) -> bool:
-    """Whether a gate fails: it is breached, and the breach is not accepted."""
+    """Whether the change fails: a gate that may fail is breached, and its breach is not accepted."""
     return any(gate.fails and gate.verdict is Verdict.BREACHED for gate in diff.gates)
 
 
@@ -105,7 +108,10 @@ def _gates(side: Side) -> tuple[Gate, ...]:
 
 
 def _gates_of_base(base: Side) -> tuple[tuple[Gate, ...], str | None]:
-    """None, and why, if they have errors: the change that mends them must not fail by them."""
+    """The gates of BASE. If they have errors: no gates, and a note about that.
+
+    A change that corrects the errors must not fail because of them.
+    """
     try:
         return _gates(base), None
     except CommandError as error:

@@ -1,10 +1,15 @@
-"""What the configuration of an ADM depends on, as far as a plan records it.
+"""The parts of a plan on which the configuration of an ADM depends.
 
-    plan -> {service: value}: equal values mean the same configuration, but for addresses
+    plan -> {service: Configuration}: equal values mean equal configurations, except for addresses of pods
 
-A hop is one direction and port of an ADM. Its configuration follows from its policies, in their order, and from the
-port; at ingress also from who is in scope, since the ADM tells callers apart; at egress to an external from the
-external's addresses. Policies that commute may stand in another order here and be no other policies for a request.
+A hop is one direction and port of an ADM. The configuration of a hop depends on these parts:
+
+    always                        its policies in their order, and the port
+    at ingress                    the callers in scope, since the ADM tells callers apart
+    at egress to an external      the addresses of the external
+
+Two policies that commute may change places without a difference for requests. Here the other order counts as another
+configuration.
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ Configuration = tuple[tuple[Hop, object], ...]
 
 
 def configurations(plan: Plan, of: Collection[str]) -> dict[str, Configuration]:
-    """Of the ADMs of these services."""
+    """The configurations of the ADMs of the services `of`."""
     names = _names_of_hops(plan, of)
     parts = _Parts(plan)
     return {
@@ -65,7 +70,7 @@ def _ingress(decision: DecisionPlan) -> list[Hop]:
 
 
 class _Parts:
-    """The parts of configurations, each made once."""
+    """Builds the parts of configurations, and each of them only once."""
 
     def __init__(self, plan: Plan) -> None:
         self._position = {row.name: index for index, row in enumerate(plan.policies)}
@@ -89,7 +94,7 @@ class _Parts:
         return made
 
     def _judged(self, row: PolicyRow, content: PolicyContent, service: str) -> object:
-        """At egress the caller is the sender, so of the callers only the sender counts."""
+        """A guard at egress. Only whether it names the sender counts there, since the sender is the only caller."""
         named = [service in argument.value for argument in content.arguments if isinstance(argument.value, tuple)]
         return row.name, row.kind, named, content.when, content.template_sha256
 
@@ -102,13 +107,13 @@ class _Parts:
         return row.name, row.kind, arguments, content.when, content.template_sha256, scope
 
     def _scope(self, content: PolicyContent) -> object:
-        """Who is in scope, with the addresses of those outside the mesh."""
+        """The callers in scope, with the addresses of externals among them."""
         named = (*content.sources, *content.excluded)
         outside = tuple(self._externals[name].cidrs for name in named if name in self._externals)
         return content.open, content.sources, content.excluded, outside
 
     def _called(self, argument: ArgumentRow) -> object:
-        """The ports and hosts of a service that the ADM itself calls."""
+        """The ports and hosts of the party that the ADM itself calls for an argument of type `service`."""
         if argument.type != "service":
             return None
         name, _port = callee(str(argument.value))
@@ -122,7 +127,10 @@ class _Parts:
         return None if row is None else next((port for port in row.ports if port.number == hop.port), None)
 
     def _replicas(self, service: str, hop: Hop, names: Collection[str]) -> object:
-        """Of the ADM, if they share a limit; and whether the destination has several, where the sender chooses one."""
+        """The replicas of the ADM, if they share a limit, and whether the destination has several, if a sender chooses.
+
+        None for each of the two that makes no difference.
+        """
         contents = [self._policies[name].content for name in names]
         shared = any(content.state and not content.per_replica for content in contents)
         chosen = any(content.sides == (Side.EGRESS,) for content in contents)

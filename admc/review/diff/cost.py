@@ -1,4 +1,4 @@
-"""What all ADMs cost on both sides: only by one profile, since figures of two are not comparable."""
+"""The cost of all ADMs on both sides, if both use one profile: figures of two profiles are not comparable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING: Final = AmountRow(0, None, False)
 
 
 def cost(base: Plan | None, head: Plan, *, new: bool) -> Cost:
-    """`base` is None where there is no plan of BASE; `new`: because there is no program, which costs nothing."""
+    """The cost of both sides. `base` is None without a plan of BASE; `new`: BASE has no program and costs nothing."""
     if head.profile is None or head.overhead is None:
         return Cost(NO_PROFILE, None, ())
     before = None

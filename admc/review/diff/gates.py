@@ -1,7 +1,10 @@
-"""Judges the gates of BASE by a difference: which ones the change breaches.
+"""Judges the gates of BASE by a difference.
 
-Only what the change brings counts. A limit of what HEAD has is breached only where HEAD has more than BASE, so a gate
-that BASE breaches already does not fail every later change. What cannot be judged is never a breach, and never passes.
+    gates, Diff -> GateResult for each gate
+
+A change breaches a gate only by what the change adds: a limit of HEAD's figure is breached only if that figure is also
+greater than BASE's. So a gate that BASE already breaches does not fail every later change. A gate that cannot be
+judged, for example without a figure of the cost, is neither breached nor passed.
 """
 
 from __future__ import annotations
@@ -25,31 +28,31 @@ _WORDS: Final[Mapping[str, tuple[Word, ...]]] = {
     **{word.replace(" ", "_"): (word,) for word in (*WEAKER, *STRICTER)},
     "gone": (Word.GONE_WITH_ITS_CALL,),
 }
-"""Measures that count findings -> the words counted."""
+"""Measures that count findings -> the words of the findings that they count."""
 _NANO: Final = 10**9
 _MILLI: Final = 10**6
 _MIB: Final = 1 << 20
 
 
 class _Measurement(NamedTuple):
-    """What was measured. `base` is 0 for a measure of the change itself."""
+    """The figures of a measure. `base` is 0 for a measure of the change itself."""
 
     base: Fraction
     head: Fraction
     text: str
     doubt: str | None = None
-    """Why the figure may be too low: a gate that is not breached is then not judged."""
+    """Why HEAD's figure may be too low. A gate within its limit is then not judged."""
     overstated: str | None = None
-    """Why the change may be smaller than the figures say: a gate that is breached is then not judged."""
+    """Why the change may be smaller than the difference of the figures. A breach is then not judged."""
 
 
 def judge(gates: tuple[Gate, ...], diff: Diff, accepted: Mapping[str, str]) -> tuple[GateResult, ...]:
-    """The result of each gate. `accepted`: gate -> the reason for which its breach is accepted."""
+    """The result of each gate. `accepted`: name of a gate -> the reason for which its breach is accepted."""
     return tuple(_result(gate, diff, accepted.get(gate.name)) for gate in gates)
 
 
 def check_accepted(accepted: Mapping[str, str], names: list[str]) -> None:
-    """Raises `CommandError` for a gate that BASE does not have, and for a reason that is none."""
+    """Raise `CommandError` for an accepted gate that BASE does not have, and for an empty reason."""
     for name, reason in accepted.items():
         _check_accepted(name, reason, names)
 
@@ -97,7 +100,7 @@ def _breached(measurement: _Measurement, limit: Limit | None) -> bool:
 
 
 def _measured(measure: str, diff: Diff) -> _Measurement | str:
-    """What was found, or why it cannot be judged."""
+    """The figures of a measure, or the reason why it cannot be judged."""
     if diff.base.how is How.BROKEN:
         return "BASE cannot be compared: " + (diff.base.why or "it has errors")
     if measure in _WORDS:
@@ -156,7 +159,7 @@ def _gaps(diff: Diff) -> _Measurement:
 
 
 def _gap(levels: tuple[Level, ...]) -> Fraction:
-    """How far the first level that is not proven may be from the best, as a share of its value."""
+    """How far the first unproven level may be from its optimum, as a share of its value."""
     for level in levels:
         value, bound = level.base, level.head
         if value is not None and bound is not None and value != bound:
@@ -165,8 +168,10 @@ def _gap(levels: tuple[Level, ...]) -> Fraction:
 
 
 def gate_changes(base: tuple[Gate, ...], head: tuple[Gate, ...]) -> tuple[str, ...]:
-    """A sentence for each gate that goes, changes or comes, in the order of the names. A limit that is written in
-    another way is no change."""
+    """A sentence for each gate that goes, changes or comes, in the order of the names.
+
+    Another spelling of the same limit is no change.
+    """
     before, after = ({gate.name: gate for gate in gates} for gates in (base, head))
     sentences = [_sentence(name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())]
     return tuple(sentence for sentence in sentences if sentence is not None)

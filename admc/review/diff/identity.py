@@ -1,8 +1,10 @@
-"""Which policy of HEAD is which of BASE, so that a rename is no change.
+"""Pairs each policy of BASE with its partner in HEAD, so that a rename is no change.
 
-A policy keeps its name, or it is renamed: its unique partner, with another name, does the same to the same requests.
-Calls are the same by source, destination and port, and decisions by policy and destination. Lines, paths and digests of
-a program are no part of this.
+    plan, plan -> renames; name in BASE -> name in HEAD
+
+The partner has the same name. A policy whose name is gone was renamed if exactly one new policy of HEAD does the same
+to the same requests. Lines, paths and digests of a program play no part. Calls are equal if source, destination and
+port are equal; decisions, if policy and destination are equal.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from admc.review.diff.parties import in_names_of
 
 
 def renames(base: Plan, head: Plan) -> tuple[Rename, ...]:
-    """Policies of BASE whose only equal under another name is one policy of HEAD, by BASE's name."""
+    """The renamed policies, by their names in BASE: each of them has exactly one equal among HEAD's new policies."""
     base = in_names_of(base, head)
     old = {row.name for row in base.policies}
     new = {row.name for row in head.policies}
@@ -31,14 +33,14 @@ def renames(base: Plan, head: Plan) -> tuple[Rename, ...]:
 
 
 def partners(base: Plan, head: Plan, renamed: Iterable[Rename]) -> Mapping[str, str]:
-    """BASE's name -> HEAD's name of each policy that both plans have."""
+    """Name in BASE -> name in HEAD, for each policy that both plans have."""
     new = {row.name for row in head.policies}
     same = {row.name: row.name for row in base.policies if row.name in new}
     return same | {rename.base: rename.head for rename in renamed}
 
 
 def _by_meaning(plan: Plan, rows: Iterable[PolicyRow]) -> dict[Hashable, list[str]]:
-    """Names of policies by what they do to which requests."""
+    """Names of policies by their meaning: two policies with one key do the same to the same requests."""
     chosen = {row.name: row.content for row in rows}
     if not chosen:
         return {}
@@ -54,7 +56,7 @@ def _by_meaning(plan: Plan, rows: Iterable[PolicyRow]) -> dict[Hashable, list[st
 
 
 def meaning(content: PolicyContent) -> PolicyContent:
-    """The content without what is no difference: the paths of files, the sides, and the order of callers."""
+    """The content without the parts whose change is no difference: paths of files, sides, and the order of callers."""
     return replace(
         content,
         arguments=tuple(

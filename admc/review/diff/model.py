@@ -2,9 +2,9 @@
 
     plan, plan -> [Diff] -> text | JSON | Markdown | SARIF | JUnit | annotations | gates | report
 
-Every list is in canonical order, and nothing in it depends on the machine, the clock or the working directory.
-`admc/diff.schema.json` is the published form; `docs/diff.md` says what each field means. BASE is what is in force,
-HEAD is what is proposed. *Weaker* is any finding of `WEAKER`.
+BASE is the version in force, HEAD is the proposed one. Every list is in canonical order, and no part depends on the
+machine, the clock or the working directory. `admc/diff.schema.json` is the published form, with the docstrings here as
+descriptions; `docs/diff.md` explains each field. A finding is *weaker* if its word is in `WEAKER`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STRICTER: Final = (Word.REFUSED, Word.GAINED, Word.WIDENED, Word.TIGHTENED, Word
 
 
 def _with_words(words: Iterable[Word]) -> Published:
-    """That each finding of a list has one of these words."""
+    """The part of the schema that restricts the findings of a list to these words."""
     return Published({"items": {"properties": {"word": {"enum": [word.value for word in words]}}}})
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """The name in HEAD of a policy of BASE."""
+    """Translates the names of BASE's policies to their names in HEAD."""
 
     def __init__(self, renames: Iterable[Rename]) -> None:
         self._head: Mapping[str, str] = {rename.base: rename.head for rename in renames}

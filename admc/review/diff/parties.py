@@ -1,9 +1,9 @@
-"""Which party of HEAD is which of BASE, so that another name alone is no change.
+"""Pairs services and externals of BASE with those of HEAD, so that another name alone is no change.
 
     BASE, HEAD -> BASE in the names of HEAD
 
-A service is known by its pods, and an external by its addresses and host names. A party that only BASE has was renamed
-if a party that only HEAD has is known by the same.
+A party that only BASE has was renamed if HEAD has a new party with the same identity: a service with the same pods
+(namespace and labels), or an external with the same addresses and host names.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ Selection = tuple[str, tuple[LabelRow, ...]]
 
 
 def selection(service: ServiceRow) -> Selection:
-    """By what the pods of a service are known: the label `app` with its name, if the program gives none."""
+    """The namespace and the labels of a service. Without labels in the program, it is the label `app` with its name."""
     return service.namespace, tuple(sorted(service.labels or (LabelRow("app", service.name),)))
 
 
 def networks(external: ExternalRow, *, called: bool = False) -> list[Network]:
-    """The address ranges of an external, as few as possible. `called`: with the addresses that stand for host names."""
+    """The address ranges of an external, merged. `called`: including addresses among its hosts, where it is called."""
     ranges: list[Network] = []
     for cidr in (*external.cidrs, *(external.hosts if called else ())):
         try:
             ranges.append(ip_network(cidr, strict=False))
         except ValueError:
-            continue  # a name
+            continue  # a host name
     four = [network for network in ranges if isinstance(network, IPv4Network)]
     six = [network for network in ranges if isinstance(network, IPv6Network)]
     return [*collapse_addresses(four), *collapse_addresses(six)]
 
 
 def share_a_place(one: ExternalRow, other: ExternalRow) -> bool:
-    """Whether two externals have a host name or an address in common, as far as both give them."""
+    """Whether two externals have a host name or an address in common."""
     if not {*one.hosts}.isdisjoint(other.hosts):
         return True
     ones, others = networks(one, called=True), networks(other, called=True)
@@ -51,8 +51,13 @@ def is_nowhere(row: ExternalRow) -> bool:
 
 
 def renamed_parties(base: Plan, head: Plan) -> Mapping[str, str]:
-    """BASE's name -> HEAD's name. Of several parties of HEAD that are known by the same and are new, it is the first;
-    of several of BASE that are gone, none was renamed."""
+    """Name in BASE -> name in HEAD of the parties that were renamed.
+
+    | gone parties of BASE with one identity | new parties of HEAD with it | renamed to                    |
+    | -------------------------------------- | --------------------------- | ----------------------------- |
+    | one                                    | one or more                 | the first by name             |
+    | several                                | any number                  | none: the pairs are not clear |
+    """
     old = {*(row.name for row in base.services), *(row.name for row in base.externals)}
     new = {*(row.name for row in head.services), *(row.name for row in head.externals)}
     if old <= new or new <= old:
@@ -75,7 +80,7 @@ def renamed_parties(base: Plan, head: Plan) -> Mapping[str, str]:
 
 
 def in_names_of(base: Plan, head: Plan) -> Plan:
-    """BASE with HEAD's names of the parties that were renamed."""
+    """The plan of BASE, in which each renamed party has its name in HEAD."""
     names = renamed_parties(base, head)
     return _renamed(base, names) if names else base
 
@@ -99,7 +104,7 @@ def _matched(
 
 
 def _addresses(row: ExternalRow) -> Hashable:
-    """Without addresses, a client stands for all unknown ones, and what is called is known by its ports."""
+    """The identity of an external: its addresses and hosts, or its ports if it has neither addresses nor hosts."""
     ports = frozenset(port.number for port in row.ports) if is_nowhere(row) else None
     return frozenset(networks(row)), frozenset(row.hosts), ports
 
@@ -111,7 +116,7 @@ def _renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
     def all_new(parties: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(new, parties))
 
-    # What a service without labels is known by does not change with its name.
+    # The pods of a service without labels have the label `app` with its old name, also after the rename.
     services = tuple(
         replace(row, name=new(row.name), labels=selection(row)[1]) if row.name in names else row
         for row in plan.services
@@ -150,7 +155,7 @@ def _policy(row: PolicyRow, names: Mapping[str, str]) -> PolicyRow:
 
 
 def _argument(row: ArgumentRow, names: Mapping[str, str]) -> ArgumentRow:
-    """`service` arguments may name a port: `authz:8080`."""
+    """The argument with new names of parties. An argument of type `service` may have a port: `authz:8080`."""
     if row.type.strip("[]") not in ("service", "caller"):
         return row
     value: object = row.value

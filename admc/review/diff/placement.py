@@ -1,8 +1,8 @@
-"""What changes in the placement: ADMs, sides, and the levels of the objective.
+"""The changes of the placement: ADMs, sides of decisions, and levels of the objective.
 
     plan, plan -> ADMs, moves, counts, levels, gap
 
-`admc.review.diff.rollout` says what has to be done for it.
+`admc.review.diff.rollout` lists the work that these changes cause.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def counts(plan: Plan | None) -> Counts:
 
 
 def adm_changes(base: Plan, head: Plan, names: Names) -> tuple[AdmChange, ...]:
-    """ADMs that come, go, or get other replicas or policies; by service."""
+    """The ADMs that come, go, or get other replicas or policies, in the order of their services."""
     before = {adm.service: adm for adm in base.adms}
     after = {adm.service: adm for adm in head.adms}
     changes = []
@@ -50,12 +50,15 @@ def _is_same(old: AdmPlan, new: AdmPlan, names: Names) -> bool:
 
 
 def _policies(adm: AdmPlan) -> tuple[str, ...]:
-    """By name, each once: a policy may stand at both sides. Swapped policies that commute are no change."""
-    return tuple(sorted({item.policy for item in adm.policies}))
+    """The names of an ADM's policies, sorted and without repetitions: a policy may be at both sides.
+
+    The order of policies is left out here, since two policies that commute may change places.
+    """
+    return tuple(sorted({hosted.policy for hosted in adm.policies}))
 
 
 def moves(base: Plan, head: Plan, names: Names) -> tuple[Move, ...]:
-    """Decisions of both plans that take another side; by policy and destination."""
+    """The decisions of both plans that take another side, in the order of policies and destinations."""
     before = {(names.in_head(decision.policy), decision.destination): decision for decision in base.decisions}
     base_hosts, head_hosts = _hosts(base), _hosts(head)
     moved = []
@@ -85,7 +88,7 @@ def _hosts(plan: Plan) -> dict[tuple[str, str], set[str]]:
 
 
 def levels(base: Plan | None, head: Plan) -> tuple[Level, ...]:
-    """In the order of HEAD; those of BASE alone come last."""
+    """The levels of the objective in the order of HEAD; levels that only BASE has come last."""
     before = {} if base is None else _values(base)
     after = _values(head)
     return tuple(Level(metric, before.get(metric), after.get(metric)) for metric in dict.fromkeys((*after, *before)))

@@ -1,8 +1,8 @@
-"""What came, went or changed in the program: services, externals, calls, policies, and files in their arguments.
+"""The changes of the program: services, externals, calls, policies and files of arguments that came, went or changed.
 
     plan, plan -> [Named]
 
-Lines, paths, digests of programs and the order of what commutes are no difference.
+Lines, paths, digests of programs and the order of elements that commute are no difference.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ CHANGED: Final = "changed"
 _NOTHING: Final = "nothing"
 _Row = TypeVar("_Row")
 _DIGEST: Final = 12
-"""Characters of a digest that tell two contents apart for a reader."""
+"""The characters of a digest that a reader sees."""
 _SHOWN: Final = 5
-"""Names of a set that came or went: a scope may have thousands."""
+"""The names that a sentence lists of those that came into a set or left it: a scope may have thousands."""
 _Facts = Mapping[str, str | frozenset[str] | None]
-"""What a row says, in the words of the language."""
+"""The properties of a row: name of the property in the language -> its text."""
 
 
 def changes(base: Plan, head: Plan, names: Names) -> tuple[Named, ...]:
@@ -145,7 +145,7 @@ def _call(row: CallRow) -> _Facts:
 
 
 def _policies(base: Plan, head: Plan, names: Names) -> Iterator[Named]:
-    """By its name in HEAD; a rename alone is listed elsewhere."""
+    """The changed policies, by their names in HEAD. A policy that was only renamed is not among them."""
     before = [replace(row, name=names.in_head(row.name)) for row in base.policies]
     return _rows("policy", before, head.policies, lambda row: row.name, _policy, lambda row: row.line)
 
@@ -166,7 +166,7 @@ def _policy(row: PolicyRow) -> _Facts:
 
 
 def _argument(argument: ArgumentRow) -> str | frozenset[str] | None:
-    """Of a file its content counts, not its path; the order of callers means nothing."""
+    """The argument as it is compared: the content of a file instead of its path, and callers without their order."""
     if argument.sha256 is not None:
         return f"sha256 {argument.sha256[:_DIGEST]}"
     value: object = argument.value
@@ -176,7 +176,7 @@ def _argument(argument: ArgumentRow) -> str | frozenset[str] | None:
 
 
 def _files(base: Plan, head: Plan) -> Iterator[Named]:
-    """Files of arguments that have the same path and another content."""
+    """The files of arguments whose content changed under the same path."""
     before, after = _digests(base), _digests(head)
     for path in sorted(before.keys() & after.keys()):
         if before[path] != after[path]:

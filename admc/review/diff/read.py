@@ -1,4 +1,9 @@
-"""Reads a difference that `admc diff --format json` wrote. The file may be hostile, cut short or of another version."""
+"""Reads a difference that `admc diff --format json` wrote.
+
+    bytes -> Diff
+
+The file may be hostile, cut short or written by another version, and is then refused.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ MAX_BYTES: Final = 256_000_000
 
 
 def read_diff(path: Path) -> Diff:
-    """The difference in a file. Raises `CommandError` (exit 1) where there is none."""
+    """The difference in a file. Raises `CommandError` (exit 1) if the file contains no valid difference."""
     content = read_bounded(path, MAX_BYTES, "the difference")
     try:
         return from_json(content)
@@ -29,7 +34,7 @@ def read_diff(path: Path) -> Diff:
 
 
 def from_json(content: bytes) -> Diff:
-    """Raises `DocumentError`."""
+    """The difference in a document. Raises `DocumentError`."""
     diff = read(Diff, content)
     _check_words("weaker", diff.weaker, WEAKER)
     _check_words("stricter", diff.stricter, STRICTER)
@@ -38,7 +43,7 @@ def from_json(content: bytes) -> Diff:
 
 
 def _check_words(where: str, findings: tuple[Finding, ...], words: tuple[Word, ...]) -> None:
-    """A finding stands in the list of its word: what is weaker is never listed as stricter."""
+    """Refuse a finding in the wrong list, so that a weaker finding is never listed as stricter."""
     for index, finding in enumerate(findings):
         if finding.word not in words:
             raise DocumentError(f"`{where}[{index}].word` must not be `{finding.word.value}`")

@@ -1,8 +1,8 @@
-"""What has to be done for the change: pods, redirection, NetworkPolicies, configuration.
+"""The work that a change causes: restarts of pods, redirection, NetworkPolicies and configuration of ADMs.
 
-    plan, plan -> Rollout, without its steps
+    plan, plan -> Rollout without its steps
 
-Everything follows from what the two plans record. Steps need the programs, and are added where these are known.
+The two plans determine all of that. Steps need the programs: `compare` adds the steps if the programs are known.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from admc.compile.plan.model import AdmPlan, Closed, Plan
 
 _Targets = Mapping[tuple[str, int], int]
-"""(service, port number) -> target."""
+"""(party, port number) -> target port."""
 _Port = tuple[Side, str, int, int]
-"""Direction, destination, number and target of a redirected port; target 0 where a plan does not have the port."""
+"""Direction, destination, number and target of a redirected port; target 0 if the plan lacks the port."""
 
 NOTHING_TO_DO: Final = Rollout((), (), (), (), None)
 
@@ -48,7 +48,7 @@ def rollout(base: Plan, head: Plan) -> Rollout:
 
 
 def _restarts(base: Plan, head: Plan) -> Iterator[Restart]:
-    """Pods of services that BASE and HEAD have: those of other services start or end by themselves."""
+    """The restarts of services that both plans have. Pods of all other services start or end anyway."""
     before, after = ({adm.service for adm in plan.adms} for plan in (base, head))
     old = {row.name for row in base.services}
     new = {row.name: row.replicas for row in head.services}
@@ -58,9 +58,9 @@ def _restarts(base: Plan, head: Plan) -> Iterator[Restart]:
 
 
 def _redirection(before: set[_Port], after: set[_Port]) -> list[tuple[Side, str, int, bool]]:
-    """Ports of an ADM that stays. Of one that comes or goes, all ports come or go with its pods."""
+    """The changed ports of an ADM that stays. All ports of an ADM that comes or goes do so when its pods restart."""
     changed = [*((*port, False) for port in before - after), *((*port, True) for port in after - before)]
-    changed.sort(key=lambda item: (item[0] is Side.EGRESS, item[1], item[2], item[4]))
+    changed.sort(key=lambda change: (change[0] is Side.EGRESS, change[1], change[2], change[4]))
     return [(direction, destination, number, comes) for direction, destination, number, _target, comes in changed]
 
 
@@ -75,8 +75,8 @@ def _targets(plan: Plan) -> _Targets:
 
 
 def _network_policies(base: Plan, head: Plan) -> Iterator[NetworkPolicyChange]:
-    before = {item.destination: item for item in base.closed}
-    after = {item.destination: item for item in head.closed}
+    before = {row.destination: row for row in base.closed}
+    after = {row.destination: row for row in head.closed}
     old_selections, new_selections = _selections(base, before), _selections(head, after)
     for destination in sorted(before.keys() | after.keys()):
         old, new = before.get(destination), after.get(destination)
@@ -91,7 +91,7 @@ def _network_policies(base: Plan, head: Plan) -> Iterator[NetworkPolicyChange]:
 
 
 def _selections(plan: Plan, closed: Mapping[str, Closed]) -> dict[str, object]:
-    """By what each NetworkPolicy selects pods and admits senders to ports."""
+    """The selected pods, the admitted senders and the ports of each NetworkPolicy."""
     pods: dict[str, object] = {row.name: (row.namespace, row.labels or row.name) for row in plan.services}
     pods |= {row.name: row.cidrs for row in plan.externals}
     targets = _targets(plan)

@@ -1,4 +1,7 @@
-"""How the server takes a change: its steps and waits (docs/rollout.md), worked out only for what changes."""
+"""The steps and waits in which the server takes a change (docs/rollout.md).
+
+Placed, Placed -> Steps
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,26 @@ from admc.serve.rollout.refusals import marker_meaning
 from emitters.errors import EmitError
 
 WAITS: Final = 1
-"""In `prepare`: for older connections, redirection and closed destinations."""
+"""`prepare` waits once: for older connections, redirection and closed destinations together."""
 
 
 def steps_of(old: Placed, new: Placed) -> Steps:
-    """Without a moving port the new plan is published at once, as one step without a wait; without any change, none."""
+    """The steps from one placement to another.
+
+    | change                   | steps                         |
+    | ------------------------ | ----------------------------- |
+    | none                     | none                          |
+    | no port moves            | one, which publishes the plan |
+    | ports move               | all of `StepName`, one wait   |
+    | no safe order of steps   | none, with the reason         |
+    """
     diff = Diff(old, new)
     try:
         for port in sorted(diff.moving):
             marker_meaning(diff, port)
         late_destinations(diff)
     except EmitError as error:
-        return Steps(0, 0, "; ".join(item.message for item in error.diagnostics))
+        return Steps(0, 0, "; ".join(diagnostic.message for diagnostic in error.diagnostics))
     if diff.moving:
         return Steps(len(StepName), WAITS, None)
     return Steps(1 if diff.changed else 0, 0, None)

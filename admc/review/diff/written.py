@@ -1,4 +1,4 @@
-"""Values of a plan as they could stand in a program: `60s`, `4KB`, `[search, geo]`, `"/user"`, `20/s`."""
+"""Writes values of a plan as a program has them: `60s`, `4KB`, `[search, geo]`, `"/user"`, `20/s`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TEXTS: Final = ("string", "header", "path", "file")
 _UNITS: Final = ("duration", "size", "percent")
 _MOST_ITEMS: Final = 20
 _MOST_CHARACTERS: Final = 200
-"""More of a value is counted, or cut: a list of callers may have thousands."""
+"""A longer value is cut, and a longer list counted: a list of callers may have thousands."""
 _DIGEST: Final = 12
-"""Characters of a digest that tell two contents apart for a reader."""
+"""The characters of a digest that a reader sees."""
 
 
 def argument_text(row: ArgumentRow) -> str | None:
-    """None for an argument that the policy leaves out. A file has its digest beside its path."""
+    """The text of an argument; None if the policy leaves the argument out. The text of a file has its digest."""
     value: object = row.value
     if value is None:
         return None
@@ -46,7 +46,7 @@ def value_text(type_: str, value: object) -> str:
 
 
 def number_text(value: float) -> str:
-    """Without an exponent, and without a fraction where there is none."""
+    """A number without an exponent, and a whole number without a fraction."""
     text = format(Decimal(repr(value)), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -1,8 +1,8 @@
 """Gates, resolved.
 
-text -> syntax tree -> [Gate] -> result
+    text -> syntax tree -> [Gate] -> GateResult
 
-`docs/diff.md` says what each measure counts.
+`docs/diff.md` explains each measure.
 """
 
 from __future__ import annotations

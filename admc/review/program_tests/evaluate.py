@@ -69,18 +69,18 @@ def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way
         if policy.match is not None and not _holds(policy.match, policy, context, state):
             continue
         met.append(policy.name)
-        result = step(policy, context, state)
-        if isinstance(result, End):
-            return Passage(tuple(met), result)
-        if isinstance(result, Redirect) and answers is not None:
-            state = result.state
-        elif isinstance(result, Redirect):
-            target = _target(mesh, call.source, result.to)
+        outcome = step(policy, context, state)
+        if isinstance(outcome, End):
+            return Passage(tuple(met), outcome)
+        if isinstance(outcome, Redirect) and answers is not None:
+            state = outcome.state
+        elif isinstance(outcome, Redirect):
+            target = _target(mesh, call.source, outcome.to)
             context = context._replace(unknown=at_unknown_address(mesh, call.source, target))
             waiting = list(policies_on(mesh, call.source, target)[::-1])
-            state = result.state
+            state = outcome.state
         else:
-            state = result
+            state = outcome
     return Passage(tuple(met), None if answers is None else End((), "every ADM answers a `CONNECT` with 405"))
 
 

@@ -11,7 +11,7 @@ from admc.review.program_tests.verdict import Failed, Result, Undecided
 def render(run: RunResults) -> str:
     suites = [_suite(program) for program in run.programs]
     if run.problems:
-        suites.append(Suite("admc", tuple(case(item, "", "admc") for item in run.problems)))
+        suites.append(Suite("admc", tuple(case(diagnostic, "", "admc") for diagnostic in run.problems)))
     return document(suites)
 
 
@@ -19,7 +19,7 @@ def _suite(program: FileResults) -> Suite:
     cases = [_result(program, test, result) for test, result in program.results]
     if not cases:
         # The program or the file of tests has errors, so no test ran: the findings are the cases.
-        cases = [case(item, program.folder, program.app or program.path) for item in program.diagnostics]
+        cases = [case(diagnostic, program.folder, program.app or program.path) for diagnostic in program.diagnostics]
     return Suite(program.path, tuple(cases))
 
 

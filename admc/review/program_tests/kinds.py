@@ -174,7 +174,7 @@ def _timeout(policy: Policy, _context: EvaluationContext, state: RequestState) -
     return replace(state, deadlines=(*state.deadlines, deadline))
 
 
-# ---- where a request goes, and what it carries ----
+# ---- destinations, headers and paths ----
 
 
 def _split(policy: Policy, context: EvaluationContext, state: RequestState) -> Step:
@@ -219,7 +219,7 @@ def _cors(policy: Policy, context: EvaluationContext, state: RequestState) -> St
     origins = _words(policy, "origins")
     origin, asked = state.header("origin"), state.header("access-control-request-method")
     sent = ",".join(origin.values)
-    if not origin.open and not (sent and any(admits(item, sent) for item in origins)):
+    if not origin.open and not (sent and any(admits(listed, sent) for listed in origins)):
         return state
     if not asked.open and not any(asked.values):
         return state

@@ -22,9 +22,13 @@ def program_of(tests: Path) -> Path:
     return tests.with_name(program_name(tests.name))
 
 
-def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
+def _as_typed(diagnostic: Diagnostic, path: Path) -> Diagnostic:
     """The finding with the file's path as the user typed it. Without a place, it has only the name in the folder."""
-    return item if item.span else replace(item, message=item.message.replace(f"`{path.name}`", f"`{path}`", 1))
+    return (
+        diagnostic
+        if diagnostic.span
+        else replace(diagnostic, message=diagnostic.message.replace(f"`{path.name}`", f"`{path}`", 1))
+    )
 
 
 def load_tests(

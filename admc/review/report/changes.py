@@ -38,7 +38,7 @@ LEGEND: Final = (
 
 
 class Effect(NamedTuple):
-    """What changes on one call."""
+    """One change on a call."""
 
     look: str
     word: str

@@ -1,4 +1,4 @@
-"""The page of a difference: what gets weaker first, then the graph, figures of both sides, moves and the rollout."""
+"""The page of a difference: weaker findings first, then the graph, figures of both sides, moves and the rollout."""
 
 from __future__ import annotations
 

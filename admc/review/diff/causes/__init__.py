@@ -1,6 +1,6 @@
-"""Why a decision moved: the changes of the input without which it would not have.
+"""The causes of a move: the changes of the program without which the decision would have kept its side.
 
     programs of both sides --elements--> changes --search--> an irreducible set --explain--> causes in the Diff
 
-`elements.hybrid` makes the program with some of the changes, which is solved again.
+`search` tries sets of changes. For each set, `elements.hybrid` builds BASE with these changes, and it is solved again.
 """

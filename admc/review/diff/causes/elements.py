@@ -1,10 +1,9 @@
-"""A program as elements that come, go and change one by one: a service, a call, a policy, the order of the policies.
+"""A program as a set of elements (a service, a call, a policy, the order of the policies) that change one by one.
 
     statements -> [Elements] -> changes
 
-A statement about several names (`call a -> b, c`) is several elements, so a call that is added to it is one change.
-
-`hybrid` makes a program between two: BASE with some of the changes of HEAD.
+A statement with several names (`call a -> b, c`) becomes several elements, so that an added call is one change.
+`hybrid` builds a program between BASE and HEAD: BASE with some of the changes of HEAD.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ Key = tuple[str, str]
 class Element(NamedTuple):
     statement: tree.Statement
     shape: object
-    """Equal for two elements that say the same, wherever they stand."""
+    """The content of the element without its place in the text: equal for two elements that differ in place alone."""
     span: Span
 
 
 class Elements(NamedTuple):
-    """One program. `order` has the names of its policies as declared."""
+    """The elements of one program. `order` has the names of its policies as declared."""
 
     by_key: Mapping[Key, Element]
     order: tuple[str, ...]
@@ -69,7 +68,7 @@ def elements_of(given: Statements) -> Elements:
 
 
 def changes(base: Elements, head: Elements) -> tuple[Change, ...]:
-    """What differs, in canonical order. The name of the application is no change: it decides nothing."""
+    """The elements that differ, in canonical order. Another `app` is left out: it has no effect on placements."""
     differences = []
     for key in sorted(base.by_key.keys() | head.by_key.keys()):
         one, other = base.by_key.get(key), head.by_key.get(key)
@@ -102,7 +101,7 @@ def _single(statement: tree.Statement) -> Iterator[tuple[Key, tree.Statement]]:
 
 
 def _unused(key: Key, used: Mapping[Key, Element]) -> Key:
-    """The key itself, or with a number: two pins may be the same line."""
+    """The key, with a number if it is used: two pins may have the same text."""
     word, name = key
     number = 2
     while key in used:
@@ -112,7 +111,7 @@ def _unused(key: Key, used: Mapping[Key, Element]) -> Key:
 
 
 def _from(first: Span, whole: Span) -> Span:
-    """The line of one name among several, which may stand on lines of their own."""
+    """The span of a name that stands on another line than its statement begins; else the span of the statement."""
     return first if first.line != whole.line else whole
 
 
@@ -126,7 +125,7 @@ def _words(span: Span) -> str:
 
 
 def _shape(node: object) -> object:
-    """A part of the tree without its places."""
+    """A node of the syntax tree without its spans."""
     if isinstance(node, tuple):
         names = getattr(node, "_fields", None)
         if names is None:
@@ -137,16 +136,19 @@ def _shape(node: object) -> object:
 
 
 def _content(statement: tree.Statement, given: Statements) -> bytes | None:
-    """The file of a profile: it decides costs. No other file decides where a policy is enforced."""
+    """The content of the file of a profile, since costs follow from it. No other file has an effect on placements."""
     if not isinstance(statement, tree.Profile) or not isinstance(statement.named, tree.String):
         return None
-    # The path is relative to the file that it stands in. The program was read without errors, so it has one.
+    # The path is relative to the file with the statement. The program was read without errors, so the path is valid.
     path = resolve_path(statement.named.value, statement.span.source, statement.named.span, Diagnostics())
     return None if path is None else given.read(path)
 
 
 def hybrid(base: Elements, head: Elements, changed: Collection[Key], applied: Collection[Key]) -> Program:
-    """BASE with those of `changed` that are in `applied`. Raises `ProgramError` where that is no program."""
+    """BASE with the elements of HEAD for the keys in `applied`, a subset of all `changed` keys.
+
+    Raises `ProgramError` if the elements together are no valid program.
+    """
 
     def chosen(key: Key) -> tree.Statement | None:
         side = head if key in applied or key not in changed else base
@@ -166,7 +168,11 @@ def hybrid(base: Elements, head: Elements, changed: Collection[Key], applied: Co
 
 
 def merged(leading: tuple[str, ...], following: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of both, in the order of `leading`; what only `following` has comes after the same name as there."""
+    """The names of both, in the order of `leading`. A name that only `following` has keeps its predecessor there.
+
+    >>> merged(("a", "b"), ("b", "x", "a"))
+    ('a', 'b', 'x')
+    """
     known = set(leading)
     after: dict[str | None, list[str]] = {}
     last: str | None = None
@@ -182,7 +188,10 @@ def merged(leading: tuple[str, ...], following: tuple[str, ...]) -> tuple[str, .
 
 
 def _read(base: Elements, head: Elements, profile_of_head: bool) -> Callable[[str], bytes]:
-    """Files of both programs. Only the file of a profile decides anything, and it is that of the chosen statement."""
+    """Reads the files of both programs. A path in both is read from the program whose profile is used.
+
+    That is enough, since no file but that of the profile has an effect on placements.
+    """
     first, second = (head, base) if profile_of_head else (base, head)
 
     def read(path: str) -> bytes:

@@ -1,7 +1,10 @@
-"""Adds to each decision that moved why it did: the rule that came or went, or changes of the program.
+"""Adds a cause to each move: a rule that came or went, or changes of the program.
 
-The rules are in the plans. Where no rule excludes either side, the objective chose, and programs between BASE and HEAD
-are solved to find the changes without which it would not have. `effort` bounds how many.
+    Diff, two plans, two programs -> Diff with causes
+
+The plans contain the rules that exclude sides. Where no rule excludes either side, the objective chose the side. Then
+programs between BASE and HEAD are solved, to find the changes without which the decision keeps its side. `effort`
+bounds the number of these programs.
 """
 
 from __future__ import annotations
@@ -24,26 +27,29 @@ from dsl.program import Side
 from solver.placement import PlacementError, Previous
 
 WORK: Final = 200_000
-"""Calls and policies of all programs that are solved with an effort of 1: seven programs of 10,000 services."""
+"""The statements and enforcements of all programs that are solved with an effort of 1.
+
+That is enough for seven programs of 10,000 services.
+"""
 MOST_SOLVED: Final = 300
 SHOWN: Final = 6
-"""Changes that the text of one cause names."""
+"""The changes that the text of one cause names."""
 
 Sides = Mapping[tuple[str, str], tuple[Side, ...]]
 
 
 class Sources(NamedTuple):
-    """Both programs, and the folder of HEAD's for messages."""
+    """Both programs. Messages show `folder`, the folder of HEAD's program."""
 
     base: Statements
     head: Statements
     folder: str = ""
     facts: bytes | None = None
-    """What a cluster shows of the services of both."""
+    """The facts about the services in a cluster, for both programs."""
 
 
 def with_causes(diff: Diff, base: Plan, head: Plan, sources: Sources | None, effort: float = 1.0) -> Diff:
-    """The same difference with a cause for each move. Without the programs only rules are known as causes."""
+    """The difference with a cause for each move. Without the programs, only rules are found as causes."""
     search = None if sources is None else _Search(base, head, diff, sources, effort)
     decided = [
         {(decision.policy, decision.destination): decision for decision in plan.decisions} for plan in (base, head)
@@ -64,7 +70,10 @@ def with_causes(diff: Diff, base: Plan, head: Plan, sources: Sources | None, eff
 
 
 def _rule(decision: DecisionPlan | None, verb: str) -> Cause | None:
-    """The rule that excludes the side of BASE in HEAD, or that excluded the side of HEAD in BASE."""
+    """The rule that excludes the sides that a decision does not take, if a rule does.
+
+    With HEAD's decision the rule `came` and excludes BASE's side; with BASE's decision it `went`.
+    """
     for side in () if decision is None else decision.not_taken:
         if side.reason != FREE:
             what = f": {side.message}" if side.message else ""
@@ -94,14 +103,14 @@ class _Search:
         self._names = {rename.head: rename.base for rename in self.diff.renames}
         sides = sides_of(self.base)
         renamed = {rename.base: rename.head for rename in self.diff.renames}
-        # A program between the two may have either name.
+        # A program between the two may have the old or the new name of a renamed policy.
         sides |= {
             (renamed[name], there): decision_sides for (name, there), decision_sides in sides.items() if name in renamed
         }
         self._previous = Previous(sides, frozenset(adm.service for adm in self.base.adms))
 
     def needless(self, move: Move) -> Cause | None:
-        """Says so if HEAD has a placement as good without the move."""
+        """A cause that calls the move needless, if HEAD solved with BASE as `--previous` does not move the decision."""
         if not self.changes:
             return Cause(self._without_changes(), (), True, ())
         try:
@@ -110,7 +119,7 @@ class _Search:
             return None
 
     def cause(self, move: Move) -> Cause:
-        # A cause of an earlier move is often the cause of this one.
+        # The cause of an earlier move is often also the cause of this move, and is a small set to start from.
         start = next((earlier for earlier in self._minimal if self._known_to_move(move, earlier)), self.changes)
         minimal, complete = irreducible(start, lambda subset: self._moves(move, subset))
         self._minimal.append(minimal)
@@ -128,7 +137,7 @@ class _Search:
             return False
 
     def _moves(self, move: Move, subset: Sequence[Change]) -> bool:
-        """Whether the decision has the sides of HEAD if BASE gets only these changes."""
+        """Whether BASE with only these changes gives the decision the sides that it has in HEAD."""
         sides = self._sides(frozenset(change.key for change in subset))
         if sides is None:
             return False
@@ -137,7 +146,10 @@ class _Search:
         return decision_sides == move.head_sides
 
     def _sides(self, applied: frozenset[Key]) -> Sides | None:
-        """The decisions of BASE with some changes, solved with BASE as `--previous`; None if it has no placement."""
+        """The decisions of BASE with the applied changes, solved with BASE's plan as `--previous`.
+
+        None if the program has errors or no placement.
+        """
         if applied not in self._solved:
             self._solved[applied] = self._compiled(applied)
         return self._solved[applied]
@@ -145,7 +157,7 @@ class _Search:
     def _compiled(self, applied: frozenset[Key]) -> Sides | None:
         everything = len(applied) == len(self.changes)
         if everything and self.diff.head.how is How.COMPILED:
-            return sides_of(self.head)  # with BASE as `--previous`
+            return sides_of(self.head)  # HEAD was compiled with BASE's plan as `--previous`
         cost = len(self.sources.head.statements) + len(self.head.enforcements)
         if self._work + cost > WORK * self.effort or len(self._solved) >= MOST_SOLVED:
             raise BudgetSpentError
@@ -156,7 +168,7 @@ class _Search:
                 program = with_facts(program, self.sources.facts)
             placement, _costs = solve(program, self.sources.folder, previous=self._previous)
         except (ProgramError, PlacementError, CommandError):
-            # Some changes belong together: a call needs its service. Such a program shows no move.
+            # Some changes are valid only together: a call needs its service. An invalid program shows no move.
             return None
         return {(decision.policy, decision.destination): decision.sides for decision in placement.decisions}
 

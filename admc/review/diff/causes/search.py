@@ -1,7 +1,10 @@
-"""An irreducible set of changes that still has an effect, found by leaving changes out and trying again.
+"""Searches an irreducible set of changes with an effect, by leaving changes out and testing the others.
 
-Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input" (2002), section 3: from halves to single
-changes. A small set is then compared with all its subsets, since two changes may together undo a third.
+    changes, a test -> an irreducible set
+
+The method is from Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input" (2002), section 3: it
+leaves out halves first, and single changes last. All subsets of a small set are then tested, too, since two changes may
+together undo a third.
 """
 
 from __future__ import annotations
@@ -11,19 +14,20 @@ from itertools import combinations
 from typing import Final, TypeVar
 
 SMALL: Final = 4
-"""Sets of up to this many changes are compared with all their subsets."""
+"""All subsets of a set of this many changes or fewer are tested."""
 
 T = TypeVar("T")
 
 
 class BudgetSpentError(Exception):
-    """The test was not made: no effort is left for it."""
+    """The effort is spent, so the test was not made."""
 
 
 def irreducible(changes: Sequence[T], has_effect: Callable[[tuple[T, ...]], bool]) -> tuple[tuple[T, ...], bool]:
-    """A set of changes that has the effect, and whether it is certain that none of them can be left out.
+    """A set of changes that has the effect, and whether it is complete: no change of the set can be left out.
 
-    It is not where `has_effect` raises `BudgetSpentError`. All `changes` together have the effect.
+    `changes` as a whole must have the effect. If `has_effect` raises `BudgetSpentError`, the search ends and the
+    smallest set so far is not complete.
     """
     best = tuple(changes)
     try:
@@ -37,12 +41,12 @@ def irreducible(changes: Sequence[T], has_effect: Callable[[tuple[T, ...]], bool
 
 
 def _smaller(given: tuple[T, ...], has_effect: Callable[[tuple[T, ...]], bool]) -> Iterator[tuple[T, ...]]:
-    """Smaller and smaller sets with the effect; the last one loses it with any of its changes."""
+    """Smaller and smaller sets with the effect. Without any single one of its changes, the last set has no effect."""
     parts = 2
     while len(given) > 1:
         size = -(-len(given) // parts)
         chunks = [given[at : at + size] for at in range(0, len(given), size)]
-        # Of several such sets, the one with the earliest changes: calls come before policies.
+        # The last chunk is left out first, so that the earliest changes stay: calls come before policies.
         rests = (tuple(change for change in given if change not in chunk) for chunk in reversed(chunks))
         smaller = next((rest for rest in rests if has_effect(rest)), None)
         if smaller is not None:
@@ -56,7 +60,7 @@ def _smaller(given: tuple[T, ...], has_effect: Callable[[tuple[T, ...]], bool]) 
 
 
 def _subsets(given: tuple[T, ...], has_effect: Callable[[tuple[T, ...]], bool]) -> Iterator[tuple[T, ...]]:
-    """A subset with the effect that is smaller by more than one change, if a small set has one."""
+    """The smallest subset with the effect, if the set is small and such a subset lacks at least two of its changes."""
     if len(given) > SMALL:
         return
     for size in range(1, len(given) - 1):

@@ -1,9 +1,10 @@
-"""What becomes of the protection of requests between two plans.
+"""The changes of the protection of requests between two plans.
 
-    two plans, partners --comparison, index--> one question a module --detection--> findings, none twice
+    two plans, renames --comparison, index--> Comparison --detectors--> notes --detection--> findings
 
-The questions: `arguments`, `asked`, `callers`, `closing`, `environment`, `guards`, `interference`, `kinds`, `matches`,
-`meeting`, `ordering`, `reliance`, `targets`.
+Each detector is a module for one kind of change: `arguments`, `asked`, `callers`, `closing`, `environment`, `guards`,
+`interference`, `kinds`, `matches`, `meeting`, `ordering`, `reliance`, `targets`. A change that no detector can judge
+must become an unclear finding.
 """
 
 from admc.review.diff.protection.detection import Findings, findings

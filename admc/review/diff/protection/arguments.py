@@ -1,7 +1,11 @@
-"""Loosened, tightened and unclear: arguments, by the directions that BASE's kind declares (`@weaker`).
+"""Finds loosened, tightened and unclear arguments, by the directions that BASE's kind declares (`@weaker`).
 
-A number that is left out sets no limit. A list with a direction is a set. An argument without a direction that
-changes is unclear, and so is a file with another content.
+    change of an argument                                     finding
+    in its direction, or a number with a direction removed    loosened
+    against its direction, or such a number added             tightened
+    without a direction, or another content of a file         unclear
+
+A list with a direction is compared as a set.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from admc.review.diff.written import argument_text
 from dsl.program import Weaker
 
 MOST_CHARACTERS = 200
-"""Of one value in a sentence."""
+"""The characters of one value in a sentence."""
 _SETS = frozenset(("[caller]", "[one_of]"))
 
 
@@ -27,7 +31,7 @@ def changed_arguments(comparison: Comparison) -> Iterator[Note]:
 
 
 def comparable(comparison: Comparison, contents: Contents) -> bool:
-    """Whether both sides have one kind with the same parameters; if not, the kind itself has changed."""
+    """Whether the policy has the same kind with the same parameters on both sides. Else `kinds` reports the kind."""
     base, head = contents.pair.base or "", contents.pair.head or ""
     return comparison.base.rows[base].kind == comparison.head.rows[head].kind and _shape(
         contents.base.arguments
@@ -60,12 +64,12 @@ def same(one: ArgumentRow, other: ArgumentRow) -> bool:
         return one.sha256 == other.sha256
     if isinstance(one.value, tuple) and isinstance(other.value, tuple) and _is_set(one):
         return set(one.value) == set(other.value)
-    # 1 and true are equal in Python.
+    # In Python, 1 and True are equal.
     return one.value == other.value and isinstance(one.value, bool) is isinstance(other.value, bool)
 
 
 def directions(one: ArgumentRow, other: ArgumentRow) -> tuple[Word, ...]:
-    """What a change of an argument means. A list may lose some items and get others, and so be two of these."""
+    """The words for a change of an argument. A list that loses some items and gets others has two words."""
     weaker = one.weaker
     before: object = one.value
     after: object = other.value
@@ -92,7 +96,7 @@ def _is_set(argument: ArgumentRow) -> bool:
 
 
 def _follows(one: ArgumentRow, other: ArgumentRow, first: ArgumentRow, then: ArgumentRow) -> bool:
-    """Whether an argument changes just as an earlier one does, as a default that repeats it: `burst = requests`."""
+    """Whether an argument changes exactly like an earlier one, as a default that repeats it: `burst = requests`."""
     return (one.type, one.weaker, one.value, other.value) == (first.type, first.weaker, first.value, then.value)
 
 
@@ -103,7 +107,7 @@ def _text(policy: str, one: ArgumentRow, other: ArgumentRow, change: Change) -> 
 
 
 def _short(text: str | None) -> str:
-    """`Change` has all of it."""
+    """The text of a value, cut for a sentence: the finding's `Change` has the whole text."""
     if text is None:
         return "none"
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."

@@ -1,7 +1,8 @@
-"""Unclear: what an ADM calls for a policy (an argument of type `service`) is another one, or is reached in another way.
+"""Finds policies whose ADMs call another party, or reach it in another way (unclear).
 
-An authorization service whose answer comes from a policy in front of it decides nothing, and a copy that is refused on
-its way is none. So each policy on such a call counts that may change what is sent or answered.
+Arguments of type `service` are the parties that ADMs call. A policy on the way to an authorization service may answer
+in its place, and a policy on the way of a copy may refuse the copy. So every policy on such a call counts that may
+change the request or the answer.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from admc.review.diff.protection.note import Note
 from dsl.program import Side, Verb, callee
 
 _HARMLESS = frozenset((Verb.READS, Verb.COUNTS, Verb.COPIES))
-"""What a policy may do on the way without a change of what is sent or answered."""
+"""The effects of a policy that change neither a request nor its answer."""
 
 
 _Met = tuple[str, str | None, int | None, PolicyContent]
-"""A policy on the way, the caller and the number of replicas if these make a difference to it, and what it does."""
+"""A policy on the way, with the caller and the number of replicas if it depends on them, and its content."""
 
 
 def asked_otherwise(comparison: Comparison) -> Iterator[Note]:
-    """Policies of both plans whose ADMs call something else."""
+    """Policies of both plans whose ADMs call another party, or reach it in another way."""
     shared = {name for pair in comparison.newly_shared for name in pair}
     for contents in comparison.contents:
         called = list(_called(contents.base))
         if not called or called != list(_called(contents.head)):
-            continue  # another argument is a finding itself
+            continue  # `arguments` reports another argument
         pair = contents.pair
         calls = comparison.shared(pair)
         for name, number in called:
@@ -62,7 +63,7 @@ def _port(index: PlanIndex, name: str, number: int | None) -> PortRow | None:
 
 
 def _target(index: PlanIndex, name: str, number: int | None) -> Hashable:
-    """By what the network knows a party, and how it is spoken to."""
+    """The identity of a party in the network (pods, or hosts and addresses), and the port, its protocol and target."""
     port = _port(index, name, number)
     spoken = None if port is None else (port.number, port.protocol, port.target)
     service, external = index.services.get(name), index.externals.get(name)
@@ -74,8 +75,7 @@ def _target(index: PlanIndex, name: str, number: int | None) -> Hashable:
 def _changed(
     comparison: Comparison, base: str, head: str, call: CallName, target: tuple[str, int | None]
 ) -> Iterator[str]:
-    """Policies that the call of an ADM meets in one plan alone, for other requests, in another order, or with other
-    arguments."""
+    """The policies on the call of an ADM that differ: in one plan only, with another content, or in another order."""
     before = [
         (comparison.head_name.get(name, name), *rest) for name, *rest in _way(comparison.base, base, call, target)
     ]
@@ -84,11 +84,14 @@ def _changed(
     yield from {str(meeting[0]) for meeting in after if meeting not in before}
     kept = [meeting for meeting in before if meeting in after]
     if kept != [meeting for meeting in after if meeting in before]:
-        yield from {str(meeting[0]) for meeting in kept}  # another order
+        yield from {str(meeting[0]) for meeting in kept}  # in another order
 
 
 def _way(index: PlanIndex, policy: str, call: CallName, target: tuple[str, int | None]) -> list[_Met]:
-    """What the call of an ADM meets, for a policy on this call. The ADM that enforces the policy is the caller."""
+    """The policies that an ADM meets when it calls `target` for `policy` on the call `call`.
+
+    The ADM that enforces the policy is the caller.
+    """
     name, number = target
     port = _port(index, name, number)
     decision = index.decisions.get(policy, {}).get(call.destination)

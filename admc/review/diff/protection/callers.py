@@ -1,7 +1,10 @@
-"""Callers that have another name in HEAD: what they met under the old one, they have to meet under the new one.
+"""Finds policies that callers lose or gain because the same callers have another name in HEAD.
 
-A service whose pods another one has too, an address that another external has, a service that becomes an external or
-shares the network of its node: such callers are the same as before, and each policy knows them by a name.
+    Comparison --regions--> callers with another name -> notes
+
+Policies select callers by name. The name of the same callers changes if another service selects their pods, another
+external gets their address, their service becomes an external, or it starts or stops to share the network of its node.
+Under the new name, the callers must meet the policies that they met under the old name.
 """
 
 from __future__ import annotations
@@ -22,57 +25,52 @@ _ON_OTHERS = (Verb.WRITES, Verb.ROUTES, Verb.REPEATS)
 
 
 class _Sides(NamedTuple):
-    """Two plans, and the policies that both have."""
+    """Two plans, `one` and `other`, and the policies that both have."""
 
     one: PlanIndex
     other: PlanIndex
     partners: Mapping[str, str]
-    """Names in the one -> names in the other; `back` is the reverse."""
+    """Name of a policy in `one` -> its name in `other`; `back` is the reverse."""
     back: Mapping[str, str]
 
 
 class _Loss(NamedTuple):
-    """What callers of the one plan do not meet in the other, under their new name."""
+    """A policy that callers meet in one plan, and do not meet in the other under their new name."""
 
     call: CallName
     policy: str | None
     partner: str | None
     admitted: bool
-    """They meet it, and it admits them now. Without a policy, a NetworkPolicy does."""
+    """The other plan admits the callers: the policy does, or without a policy a NetworkPolicy."""
 
 
 def now_known_otherwise(comparison: Comparison) -> Iterator[Note]:
-    """Policies that callers with another name do not meet any more, or that newly admit them."""
+    """Policies that callers with another name no longer meet, or that newly admit them."""
     base, head = comparison.base, comparison.head
     for moved in moved_callers(base, head):
         why = f"callers known as `{moved.before}` in BASE are `{moved.after}` now"
         for loss in _losses(_Sides(base, head, comparison.head_name, comparison.base_name), moved):
             pair = Pair(loss.policy, loss.partner) if loss.policy else NO_POLICY
-            kept = (
-                loss.partner is not None
-                and head.is_party(moved.before)
-                and has_source(head.content(loss.partner), moved.before)
-            )
-            word = Word.LOOSENED if loss.admitted else Word.NARROWED if kept else Word.LOST
+            word = Word.LOOSENED if loss.admitted else _word(head, loss.partner, moved.before)
             text = f"newly admitted: {why}" if loss.admitted else why
             yield comparison.note(word, pair, (loss.call,), text, _change(comparison, pair, moved))
         yield from _unclear(comparison, moved, why)
 
 
 def _word(head: PlanIndex, partner: str | None, source: str) -> Word:
-    """A policy is lost, or only narrowed where its scope still has the caller under the old name."""
+    """Lost; but narrowed if the scope of the policy still has the caller under the old name."""
     kept = partner is not None and head.is_party(source) and has_source(head.content(partner), source)
     return Word.NARROWED if kept else Word.LOST
 
 
 def known_otherwise_before(comparison: Comparison) -> Iterator[Note]:
-    """The reverse."""
+    """Policies that such callers newly meet, or that no longer admit them."""
     base, head = comparison.base, comparison.head
     for moved in moved_callers(head, base):
         why = f"callers known as `{moved.after}` in BASE are `{moved.before}` now"
         for loss in _losses(_Sides(head, base, comparison.base_name, comparison.head_name), moved):
             if loss.policy is None or loss.partner is None:
-                continue  # a policy that is new, or a NetworkPolicy, is a finding itself
+                continue  # other detectors report new policies and NetworkPolicies
             pair = Pair(loss.partner, loss.policy)
             call = replace(loss.call, source=moved.before)
             word = Word.TIGHTENED if loss.admitted else Word.WIDENED
@@ -80,7 +78,7 @@ def known_otherwise_before(comparison: Comparison) -> Iterator[Note]:
 
 
 def _change(comparison: Comparison, pair: Pair, moved: Moved) -> Change | None:
-    """The callers that a guard admits, or the addresses of one of the names."""
+    """The callers that a guard admits, if they changed; else the addresses of an external among the two names."""
     base, head = comparison.base, comparison.head
     before = None if pair.base is None else base.admits(pair.base)
     after = None if pair.head is None else head.admits(pair.head)
@@ -116,7 +114,11 @@ def _losses(sides: _Sides, moved: Moved) -> Iterator[_Loss]:
 
 
 def _before(sides: _Sides, old: CallName, call: CallName) -> list[str]:
-    """What a call met by its declaration alone is gone with it, under both of its names."""
+    """The policies that the callers met under their old name.
+
+    If `other` declares the call under neither name, only policies count that the call met without a declaration: all
+    others are gone with their call.
+    """
     declared = sides.other.declares(call) or sides.other.declares(old)
     return sides.one.meets(old) if declared else sides.one.undeclared(old)
 
@@ -150,7 +152,7 @@ def _calls(sides: _Sides, moved: Moved) -> list[CallName]:
 def _differs(sides: _Sides, name: str, partner: str | None, moved: Moved) -> bool:
     """Whether a policy makes a difference between both names where no call is declared."""
     if partner is None:
-        return False  # it is gone for all callers
+        return False  # the policy is gone for all callers, which `meeting` reports
     one, other, *_ = sides
     if one.selects(name, moved.before) is not other.selects(partner, moved.after):
         return True
@@ -158,7 +160,7 @@ def _differs(sides: _Sides, name: str, partner: str | None, moved: Moved) -> boo
 
 
 def _unclear(comparison: Comparison, moved: Moved, why: str) -> Iterator[Note]:
-    """Policies that these callers newly meet, and that may keep requests from those that they met before."""
+    """Policies that these callers newly meet, and that may weaken the policies that they met before."""
     sides = _Sides(comparison.base, comparison.head, comparison.head_name, comparison.base_name)
     for call in _calls(sides, moved):
         known = {comparison.head_name.get(name) for name in _before(sides, replace(call, source=moved.before), call)}

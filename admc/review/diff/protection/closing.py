@@ -1,7 +1,7 @@
-"""Loosened and tightened by NetworkPolicies: a closed destination refuses every caller that is not declared.
+"""Finds callers that NetworkPolicies newly admit (loosened) or newly refuse (tightened).
 
-A destination that is no longer closed admits undeclared callers, unless a guard refuses them; and to declare a call to
-a closed destination admits its sender.
+The NetworkPolicy of a closed destination refuses every caller that is not declared. So a destination that is no longer
+closed admits undeclared callers, unless a guard refuses them. A new call to a closed destination admits its sender.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from admc.review.diff.protection.note import Note
 
 
 def no_longer_closed(comparison: Comparison) -> Iterator[Note]:
-    """Undeclared callers that a NetworkPolicy refused, and that HEAD lets through."""
+    """Undeclared callers that a NetworkPolicy refuses in BASE, and that HEAD admits."""
     head = comparison.head
     for destination in sorted(comparison.base.closed.keys() - head.closed.keys()):
         text = "undeclared callers are let through: the NetworkPolicy that refused them is gone"
@@ -26,7 +26,7 @@ def no_longer_closed(comparison: Comparison) -> Iterator[Note]:
 
 
 def newly_closed(comparison: Comparison) -> Iterator[Note]:
-    """Undeclared callers that only HEAD refuses, by a NetworkPolicy."""
+    """Undeclared callers that BASE admits, and that a NetworkPolicy refuses in HEAD."""
     base = comparison.base
     for destination in sorted(comparison.head.closed.keys() - base.closed.keys()):
         text = "undeclared callers are refused by a new NetworkPolicy"
@@ -58,7 +58,10 @@ def newly_declared(comparison: Comparison) -> Iterator[Note]:
 
 
 def _undeclared(comparison: Comparison, destination: str) -> Iterator[CallName]:
-    """Callers that BASE refuses: those without a name, and those by name of which a guard of HEAD may think better."""
+    """Undeclared callers that BASE refuses: `*`, and names that HEAD may admit although it refuses `*`.
+
+    These are the names that a guard of HEAD admits, or that the scope of a policy leaves out.
+    """
     base, head = comparison.base, comparison.head
     for port in _ports(comparison, destination):
         unknown = CallName(UNDECLARED, destination, port)
@@ -73,5 +76,5 @@ def _undeclared(comparison: Comparison, destination: str) -> Iterator[CallName]:
 
 
 def _ports(comparison: Comparison, destination: str) -> list[int]:
-    """Ports of a destination in HEAD."""
+    """The ports of a destination in HEAD."""
     return sorted(row.number for row in comparison.head.ports_of(destination))

@@ -1,4 +1,7 @@
-"""Two plans side by side: which policy of HEAD is which of BASE."""
+"""Two plans side by side, with each policy of BASE paired with its partner in HEAD.
+
+plan, plan, renames -> [Comparison] -> detectors
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,23 @@ from admc.review.diff.protection.regions import newly_shared
 
 @dataclass(frozen=True)
 class Pair:
-    """One policy in both plans, or in one of them."""
+    """The names of one policy in BASE and in HEAD; None in a plan that lacks the policy."""
 
     base: str | None
     head: str | None
 
     @property
     def name(self) -> str:
-        """In HEAD, or in BASE where HEAD lacks it."""
+        """The name in HEAD, or in BASE if HEAD lacks the policy."""
         return self.head or self.base or ""
 
 
 NO_POLICY: Final = Pair(None, None)
-"""What is found is about no policy: a NetworkPolicy alone."""
+"""The pair of a note about a NetworkPolicy, without a policy."""
 
 
 class Contents:
-    """What a policy that is in both plans does, on both sides."""
+    """The contents of a policy of both plans in BASE and in HEAD."""
 
     def __init__(self, pair: Pair, base: PolicyContent, head: PolicyContent) -> None:
         self.pair = pair
@@ -42,7 +45,7 @@ class Contents:
 
 
 class Comparison:
-    """BASE and HEAD with the policies that are the same."""
+    """BASE, HEAD, and the names of the policies that both have."""
 
     def __init__(self, base: Plan, head: Plan, renames: Sequence[Rename]) -> None:
         self.base = PlanIndex(base)
@@ -53,14 +56,14 @@ class Comparison:
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """All policies: those of BASE in its order, then the new ones of HEAD."""
+        """All policies: those of BASE in their order, then the new ones of HEAD."""
         old = [Pair(row.name, self.head_name.get(row.name)) for row in self.base.plan.policies]
         new = [Pair(None, row.name) for row in self.head.plan.policies if row.name not in self.base_name]
         return (*old, *new)
 
     @cached_property
     def contents(self) -> tuple[Contents, ...]:
-        """Policies of both plans."""
+        """The policies of both plans, with their contents."""
         return tuple(
             Contents(pair, self.base.content(pair.base), self.head.content(pair.head))
             for pair in self.pairs
@@ -69,11 +72,11 @@ class Comparison:
 
     @cached_property
     def newly_shared(self) -> list[tuple[str, str]]:
-        """As in `regions`, from BASE to HEAD."""
+        """Services of BASE and HEAD that newly share pods (`regions.newly_shared`)."""
         return newly_shared(self.base, self.head)
 
     def shared(self, pair: Pair) -> tuple[CallName, ...]:
-        """Calls that meet a policy in both plans; `*` where undeclared callers do."""
+        """The calls that meet a policy in both plans, with the source `*` for undeclared callers."""
         calls = self._shared.get(pair)
         if calls is None:
             calls = self._shared[pair] = tuple(self._in_both(pair))
@@ -85,7 +88,7 @@ class Comparison:
             return
         before, after = self.base.met[base], self.head.met[head]
         yield from before & after
-        # A call that is declared on one side alone may meet the policy as an undeclared one on the other.
+        # A call that only HEAD declares may meet the policy as an undeclared call in BASE.
         yield from (call for call in after - before if self.base.applies(base, call))
         for destination, port in self.base.open(base) & self.head.open(head):
             yield CallName(UNDECLARED, destination, port)

@@ -1,9 +1,9 @@
-"""What becomes of the protection of requests: every finding of two plans, by word.
+"""Collects all findings about the protection of requests, by word.
 
     plan, plan, renames -> Comparison -> detectors -> notes -> [Findings]
 
-Each detector looks for one kind of change and knows nothing of the others, but for `interference`, which looks at what
-they found gained. `docs/diff.md` defines the words.
+Each detector looks for one kind of change, independently of the others. Only `interference` reads the notes of the
+others: it looks for policies that a gain may weaken. `docs/diff.md` defines the words.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ DETECTORS: Final[tuple[Detector, ...]] = (
 
 class Findings(NamedTuple):
     weaker: tuple[Finding, ...]
-    """By word, as in `WEAKER`, then policy and calls; `stricter` in the same way."""
+    """Sorted by word in the order of `WEAKER`, then by policy and calls. `stricter` is sorted in the same way."""
     stricter: tuple[Finding, ...]
     gone: tuple[Finding, ...]
 
 
 def findings(base: Plan, head: Plan, renames: Sequence[Rename] = ()) -> Findings:
-    """What gets weaker, what gets stricter, and what goes with its call, from BASE to HEAD."""
+    """The findings that are weaker, those that are stricter, and the policies that are gone with their call."""
     comparison = Comparison(in_names_of(base, head), head, renames)
     notes = [note for detector in DETECTORS for note in detector(comparison)]
     notes += interference(comparison, notes)

@@ -1,4 +1,4 @@
-"""The effects of policies, as plans have them, for the rules of order (rule R6)."""
+"""The effects of policies in a plan, and the rules by which two policies commute (rule R6)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsl.program import Effect, Verb
 from solver.rules import effects as rules
 
 Effects = tuple[Effect, ...] | None
-"""None: nothing is known."""
+"""The effects of a policy; None if they are not known."""
 
 
 @lru_cache(maxsize=4096)
@@ -33,7 +33,7 @@ def commute(one: PolicyContent, other: PolicyContent) -> bool:
 
 
 def writes_request(content: PolicyContent) -> bool:
-    """Whether a policy may change what a request carries."""
+    """Whether a policy may change an element of a request."""
     effects = of(content)
     return effects is None or any(
         effect.verb is Verb.WRITES and effect.element is not None and not effect.element.on_response
@@ -42,17 +42,17 @@ def writes_request(content: PolicyContent) -> bool:
 
 
 def does(content: PolicyContent, verb: Verb) -> bool:
-    """Whether a policy is known to do this."""
+    """Whether a policy is known to have an effect with this verb."""
     return any(effect.verb is verb for effect in of(content) or ())
 
 
 def overwrites(one: PolicyContent, other: PolicyContent) -> bool:
-    """Whether two policies may write the same."""
+    """Whether two policies may write the same element."""
     return _touches(one, other, Verb.WRITES, (False, True))
 
 
 def feeds(writer: PolicyContent, reader: PolicyContent, *, on_response: bool) -> bool:
-    """Whether one policy may write what the other reads, of requests or of responses."""
+    """Whether the writer may write an element, of requests or of responses, that the reader reads."""
     return _touches(writer, reader, Verb.READS, (on_response,))
 
 
@@ -60,7 +60,7 @@ def _touches(one: PolicyContent, other: PolicyContent, verb: Verb, on_response: 
     written = _accesses(one, Verb.WRITES, on_response)
     touched = _accesses(other, verb, on_response)
     if written is None or touched is None:
-        # A policy of which nothing is known may write and read everything.
+        # A policy without known effects may write and read every element.
         return written != () and touched != ()
     return any(not rules.disjoint(access, another) for access in written for another in touched)
 

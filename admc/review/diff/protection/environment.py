@@ -1,7 +1,10 @@
-"""What changes around a policy: replicas, ports, and by what the network knows a service or an external.
+"""Finds policies whose effect changes with the parties around them: replicas, ports, pods and addresses.
 
-A limit of each replica admits more in sum if there are more replicas. A caller is known by the addresses of the pods
-that its namespace and labels select; an external is known by its address ranges and host names.
+a policy                                       depends on
+with a limit for each replica                  the number of replicas
+on a port                                      the protocol of the port
+that tells callers apart, or closes            the namespace and labels that select the pods of services
+on an external                                 its host names and address ranges
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from admc.review.diff.protection.reliance import tells_apart
 from dsl.program import Side
 
 _NAMED = 3
-"""Services that a sentence names; it counts the others."""
+"""A sentence names this many services, and counts the others."""
 
 
 def replicas(comparison: Comparison) -> Iterator[Note]:
-    """Limits that hold for each replica of a service that gets more or fewer of them."""
+    """Policies that limit each replica of a service whose number of replicas changes."""
     base, head = comparison.base, comparison.head
     for contents in comparison.contents:
         if not (contents.base.per_replica and contents.head.per_replica):
@@ -41,7 +44,7 @@ def replicas(comparison: Comparison) -> Iterator[Note]:
 
 
 def protocols(comparison: Comparison) -> Iterator[Note]:
-    """Policies on a port that speaks another protocol: they see and answer something else there."""
+    """Policies on a port with another protocol, since they see other requests and give other answers there."""
     changed: dict[tuple[str, int], Change] = {}
     for name in comparison.base.services.keys() | comparison.base.externals.keys():
         before = {row.number: row.protocol for row in comparison.base.ports_of(name)}
@@ -60,7 +63,7 @@ def protocols(comparison: Comparison) -> Iterator[Note]:
 
 
 def selected_pods(comparison: Comparison) -> Iterator[Note]:
-    """Policies that know services by their pods, where other pods are selected now, or an external stands there."""
+    """Policies that know a service by its pods, if the service selects other pods, or is an external on one side."""
     changed = dict(_selections(comparison))
     if not changed:
         return
@@ -88,7 +91,7 @@ def _few(names: list[str]) -> str:
 
 
 def _selections(comparison: Comparison) -> Iterator[tuple[str, Change]]:
-    """Services with other pods, or with pods that another service newly has, too; and what is outside now, or was."""
+    """Names of services that select other pods, share pods with another service, or are an external on one side."""
     base, head = comparison.base, comparison.head
     for one, other in comparison.newly_shared:
         shared = Change(f"pods of {one}", one, f"{one}, {other}" if one in head.services else other)
@@ -111,9 +114,12 @@ def _labels_text(service: ServiceRow) -> str:
 
 
 def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozenset[str] | None:
-    """Services that a policy of HEAD knows by address, by the NetworkPolicy that it needs, or by the pods that get its
-    ADM, and its destination; but not its callers. None: it leaves out or admits unknown callers, and so pods that no
-    service selects any more."""
+    """The parties that a policy of HEAD identifies at a destination, besides the callers of declared calls.
+
+    These are the destination, whose pods get the ADM or the NetworkPolicy, the senders that the NetworkPolicy admits,
+    and the callers that the policy admits or leaves out by address. None: all parties, since the policy admits or
+    leaves out unknown callers, and a pod that no service selects any more is an unknown caller.
+    """
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(destination), head.content(name)
     if decision is None:
@@ -132,8 +138,11 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
 
 
 def _callers(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[str]:
-    """The callers that a policy of HEAD identifies: by address, also without a declared call if it is a guard, or by
-    their own ADM."""
+    """The callers that a policy of HEAD identifies on a call.
+
+    At ingress it identifies them by address, and on a call of `*` it identifies all its sources. A policy that only
+    senders enforce identifies the sender, whose own ADM enforces it.
+    """
     head, name = comparison.head, pair.head or ""
     decision, content = head.decisions[name].get(call.destination), head.content(name)
     if decision is None:
@@ -146,7 +155,7 @@ def _callers(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[st
 
 
 def destinations(comparison: Comparison) -> Iterator[Note]:
-    """Policies on an external that has more or fewer host names or addresses."""
+    """Policies on an external that gets or loses host names or addresses."""
     base, head = comparison.base, comparison.head
     moved = list(moved_addresses(base, head))
     changed = {name for name in base.externals if _other_hosts(base, head, name)}
@@ -177,7 +186,7 @@ def _address_change(before: ExternalRow, after: ExternalRow) -> Change:
 
 
 def _growth(before: ExternalRow, after: ExternalRow, moved: Iterable[Moved]) -> Iterator[Word]:
-    """Whether host names or addresses come, and whether they go."""
+    """Widened if host names or addresses come, narrowed if some go; unclear if the first comes or the last goes."""
     if bool(before.cidrs) is not bool(after.cidrs) or bool(before.hosts) is not bool(after.hosts):
         yield Word.UNCLEAR
         return

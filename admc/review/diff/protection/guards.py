@@ -1,6 +1,6 @@
-"""Loosened, tightened and refused: the callers that a guard admits, where it judges the caller alone.
+"""Finds callers that a guard newly admits (loosened) or refuses (tightened, refused), if it judges the caller alone.
 
-What such a guard says of a caller does not depend on whether the call is declared.
+Such a guard judges a caller in the same way whether its call is declared or not.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _refused_before(comparison: Comparison, pair: Pair, before: frozenset[str] |
     """Whether BASE's guards refuse all requests of a call that HEAD's guard refuses."""
     base = comparison.base
     if call not in base.calls:
-        return False  # a new call that is refused from its beginning is worth a line, whatever BASE says of it
+        return False  # a new call that is refused from its beginning is always reported
     if base.refusing(call) is not None:
         return True
     if pair.base is None or pair.head is None or before is None:
@@ -78,7 +78,7 @@ def _judging(comparison: Comparison) -> Iterator[tuple[Pair, frozenset[str], fro
 
 
 def _calls_of(caller: str, pair: Pair, comparison: Comparison) -> list[CallName]:
-    """What a caller may send to the guard in HEAD: all declared calls, and the first of those that are not."""
+    """The calls of a caller that meet the guard in HEAD: all declared ones, and the first undeclared ones."""
     head, name = comparison.head, pair.head or ""
     declared = [call for call in head.calls_from.get(caller, ()) if call in head.met[name]]
     endpoints = sorted(head.open(name) | head.guarded(name))

@@ -1,6 +1,8 @@
-"""One plan, indexed by what a comparison asks: which policies does a request meet, and which requests does a policy.
+"""An index of one plan: the policies that a request meets, and the requests that a policy meets.
 
-Calls are those that the program declares; `*` stands for all callers that it does not declare.
+    Plan -> PlanIndex
+
+`calls` are the calls that the program declares. The source `*` stands for all callers without a declared call.
 """
 
 from __future__ import annotations
@@ -15,19 +17,19 @@ from dsl.program import Protocol, Side
 
 UNDECLARED = "*"
 MOST_UNDECLARED = 1000
-"""Calls without a declaration that a finding names for one policy; declared ones, and `*`, are all named."""
+"""Findings name at most this many undeclared calls for one policy. All declared calls, and `*`, are named."""
 
 Endpoint = tuple[str, int]
 """A destination and a port."""
 
 
 def has_source(content: PolicyContent, name: str) -> bool:
-    """Whether the scope of a policy has a caller."""
+    """Whether a caller is in the scope of a policy."""
     return name not in content.excluded if content.open else name in content.sources
 
 
 class PlanIndex:
-    """What one plan says, by policy, call, destination and service."""
+    """The rows of one plan by policy, call, destination and service."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -38,9 +40,9 @@ class PlanIndex:
         self.closed = {row.destination: row for row in plan.closed}
         self.calls = frozenset(CallName(row.source, row.destination, row.port) for row in plan.calls)
         self.met: dict[str, set[CallName]] = {row.name: set() for row in plan.policies}
-        """Declared calls that meet a policy."""
+        """The declared calls that meet a policy, by policy."""
         self.at_egress: dict[tuple[str, str], list[CallName]] = {}
-        """The calls of a decision that senders enforce, by policy and destination."""
+        """The calls on which the sender's ADM enforces a policy, by policy and destination."""
         for row in plan.enforcements:
             if row.source == UNDECLARED:
                 continue
@@ -60,7 +62,7 @@ class PlanIndex:
 
     @cached_property
     def calls_from(self) -> Mapping[str, list[CallName]]:
-        """Declared calls by their sender."""
+        """The declared calls by sender."""
         calls: dict[str, list[CallName]] = {}
         for call in sorted(self.calls):
             calls.setdefault(call.source, []).append(call)
@@ -86,7 +88,7 @@ class PlanIndex:
 
     @cached_property
     def guarded_at(self) -> Mapping[Endpoint, list[str]]:
-        """Guards that name their sources, and so meet these without a declared call, too."""
+        """The guards that name their sources, by port: the sources meet them also without a declared call."""
         guards: dict[Endpoint, list[str]] = {}
         for row in self.plan.policies:
             for endpoint in self.guarded(row.name):
@@ -94,7 +96,7 @@ class PlanIndex:
         return guards
 
     def open(self, policy: str) -> frozenset[Endpoint]:
-        """Where undeclared callers meet a policy, but for those that its scope leaves out."""
+        """The ports at which undeclared callers meet a policy, except callers that its scope leaves out."""
         endpoints = self._open.get(policy)
         if endpoints is None:
             content = self.content(policy)
@@ -107,7 +109,10 @@ class PlanIndex:
         return endpoints
 
     def guarded(self, policy: str) -> frozenset[Endpoint]:
-        """Where a guard that names its sources meets them, declared or not; empty for all other policies."""
+        """The ports at which a guard that names its sources meets them, with a declared call or without.
+
+        Empty for every other policy.
+        """
         content = self.content(policy)
         if content.open or not content.guard:
             return frozenset()
@@ -126,7 +131,7 @@ class PlanIndex:
         return () if party is None else party.ports
 
     def ports(self, content: PolicyContent, destination: str) -> Iterable[int]:
-        """Ports of a destination that a policy selects and can be enforced on."""
+        """The ports of a destination that a policy selects and on which it can be enforced."""
         return (
             port.number
             for port in self.ports_of(destination)
@@ -136,7 +141,7 @@ class PlanIndex:
         )
 
     def has_port(self, destination: str, port: int) -> bool:
-        """Whether the program still has this port."""
+        """Whether a destination has this port."""
         return any(row.number == port for row in self.ports_of(destination))
 
     def is_party(self, name: str) -> bool:
@@ -146,7 +151,7 @@ class PlanIndex:
         return call in self.calls
 
     def met_undeclared(self, other: PlanIndex) -> Mapping[str, list[CallName]]:
-        """Calls that only another plan declares, by the policies that they meet here as undeclared ones."""
+        """Calls that only the other plan declares, by the policies that they meet as undeclared calls in this plan."""
         calls_by_policy = self._undeclared.get(id(other))
         if calls_by_policy is None:
             calls_by_policy = self._undeclared[id(other)] = {}
@@ -156,18 +161,18 @@ class PlanIndex:
         return calls_by_policy
 
     def undeclared(self, call: CallName) -> list[str]:
-        """The policies that a request meets without a declaration of its call, in declared order."""
+        """The policies that a request meets if its call is not declared, in declared order."""
         endpoint = (call.destination, call.port)
         names = (*self.open_at.get(endpoint, ()), *self.guarded_at.get(endpoint, ()))
         return sorted((name for name in names if self.selects(name, call.source)), key=self.position.__getitem__)
 
     def selects(self, policy: str, source: str) -> bool:
-        """Whether a policy applies to a caller without a declared call."""
+        """Whether a policy applies to requests of a caller that has no declared call."""
         content = self.content(policy)
         return (content.open or content.guard) and has_source(content, source)
 
     def applies(self, policy: str | None, call: CallName) -> bool:
-        """Whether a request of this caller meets a policy, whether the call is declared or not."""
+        """Whether a request of this caller meets a policy. The call may be declared or not."""
         if policy is None or policy not in self.rows:
             return False
         if call in self.met[policy]:
@@ -179,7 +184,7 @@ class PlanIndex:
         return here and self.selects(policy, call.source)
 
     def meets(self, call: CallName) -> list[str]:
-        """The policies that a request of this caller meets, in declared order, declared or not."""
+        """The policies that a request of this caller meets, in declared order. The call may be declared or not."""
         if call in self.calls:
             return self.policies_at.get(call, [])
         return self.undeclared(call)
@@ -187,7 +192,7 @@ class PlanIndex:
     # ---- guards that judge the caller alone ----
 
     def admits(self, policy: str) -> frozenset[str] | None:
-        """The callers that a guard admits, if it judges the caller alone; None for every other policy."""
+        """The callers that a guard admits, if it judges the caller alone. None for every other policy."""
         content = self.content(policy)
         if not content.judges_caller_alone:
             return None
@@ -199,7 +204,7 @@ class PlanIndex:
 
     @cached_property
     def singled_out(self) -> Mapping[str, list[str]]:
-        """The policies that treat a caller without a declared call in another way than others, by its name."""
+        """The policies that treat an undeclared caller differently from other undeclared callers, by its name."""
         policies: dict[str, list[str]] = {}
         for row in self.plan.policies:
             content = row.content
@@ -217,14 +222,14 @@ class PlanIndex:
 
     @cached_property
     def unknown(self) -> frozenset[str]:
-        """Externals that an undeclared caller may be: those without addresses, and those that have all of them."""
+        """The externals that any undeclared caller may be: those without addresses, and those with all addresses."""
         everywhere = (
             name for name, row in self.externals.items() if any(not network.prefixlen for network in networks(row))
         )
         return (self.strangers - {UNDECLARED}) | frozenset(everywhere)
 
     def refusing(self, call: CallName) -> str | None:
-        """A guard that refuses every request of this call, declared or not."""
+        """A guard that refuses every request of this call, if there is one. The call may be declared or not."""
         known_as = self.unknown | {UNDECLARED} if call.source == UNDECLARED else {call.source}
         for name in self.meets(call):
             admitted, content = self.admits(name), self.content(name)
@@ -235,5 +240,5 @@ class PlanIndex:
         return None
 
     def refuses(self, call: CallName) -> bool:
-        """Whether a guard refuses every request of this call, or a closed destination an undeclared one."""
+        """Whether every request of this call is refused: by a guard, or undeclared at a closed destination."""
         return (call not in self.calls and call.destination in self.closed) or self.refusing(call) is not None

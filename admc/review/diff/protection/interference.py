@@ -1,10 +1,14 @@
-"""Unclear: a policy stays as it is, and a new or stricter one beside it may take its requests away.
+"""Finds unchanged policies that a gained policy on the same call may weaken (unclear).
 
-A policy that newly writes a header decides by it which requests a later policy selects; one that newly routes requests
-to another service keeps them from all later ones; a new retry repeats what a later timeout bounds; and of two that
-write the same, the inner one has the last word. A policy of which nothing is known may do to a later one whatever it
-likes: a script can answer a request itself, or send it on past all filters behind it. Only gains are looked at here:
-every other change is a finding itself.
+    the gained policy newly                  and so may
+    writes an element of requests            change which requests a later policy selects, and what it reads
+    writes an element of responses           change what an earlier policy reads
+    writes the same element as a policy      overwrite its value
+    routes requests to another service       keep them from all later policies
+    repeats requests                         repeat those that a later timeout bounds
+    has unknown effects                      answer requests, or pass them on around all later filters
+
+Only gains (`_GAINS`) are considered. Every other change is already a finding.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ _GAINS = frozenset((Word.GAINED, Word.WIDENED, Word.TIGHTENED))
 
 
 def interference(comparison: Comparison, notes: Iterable[Note]) -> Iterator[Note]:
-    """Policies of both plans that a gain among `notes` may weaken."""
+    """Policies of both plans that a gain in `notes` may weaken."""
     head = comparison.head
     calls: dict[str, set[CallName]] = {}
     for note in notes:
@@ -39,7 +43,7 @@ def interference(comparison: Comparison, notes: Iterable[Note]) -> Iterator[Note
 def _acts_on_others(content: PolicyContent, word: Word) -> bool:
     if content.effects is None or effects.does(content, Verb.WRITES):
         return True
-    # Another argument of a policy that is there already makes it neither route nor repeat anew.
+    # A policy that only gets a stricter argument already routed or repeated requests in BASE.
     return word is not Word.TIGHTENED and (effects.does(content, Verb.ROUTES) or effects.does(content, Verb.REPEATS))
 
 
@@ -64,7 +68,7 @@ def _weakened_by(comparison: Comparison, name: str, calls: Iterable[CallName]) -
 
 
 def met(head: PlanIndex, call: CallName) -> list[str]:
-    """The policies that a call meets; for undeclared callers, all that some of them meet."""
+    """The policies that a call meets; for `*`, all policies that some undeclared caller meets."""
     if call.source != UNDECLARED:
         return head.meets(call)
     endpoint = (call.destination, call.port)
@@ -72,7 +76,10 @@ def met(head: PlanIndex, call: CallName) -> list[str]:
 
 
 def why_weaker(comparison: Comparison, name: str, other: str, *, alone: bool) -> str | None:
-    """Why `name` may weaken `other`. `alone`: no third policy on the call writes what matches compare."""
+    """Why the policy `name` may weaken `other`; None if it cannot.
+
+    `alone`: no third policy on the call writes an element that matches compare.
+    """
     head = comparison.head
     one, two = head.content(name), head.content(other)
     if alone and exclude_each_other(one.when, two.when):
@@ -95,8 +102,10 @@ def why_weaker(comparison: Comparison, name: str, other: str, *, alone: bool) ->
 
 
 def _unknown_may_weaken(one: PolicyContent, two: PolicyContent, *, inner: bool) -> bool:
-    """Whether a policy of which nothing is known may do something to another: as the inner one, by what it does with
-    answers."""
+    """Whether a policy `one` with unknown effects may weaken `two`.
+
+    As the inner policy it can do so only by its answers, and by elements that both may write.
+    """
     if not inner:
         return True
     reads = effects.feeds(one, two, on_response=True)
@@ -104,5 +113,5 @@ def _unknown_may_weaken(one: PolicyContent, two: PolicyContent, *, inner: bool) 
 
 
 def writes_alone(index: PlanIndex, name: str, others: Iterable[str]) -> bool:
-    """Whether none of the other policies on a call writes what matches may compare."""
+    """Whether no other policy on a call writes an element of requests, which matches may compare."""
     return not any(effects.writes_request(index.content(other)) for other in others if other != name)

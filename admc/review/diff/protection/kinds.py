@@ -1,7 +1,7 @@
-"""Unclear: the kind of a policy is another one, or a program's own kind is declared in another way.
+"""Finds policies that have another kind, or whose kind is declared in another way (unclear).
 
-BASE's directions and effects count, so a change cannot loosen its own judgement: a kind whose declaration changes is
-itself a finding.
+The directions and effects of BASE's declarations count, and a changed declaration is itself a finding. So a change
+cannot alter the rules by which it is judged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _declared_otherwise(comparison: Comparison, contents: Contents) -> Iterator[
         text = f"the template of the kind `{head.kind}` has another content"
         change = Change("template", contents.base.template_sha256, contents.head.template_sha256)
         yield comparison.note(Word.UNCLEAR, pair, comparison.shared(pair), text, change)
-    # A program's own kind has a template, and no other kind has one.
+    # Only a program's own kind has a template.
     own = None not in (contents.base.template_sha256, contents.head.template_sha256)
     changed = list(_differences(comparison, contents, own=own))
     if changed:
@@ -55,7 +55,7 @@ def _differences(comparison: Comparison, contents: Contents, *, own: bool) -> It
     if not comparable(comparison, contents):
         yield "parameters"
     elif own and _directions(base) != _directions(head):
-        # The directions of the prelude come with admc itself, and no change of a program brings them.
+        # The directions of the prelude change only with admc itself, and never with a program.
         yield "@weaker"
     if _own_effects(base, contents) != _own_effects(head, contents):
         yield "@effect"
@@ -69,7 +69,7 @@ def _directions(content: PolicyContent) -> dict[str, str | None]:
 
 
 def _own_effects(content: PolicyContent, contents: Contents) -> set[EffectRow] | None:
-    """The effects without what follows from the policy's own `when` and arguments, where these differ."""
+    """The declared effects, without those that follow from `when` or arguments that differ between the plans."""
     if content.effects is None:
         return None
     effects: Iterable[EffectRow] = content.effects

@@ -1,7 +1,7 @@
-"""Narrowed and widened: for which requests `when` holds.
+"""Finds policies whose `when` holds for fewer (narrowed) or more requests (widened), or for others (unclear).
 
-`M` implies `N` if no request satisfies `M` and not `N`, which `dsl.checks.disjoint` proves or does not. Regular
-expressions are not analysed: what is not proven is unclear.
+A match `M` implies `N` if no request satisfies both `M` and `not N`, which `dsl.checks.disjoint` may prove. Without a
+proof the change is unclear; regular expressions are not analysed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def changed_matches(comparison: Comparison) -> Iterator[Note]:
 
 
 def direction(before: str | None, after: str | None) -> Word | None:
-    """None if both hold for the same requests."""
+    """The word for the change of a match; None if both matches hold for the same requests."""
     try:
         one, other = _match(before), _match(after)
     except MatchTextError:
@@ -46,12 +46,12 @@ def direction(before: str | None, after: str | None) -> Word | None:
 
 
 def implies(one: Match | None, other: Match | None) -> bool:
-    """Whether it is proven that each request that satisfies `one` satisfies `other`. None holds for each request."""
+    """Whether it is proven that each request of `one` satisfies `other`. Every request satisfies the match None."""
     return other is None or disjoint(one, Not(other))
 
 
 def exclude_each_other(one: str | None, other: str | None) -> bool:
-    """Whether it is proven that no request satisfies both."""
+    """Whether it is proven that no request satisfies both matches."""
     try:
         return disjoint(_match(one), _match(other))
     except MatchTextError:

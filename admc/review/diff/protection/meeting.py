@@ -1,9 +1,11 @@
-"""Lost, gained, and gone with its call: which calls meet a policy in one plan and not in the other.
+"""Finds calls that meet a policy in one plan and not in the other: lost, gained, or gone with the call.
 
-Requests may go on though their call is no longer declared: one of its ends is outside of the mesh. A client
-there sends its requests whatever a program declares. A party there is called by every service, and only the
-calls of declared senders are captured: so what a guard, or a policy for `*`, says of all callers is not
-enforced there without the declaration.
+A policy is gone with its call if HEAD no longer declares the call. It is lost if the requests may go on without the
+declaration, because one end of the call is outside of the mesh:
+
+- A client outside sends its requests whether a program declares them or not.
+- Every service can call a party outside, but ADMs capture only the calls of declared senders. So a guard, or a policy
+  for `*`, is not enforced on such a call without its declaration.
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ _PURPOSES = (
 
 
 class Missing(NamedTuple):
-    """A call that meets a policy in one plan and not in the other."""
+    """A call that meets a policy in one plan and not in the other plan."""
 
     call: CallName
     left: bool
-    """The call itself is not declared in the other plan, or its port does not exist there."""
+    """The call itself is gone from the other plan: its declaration (and so its requests), its port or its caller."""
 
 
 def lost(comparison: Comparison) -> Iterator[Note]:
-    """Policies that a call of HEAD no longer meets."""
+    """Policies that a call no longer meets, although the call or its requests are still there."""
     base, head = comparison.base, comparison.head
     for pair in comparison.pairs:
         if pair.base is None:
@@ -53,7 +55,7 @@ def lost(comparison: Comparison) -> Iterator[Note]:
 
 
 def gone(comparison: Comparison) -> Iterator[Note]:
-    """Policies that went with their call, and what a request meets that comes all the same."""
+    """Policies that are gone with their call, with the policies that a request on the call would meet."""
     base, head = comparison.base, comparison.head
     for pair in comparison.pairs:
         if pair.base is None:
@@ -82,7 +84,7 @@ def gained(comparison: Comparison) -> Iterator[Note]:
 
 
 def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None) -> Iterator[Missing]:
-    """Calls that meet `policy` in the plan `one`, and not its `partner` in `other`."""
+    """Calls that meet `policy` in the plan `one`, and do not meet its `partner` in the plan `other`."""
     for call in one.met[policy] - (other.met[partner] if partner is not None else set()):
         if not other.applies(partner, call):
             yield Missing(call, _left(one, policy, other, partner, call))
@@ -90,16 +92,16 @@ def _missing(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None)
     for destination, port in one.open(policy) - there:
         yield Missing(CallName(UNDECLARED, destination, port), not other.has_port(destination, port))
     yield from _undeclared_names(one, policy, other, partner)
-    # Undeclared in the one plan, and so met by an open policy; declared in the other, and not in its scope.
+    # An open policy meets such a call as undeclared in `one`; `other` declares it, and its partner's scope lacks it.
     for call in one.met_undeclared(other).get(policy, ()):
         if not other.applies(partner, call):
             yield Missing(call, left=False)
 
 
 def _left(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
-    """Whether a call is not declared any more, and its requests end so.
+    """Whether `other` no longer declares a call, and its requests end with the declaration.
 
-    The policy still selects the caller, where it would meet the call without its declaration.
+    It is False if the policy would meet the call also without a declaration, and no longer selects the caller.
     """
     if other.declares(call):
         return False
@@ -107,9 +109,9 @@ def _left(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, ca
 
 
 def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
-    """Whether a policy that would meet a call also without its declaration no longer selects the caller.
+    """Whether a policy that meets a call also without its declaration no longer selects the caller.
 
-    A guard that names its sources, or a policy for `*`, does not need the declaration that went.
+    Such policies are guards that name their sources, and policies for `*`.
     """
     content = one.content(policy)
     if partner is None or not (content.open or content.guard):
@@ -124,7 +126,7 @@ def _shrank_for(one: PlanIndex, policy: str, other: PlanIndex, partner: str | No
 
 
 def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None) -> Iterator[Missing]:
-    """Undeclared callers that a policy knows by name: a guard's sources, and those that an open scope leaves out."""
+    """Missing calls of undeclared callers with a name: sources of a guard, or callers that an open scope leaves out."""
     content = one.content(policy)
     here = one.guarded(policy)
     there = frozenset() if partner is None else other.open(partner) | other.guarded(partner)
@@ -142,7 +144,7 @@ def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: st
         for name in sorted(names)
         for destination, port in sorted((here or one.open(policy)) & there)
     )
-    # There may be as many as callers times destinations.
+    # There may be as many of these calls as callers times destinations, so their number is limited.
     missing = (call for call in calls if one.applies(policy, call) and not other.applies(partner, call))
     for call in islice(missing, MOST_UNDECLARED):
         if call not in one.met[policy]:
@@ -150,15 +152,16 @@ def _undeclared_names(one: PlanIndex, policy: str, other: PlanIndex, partner: st
 
 
 def _went(one: PlanIndex, other: PlanIndex, name: str) -> bool:
-    """Whether a caller that a policy knows by name is no caller any more.
+    """Whether a caller is gone, so that it sends no more requests.
 
-    A service goes with its pods (`callers` looks at those that another one has). The addresses of an external stay.
+    A service is gone with its pods (`callers` handles pods that another service has). An external that is gone from the
+    program still has its addresses.
     """
     return name in one.services and not other.is_party(name)
 
 
 def purpose(content: PolicyContent) -> str:
-    """What a policy does to a request, as a participle."""
+    """The effect of a policy on a request, as a participle."""
     if content.effects is None:
         return "met"
     if content.guard:
@@ -194,7 +197,7 @@ def _labels_differ(comparison: Comparison, name: str) -> bool:
 
 
 def _all_the_same(head: PlanIndex, call: CallName) -> str:
-    """What happens to a request on a call that HEAD no longer declares."""
+    """A phrase about a request on a call that HEAD no longer declares: its port, its refusal or its policies."""
     start = "if the call comes all the same"
     if not head.has_port(call.destination, call.port):
         return "its port is gone"
@@ -210,8 +213,7 @@ def _all_the_same(head: PlanIndex, call: CallName) -> str:
 
 
 def goes_on(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, call: CallName) -> bool:
-    """Whether a policy of `one` meant the requests of a call for which `other` lacks the declaration, and they go on
-    there without its partner."""
+    """Whether requests of a call go on in `other` without its declaration, and do not meet the policy's partner."""
     content = one.content(policy)
     if call.source in one.externals:
         if not other.has_port(call.destination, call.port) or other.refuses(call):
@@ -228,15 +230,17 @@ def goes_on(one: PlanIndex, policy: str, other: PlanIndex, partner: str | None, 
 
 
 def reason(one: PlanIndex, call: CallName) -> str:
-    """Why requests of a call go on. It continues a sentence about its policy."""
+    """Why requests of a call go on, as the continuation of a sentence about its policy."""
     if call.source in one.externals:
         return "the call is no longer declared, and clients outside of the mesh still send it"
     return "the call is no longer declared, and one to a party outside of the mesh is then not captured"
 
 
 def _successors(one: PlanIndex, other: PlanIndex, external: str, *, unknown: bool) -> list[str]:
-    """The externals that have addresses of one that is gone; none where it is still there. `unknown`: also those that
-    stand for all clients with an unknown address."""
+    """The externals of `other` that have addresses of an external that is gone; none if it is still there.
+
+    `unknown`: also the externals that stand for all clients with an unknown address.
+    """
     row = one.externals[external]
     if external in other.externals:
         return []

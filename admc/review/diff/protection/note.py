@@ -1,4 +1,7 @@
-"""What a detector says of some calls, and how notes become findings."""
+"""The notes of detectors about calls, and their grouping to findings.
+
+notes -> [Finding]
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ ORDER: Final = {word: index for index, word in enumerate((*WEAKER, *STRICTER, Wo
 
 
 class Note(NamedTuple):
-    """One observation of one detector. Notes that differ in their calls alone become one finding."""
+    """One observation of one detector. Notes that differ only in their calls become one finding."""
 
     word: Word
     policy: str
@@ -20,12 +23,12 @@ class Note(NamedTuple):
     text: str
     change: Change | None
     lines: tuple[SourceLine | None, SourceLine | None]
-    """The policy's line in BASE and in HEAD."""
+    """The lines of the policy in BASE and in HEAD."""
     other: str | None = None
 
 
 def grouped(notes: Iterable[Note]) -> list[Finding]:
-    """One finding for each word, policy and change, in canonical order."""
+    """The findings in canonical order: one for all notes that differ only in their calls."""
     calls: dict[Note, set[CallName]] = {}
     for note in notes:
         calls.setdefault(note._replace(calls=()), set()).update(note.calls)

@@ -1,6 +1,7 @@
-"""Reordered: two policies that a request meets in the other order, and that do not commute.
+"""Finds two policies that a request meets in the reverse order, and that do not commute (reordered).
 
-Effects are BASE's. Two policies whose matches exclude each other never meet one request.
+Whether two policies commute is judged by BASE's effects. Two policies whose matches exclude each other never meet the
+same request, so their order makes no difference.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from admc.review.diff.protection.matches import exclude_each_other
 from admc.review.diff.protection.note import Note
 
 Inversion = tuple[str, str]
-"""Two policies by BASE's names, in BASE's order; HEAD has the other order."""
+"""Two policies by BASE's names, in BASE's order, which HEAD has in the reverse order."""
 
 
 def reordered(comparison: Comparison) -> Iterator[Note]:
@@ -37,14 +38,14 @@ def reordered(comparison: Comparison) -> Iterator[Note]:
 
 
 def _in_order(comparison: Comparison) -> bool:
-    """Whether all policies of both plans have the same order in both."""
+    """Whether the policies that both plans have are in the same order in both."""
     position = comparison.head.position
     order = [position[comparison.head_name[name]] for name in comparison.base.position if name in comparison.head_name]
     return order == sorted(order)
 
 
 def _met_in_both(comparison: Comparison) -> Iterator[tuple[CallName, tuple[str, ...]]]:
-    """For each call the policies that it meets in both plans, by BASE's names and in BASE's order."""
+    """Each call with the policies that it meets in both plans, by BASE's names and in BASE's order."""
     base, head = comparison.base, comparison.head
     declared = set(head.policies_at) | set(base.policies_at)
     undeclared = {CallName(UNDECLARED, *endpoint) for endpoint in head.open_at.keys() | head.guarded_at.keys()}
@@ -59,7 +60,7 @@ def _met_in_both(comparison: Comparison) -> Iterator[tuple[CallName, tuple[str, 
 
 
 def _undeclared(comparison: Comparison, call: CallName) -> list[str]:
-    """Policies that some undeclared caller may meet in both plans."""
+    """The policies that some undeclared caller may meet in both plans."""
     base, head = comparison.base, comparison.head
     endpoint = (call.destination, call.port)
     before = {*base.open_at.get(endpoint, ()), *base.guarded_at.get(endpoint, ())}
@@ -81,7 +82,7 @@ def _matters(comparison: Comparison, first: str, second: str) -> bool:
 
 
 def never_meet(one: PolicyContent, other: PolicyContent) -> bool:
-    """Whether the matches of two policies are proven to exclude each other, whichever of them comes first."""
+    """Whether the matches of two policies are proven to exclude each other in both orders of the policies."""
     if effects.writes_request(one) or effects.writes_request(other):
         return False
     return exclude_each_other(one.when, other.when)

@@ -1,9 +1,11 @@
-"""Which caller has which name on both sides: pods by their labels, and addresses by the ranges of externals.
+"""Finds callers that have one name in BASE and another in HEAD.
 
-    plan, plan -> overlaps of services, owners of addresses -> [Moved]
+plan, plan -> overlaps of services, owners of addresses -> [Moved]
 
-The most specific range has an address. Externals without addresses stand for every address that no party has; without
-such an external, these callers are unknown (`*`).
+callers                        have the name of
+pods                           the service that selects them by namespace and labels
+addresses outside              the external with the most specific range around the address
+all other addresses            the externals without addresses; `*` if there is no such external
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ _VERSIONS = ((4, 32), (6, 128))
 
 
 class Moved(NamedTuple):
-    """Some callers have one name in BASE and another in HEAD."""
+    """The names of some callers in BASE (`before`) and in HEAD (`after`), which differ."""
 
     before: str
     after: str
 
 
 def moved_callers(base: PlanIndex, head: PlanIndex) -> tuple[Moved, ...]:
-    """Callers with another name, of the parties that HEAD still knows in some way."""
+    """The old and new names of callers that HEAD still knows by some name."""
     return tuple(sorted({*_moved_pods(base, head), *moved_addresses(base, head)}))
 
 
@@ -44,7 +46,7 @@ def _moved_pods(base: PlanIndex, head: PlanIndex) -> Iterator[Moved]:
 
 
 def _known_as(index: PlanIndex, service: str) -> Owners:
-    """A service on the network of its nodes has an unknown address."""
+    """The names by which pods of a service are known: pods on the network of their nodes have unknown addresses."""
     return index.strangers if index.services[service].host_network else frozenset((service,))
 
 
@@ -56,7 +58,7 @@ def _pairs(before: Iterable[str], after: Iterable[str]) -> Iterator[Moved]:
 
 
 def newly_shared(base: PlanIndex, head: PlanIndex) -> list[tuple[str, str]]:
-    """A service of BASE and another one of HEAD that selects pods of it, and did not in BASE."""
+    """Pairs of a service of BASE and another service of HEAD that newly selects pods of it."""
     before, after = _selections(base), _selections(head)
     if before == after:
         return []
@@ -69,7 +71,7 @@ def _selections(index: PlanIndex) -> dict[str, Selection]:
 
 
 def overlaps(ones: Mapping[str, Selection], others: Mapping[str, Selection]) -> set[tuple[str, str]]:
-    """Pairs of which one selects all pods of the other."""
+    """Pairs of services of which one selects all pods of the other."""
     return {
         *((one, other) for one, other in _within(ones, others)),
         *((one, other) for other, one in _within(others, ones)),
@@ -77,7 +79,10 @@ def overlaps(ones: Mapping[str, Selection], others: Mapping[str, Selection]) -> 
 
 
 def _within(inner: Mapping[str, Selection], outer: Mapping[str, Selection]) -> Iterator[tuple[str, str]]:
-    """Pairs of which the second selects all pods of the first. Each is looked up by its rarest label alone."""
+    """Pairs of which the second selects all pods of the first.
+
+    Each outer service is indexed by its rarest label alone, so that few pairs are compared.
+    """
     counts = Counter((space, label) for space, labels in outer.values() for label in labels)
     by_label: dict[tuple[str, LabelRow], list[tuple[str, frozenset[LabelRow]]]] = {}
     for name, (space, labels) in outer.items():
@@ -94,7 +99,7 @@ def _within(inner: Mapping[str, Selection], outer: Mapping[str, Selection]) -> I
 
 
 def moved_addresses(base: PlanIndex, head: PlanIndex) -> Iterator[Moved]:
-    """Owners of some address on both sides, where these differ."""
+    """The owners of each address in BASE and in HEAD, if they differ."""
     if _ranges(base) == _ranges(head) and base.strangers == head.strangers:
         return
     for before, after in owners(base, head):
@@ -107,7 +112,7 @@ def _ranges(index: PlanIndex) -> dict[str, tuple[str, ...]]:
 
 
 def owners(base: PlanIndex, head: PlanIndex) -> set[tuple[Owners, Owners]]:
-    """The names of each address in BASE and in HEAD."""
+    """All pairs of the owners of an address in BASE and its owners in HEAD."""
     owner_pairs: set[tuple[Owners, Owners]] = set()
     for version, bits in _VERSIONS:
         edges: dict[int, list[tuple[bool, int, int, str]]] = {0: []}

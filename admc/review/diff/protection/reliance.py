@@ -1,8 +1,15 @@
-"""Rests on more, rests on less: what has to be true outside admc's control for a policy to hold.
+"""Finds policies that need more or fewer assumptions than before (rests on more, rests on less).
 
-A decision may rest on a closed destination, on senders that cannot bypass their own ADM, on addresses that tell callers
-apart, and on callers of an external that the program declares. An assumption is new if the policy held without it, or,
-for a new policy or a new call, if a destination is closed or a sender is relied on for the first time.
+An assumption must be true for a policy to hold, and admc cannot enforce it. A decision may rest on these:
+
+    CLOSED      the NetworkPolicy of the destination refuses undeclared callers
+    SENDER      a sender cannot bypass its own ADM
+    BYPASS      a sender that is not trusted, or is on the network of its node, uses its own ADM
+    ADDRESS     addresses tell callers apart
+    OUTSIDE     only declared senders call an external: undeclared callers do not meet the policy
+
+An assumption is new if the policy held without it in BASE. For a new policy or a new call, only CLOSED and SENDER
+count, and only if no decision of BASE has the assumption.
 """
 
 from __future__ import annotations
@@ -47,7 +54,7 @@ _LESS = {
     Reason.OUTSIDE: "the destination is no longer outside the mesh, where undeclared callers do not meet `{policy}`",
 }
 _OF_THE_PLAN = frozenset((Reason.CLOSED, Reason.SENDER))
-"""Assumptions that count also where a new policy brings them."""
+"""Assumptions that count also if a new policy needs them."""
 
 
 def rests_on_more(comparison: Comparison) -> Iterator[Note]:
@@ -109,12 +116,12 @@ def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
 
 
 def must_rely(content: PolicyContent) -> bool:
-    """Whether a sender could gain by a bypass of a policy: a guard, or one that may reject."""
+    """Whether a sender could gain from a bypass of the policy: it is a guard, or may reject requests."""
     return content.guard or content.effects is None or any(effect.verb is Verb.REJECTS for effect in content.effects)
 
 
 def tells_apart(content: PolicyContent) -> bool:
-    """Whether a policy at ingress identifies its callers."""
+    """Whether the ADM of the destination has to identify callers for a policy."""
     named = any(argument.type in ("caller", "[caller]") for argument in content.arguments)
     return named or not content.open or bool(content.excluded)
 
@@ -130,7 +137,7 @@ def _all(index: PlanIndex) -> frozenset[Assumption]:
 
 
 def _implied(before: frozenset[Assumption] | None, assumption: Assumption) -> bool:
-    """The NetworkPolicy of a closed destination tells callers apart by address, too."""
+    """Whether assumptions of a side imply this one: the NetworkPolicy of a closed destination uses addresses, too."""
     return assumption.reason is Reason.ADDRESS and Assumption(Reason.CLOSED, assumption.party) in (before or ())
 
 

@@ -1,8 +1,12 @@
-"""Lost: a port newly leads where another one led, and a policy of that one does not apply to it. Unclear: others of the
-new way act on it.
+"""Finds ports that newly lead to the same place as another port, and so around the policies on that other port.
 
-A port of a service is only a way to a port of a process, and several services may have one pod; a port of an external
-is a way to its hosts. A policy on one way holds for nothing that comes by another one.
+A port of a service is only a way to a port of a process, and several services may select the same pod. A port of an
+external is a way to its hosts. A policy on one way does not hold for requests that take another way.
+
+    on the new way                                      finding
+    the policy does not apply                           lost
+    the policy applies, and limits each way by itself   loosened
+    other policies may weaken the policy                unclear
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ def other_ways(comparison: Comparison) -> Iterator[Note]:
 
 
 def _beside(comparison: Comparison, pair: Pair, call: CallName, newly: CallName) -> Iterator[str]:
-    """What other policies of the new way, which the call did not meet in BASE, may do to this one."""
+    """How policies that the call meets only on the new way may weaken this policy."""
     here, before = met(comparison.head, newly), met(comparison.base, call)
     if pair.head is None or pair.head not in here:
         return
@@ -57,7 +61,7 @@ def _beside(comparison: Comparison, pair: Pair, call: CallName, newly: CallName)
 
 
 def _limits(comparison: Comparison, pair: Pair) -> bool:
-    """Whether a policy admits a number of requests for each destination."""
+    """Whether a policy limits the number of requests, which it counts for each destination by itself."""
     if pair.head is None:
         return False
     content = comparison.head.content(pair.head)
@@ -84,7 +88,7 @@ def _new_ways(comparison: Comparison) -> _Ways:
                 new = [row for row in after.ports if row.target == old.target and known.get(row.number) != row.target]
                 _add(ways, (name, old.number), name, new)
     for name, other in comparison.newly_shared:
-        # Another service has the same pods.
+        # `other` newly selects pods of `name`.
         for old in base.services[name].ports:
             new = [row for row in head.services[other].ports if row.target == old.target]
             _add(ways, (name, old.number), other, new)
@@ -92,7 +96,7 @@ def _new_ways(comparison: Comparison) -> _Ways:
 
 
 def _new_ways_outside(comparison: Comparison) -> _Ways:
-    """Externals that newly have a host or an address of another one."""
+    """The new ways to the hosts and addresses of an external, which another external newly has."""
     ways: dict[Endpoint, list[Endpoint]] = {}
     base, head = comparison.base, comparison.head
     changed = {
@@ -126,9 +130,9 @@ def _met(comparison: Comparison, policy: str) -> Iterator[CallName]:
 
 
 def _meets(comparison: Comparison, pair: Pair, call: CallName) -> bool:
-    """Whether a request of this caller meets the policy in HEAD, or is refused, or no such caller is left.
+    """Whether a request on the new way meets the policy in HEAD, is refused, or has a caller that is gone.
 
-    The caller may come by the new way without a declaration, and then meets only guards and policies on `*`.
+    The caller may take the new way without a declared call, and then meets only guards and policies for `*`.
     """
     head = comparison.head
     if call.source == UNDECLARED:

@@ -2,5 +2,5 @@
 
     Diff --headline, words, rollout--> sentences --> text | markdown | mermaid | json | sarif | junit | github
 
-`words` and `headline` say the same in each format, on the page of `admc report`, and in a comment.
+All formats, the page of `admc report` and comments share the sentences of `words` and `headline`.
 """

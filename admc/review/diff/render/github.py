@@ -1,7 +1,7 @@
 """A difference of two plans as GitHub workflow commands, which GitHub shows beside the changed lines.
 
-GitHub shows ten errors, ten warnings and ten notices of a step. So the worst ten are there, and one notice says in a
-line what the whole change is.
+GitHub shows at most ten errors, ten warnings and ten notices of a step. So the output has the ten worst annotations,
+and a notice with the headline of the difference.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _doubts(diff: Diff) -> Iterator[str]:
 
 
 def _gates(diff: Diff) -> Iterator[str]:
-    """Those that fail come first."""
+    """The annotations of gates that did not pass; gates that fail come first."""
     shown = [gate for gate in diff.gates if gate.verdict is not Verdict.PASSED]
     for gate in sorted(shown, key=lambda gate: words.gate_word(gate) != "fails"):
         word = words.gate_word(gate)
@@ -46,7 +46,7 @@ def _gates(diff: Diff) -> Iterator[str]:
 
 
 def _notes(diff: Diff) -> Iterator[str]:
-    """One annotation for all: what HEAD does to the gates, or why none is judged."""
+    """One annotation with all notes: the changes of gates in HEAD, or why no gate is judged."""
     notes = first_line.notes(diff)
     if notes:
         more = [f"and {len(notes) - MOST} more"] if len(notes) > MOST else []
@@ -65,5 +65,5 @@ def _findings(diff: Diff) -> Iterator[str]:
 
 
 def _file(at: LinePlace | None) -> dict[str, str]:
-    """A line of BASE is none of the files that GitHub shows."""
+    """The file and line of a place; empty for a line of BASE, since GitHub shows the files of HEAD."""
     return {} if at is None or at.is_base else {"file": at.path, "line": str(at.line)}

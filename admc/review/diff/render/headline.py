@@ -1,6 +1,6 @@
-"""The first line about a difference, what was not compared, and the cost in a few words.
+"""The headline of a difference, the reasons why nothing was compared, and the cost in a few words.
 
-Nothing here says that nothing gets weaker where BASE was not judged.
+If BASE was not judged, no sentence here may claim that nothing gets weaker.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from admc.review.diff.render.words import TEXT, Style, change_text, is_unpriced,
 
 _REASONS: Final = {reason: f"cost not compared ({reason})" for reason in (TWO_PROFILES, NO_BASE)}
 _ADMS: Final = 6
-"""ADMs that come and go by name in the first line; more are counted."""
+"""The headline names this many ADMs that come and go, and counts more of them."""
 
 
-# ---- what is known ----
+# ---- questions about a difference ----
 
 
 def has_base(diff: Diff) -> bool:
-    """Whether there is a plan of BASE, so that something can be compared."""
+    """Whether BASE has a plan to compare HEAD with."""
     return diff.base.how not in (How.NOTHING, How.BROKEN)
 
 
 def is_quiet(diff: Diff) -> bool:
-    """Neither placement nor protection changes, as far as they are known."""
+    """Whether neither the placement nor protection is known to change."""
     rollout = diff.rollout
     return has_base(diff) and not any(
         (
@@ -41,7 +41,7 @@ def is_quiet(diff: Diff) -> bool:
 
 
 def is_equal(diff: Diff) -> bool:
-    """Nothing at all changes: not the program either, no figure, and no gate has anything to say."""
+    """Whether nothing changes at all: neither the program nor a figure, all gates pass, and there are no notes."""
     return (
         is_quiet(diff)
         and not diff.program
@@ -55,7 +55,7 @@ def is_equal(diff: Diff) -> bool:
 
 
 def doubts(diff: Diff, style: Style) -> list[str]:
-    """What is not compared, and why: the first thing to read, since all else holds but for it."""
+    """Sentences that say why nothing is compared. They come first, since all other sentences depend on them."""
     sentences = []
     if diff.base.how is How.BROKEN:
         why = f": {style.sentence(diff.base.why)}" if diff.base.why else ""
@@ -66,12 +66,12 @@ def doubts(diff: Diff, style: Style) -> list[str]:
 
 
 def notes(diff: Diff) -> list[str]:
-    """Those that `doubts` does not have."""
+    """The notes of the difference that `doubts` does not repeat."""
     return [note for note in diff.notes if not note.startswith((NEW, NOT_COMPARED))]
 
 
 def nothing_found(diff: Diff) -> str:
-    """What an empty list of findings means."""
+    """The meaning of an empty list of findings."""
     if diff.base.how is How.BROKEN:
         return "not judged, since BASE is broken"
     if diff.base.how is How.NOTHING:
@@ -83,7 +83,7 @@ def nothing_found(diff: Diff) -> str:
 
 
 class Headline(NamedTuple):
-    """The first line in two parts; each part of `figures` is about one matter."""
+    """The first line of a rendering: a verdict, and figures of the placement and of the cost."""
 
     verdict: str
     figures: tuple[str, ...]
@@ -124,7 +124,7 @@ def _verdict(diff: Diff) -> str:
 
 
 def refused_calls(diff: Diff) -> int:
-    """Declared calls that a guard newly refuses."""
+    """The number of declared calls that a guard newly refuses."""
     return len({call for finding in diff.stricter if finding.word is Word.REFUSED for call in finding.calls})
 
 
@@ -187,6 +187,6 @@ def cost_phrase(cost: Cost, style: Style) -> str:
 
 
 def _cores(line: CostLine) -> str:
-    """`+0.4 cores`, `+0.4 cores of what is priced`."""
+    """The change in cores: `+0.4 cores`, or `+0.4 cores of what is priced` if the sum lacks figures."""
     figure, _, priced = change_text(line).partition(" ")
     return f"{figure} cores{f' {priced}' if priced else ''}"

@@ -1,7 +1,10 @@
 """A difference of two plans as JUnit XML, which continuous integration shows as a list of tests.
 
-Each gate is a test, and each thing that gets weaker is one that fails, so that it is shown. What the exit code depends
-on is the gates alone. What is not judged, only warns or is accepted counts as skipped: it did not pass.
+    gate that passes, fails                         -> a test that passes, fails
+    gate that warns, is accepted, is not judged     -> a skipped test: it did not pass
+    weaker finding                                  -> a failed test, so that it is shown
+
+The exit code of the command depends on the gates alone.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ def render(diff: Diff) -> str:
 
 
 def _no_finding(diff: Diff) -> tuple[Case, ...]:
-    """A case that says what was not compared, or one that passed if nothing gets weaker."""
+    """The cases without a weaker finding: skipped if nothing was compared, passed if nothing gets weaker."""
     doubts = first_line.doubts(diff, TEXT)
     if doubts:
         return tuple(Case("not compared", diff.app, skipped=doubt) for doubt in doubts)

@@ -1,7 +1,7 @@
 """A difference of two plans as Markdown, for a comment on a change or the summary of a job.
 
-A reviewer reads the first lines: what gets weaker, and which gates fail. All else is folded. Code hosts refuse a
-comment that is too long, so whole sections give way, the ones first that the changed files show as well.
+The first lines have the findings that are weaker and the gates that did not pass. All other sections are folded. Code
+hosts refuse a comment that is too long, so whole sections are left out. Those that repeat the changed files go first.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from admc.review.diff.render import words
 from admc.review.diff.render.markdown_sections import MARKDOWN, Section, finding_rows, link, sections
 
 LIMIT: Final = 65_000
-"""Bytes. GitHub takes comments of 65,536 characters."""
+"""The size in bytes. GitHub accepts comments of 65,536 characters."""
 LINES: Final = 25
-"""Lines before the first folded section."""
+"""The number of lines before the first folded section."""
 _GATES: Final = 4
 _NOTES: Final = 4
 _ROW: Final = 1_200
-"""Bytes of the limit for each row that a folded table may have, so that several tables fit."""
+"""A folded table may have one row for this many bytes of the limit, so that several tables fit."""
 _ROWS: Final = 5
 _RESERVED: Final = 400
-"""Bytes for the line that says what was left out."""
+"""Bytes for the line that lists the sections that were left out."""
 
 
 class _Head(NamedTuple):
     lines: list[str]
     shown: int
-    """Findings of `weaker` that it has."""
+    """The number of weaker findings in these lines."""
 
 
 def render(diff: Diff, *, blob: str | None = None, limit: int = LIMIT) -> str:
-    """`blob` is where a code host shows files: `https://github.com/OWNER/REPO/blob`.
+    """The difference as Markdown with at most `limit` bytes.
 
-    A link adds a commit, a path and a line. Without `blob`, and for a side that was not read from a commit, places are
-    no links. `limit` is in bytes.
+    `blob` is the address at which a code host shows files: `https://github.com/OWNER/REPO/blob`. A link appends a
+    commit, a path and a line. Without `blob`, and for a side that was not read from a commit, places are plain text.
     """
     head = _head(diff, blob, limit)
     if first_line.is_equal(diff):
         return "\n".join(head.lines) + "\n"
     foot = _foot(diff)
     if _size([*head.lines, *foot]) > limit - _RESERVED:
-        # Names of the greatest length, and little room: one sentence always has it.
+        # With very long names even the first lines are too long. The headline alone always fits.
         head, foot = _Head([_sentence(diff)], 0), []
     room = limit - _RESERVED - _size([*head.lines, *foot])
     candidates = sections(diff, blob, all_weaker=head.shown < len(diff.weaker), rows=max(_ROWS, limit // _ROW))
@@ -91,11 +91,11 @@ def _head(diff: Diff, blob: str | None, limit: int) -> _Head:
         lines += ["", *(f"- **Attention**: {doubt}" for doubt in doubts)]
     gates = _gates(diff, blob)
     if gates:
-        # One list, if there are doubts as well.
+        # Doubts and gates are one list, without an empty line between them.
         lines += [*([] if doubts else [""]), *gates]
     if not diff.weaker or diff.base.how is How.BROKEN:
         return _Head(lines, 0)
-    # The two lines of a table's head, one for the rest, and an empty line before each and at the end.
+    # Six lines are reserved: two for the head of the table, one for the rest, and three empty lines.
     rows = finding_rows(diff, diff.weaker[: LINES - len(lines) - 6], blob)
     while rows and _size([*lines, *rows]) > limit // 2:
         rows.pop()
@@ -114,7 +114,7 @@ def _sentence(diff: Diff) -> str:
 
 
 def _gates(diff: Diff, blob: str | None) -> list[str]:
-    """One line for each gate that did not pass, and one for all others."""
+    """A line for each gate that did not pass, and one line for all gates that passed."""
     shown = [gate for gate in diff.gates if gate.verdict is not Verdict.PASSED]
     passed = len(diff.gates) - len(shown)
     lines = []

@@ -1,4 +1,4 @@
-"""The folded sections of a difference as Markdown, and how names, sentences and places stand in it."""
+"""The folded sections of a difference as Markdown, and the Markdown of names, sentences and places."""
 
 from __future__ import annotations
 
@@ -30,25 +30,28 @@ def _cut(text: str, most: int) -> str:
 
 
 def _name(name: str) -> str:
-    """Code; a code span without anything in it would be a part of the next one."""
+    """A name as a code span. An empty code span would merge with the next one, so `(empty)` replaces an empty name."""
     return code(_cut(name, _NAME)) if name.strip() else "(empty)"
 
 
-# Blanks at the start of a line would make a block of code.
+# Blanks are stripped, since blanks at the start of a line would begin a block of code.
 MARKDOWN: Final = Style(_name, lambda text: prose(_cut(text.strip(), _SENTENCE)))
 
 
 class Section(NamedTuple):
     name: str
     rank: int
-    """The last one gives way first."""
+    """The section with the highest rank is left out first."""
     title: str
-    """Fixed words and figures: it stands in HTML."""
+    """Fixed words and figures only, since the title stands in HTML."""
     lines: Sequence[str]
 
 
 def sections(diff: Diff, blob: str | None, *, all_weaker: bool, rows: int) -> list[Section]:
-    """In the order of the page, with at most `rows` in a table; `all_weaker` if the lines before them lack some."""
+    """The sections with content, in the order of the page. A table has at most `rows` rows.
+
+    `all_weaker`: the first lines lack some weaker findings, so a section lists all of them.
+    """
     weaker = _findings(diff, diff.weaker, blob, rows) if all_weaker else []
     all_sections = [
         Section("weaker", 0, f"all {counted(len(diff.weaker), 'thing')} that get weaker", weaker),
@@ -67,7 +70,7 @@ def sections(diff: Diff, blob: str | None, *, all_weaker: bool, rows: int) -> li
 
 
 def link(place: LinePlace, blob: str | None) -> str:
-    """A place as a link to its line in the commit of its side, or as text where no link can be made."""
+    """A place as a link to its line in the commit of its side, or as text if there is no such link."""
     text = code(_cut(place.text, _NAME))
     commit = place.side.commit or ""
     if blob is None or not _COMMIT.fullmatch(commit) or place.path.startswith(("/", "<", "..")):
@@ -217,5 +220,5 @@ def _program(diff: Diff, blob: str | None, most: int) -> list[str]:
 
 def _graph(diff: Diff) -> list[str]:
     drawn = mermaid(diff)
-    # Nothing in a graph has a backtick, so nothing in it ends the block.
+    # The text of a graph has no backtick, so it cannot end the block.
     return ["```mermaid", *drawn.rstrip("\n").split("\n"), "```"] if drawn else []

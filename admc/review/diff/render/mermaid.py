@@ -1,7 +1,9 @@
-"""What changed as a mermaid flowchart: ADMs that come, go or change, and the calls whose protection changes.
+"""The change as a mermaid flowchart: ADMs that come, go or change, and the calls whose protection changes.
 
-Of the services without a change, only the other ends of such calls are drawn. A large change is cut to its worst part:
-a picture of more is none.
+    Diff -> text of a flowchart
+
+A service without a change is drawn only if it is an end of such a call. Of a large change only the worst part is drawn,
+since a larger picture would not be readable.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from emitters.pictures.mermaid import escaped
 NODES: Final = 24
 EDGES: Final = 30
 _LABELS: Final = 3
-"""Lines of a node or an arrow; the others are counted."""
+"""A node or an arrow shows this many lines, and counts the others."""
 _LONGEST: Final = 48
 _ROW: Final = 4
-"""Services without an arrow in a row."""
+"""The number of services without an arrow in one row."""
 _STYLES: Final = {
     "came": "fill:#dcfce7,stroke:#15803d,stroke-width:2px,color:#14532d",
     "gone": "fill:#fee2e2,stroke:#b91c1c,stroke-width:2px,stroke-dasharray:5 3,color:#7f1d1d",
@@ -34,7 +36,7 @@ _MEANINGS: Final = {
     "plain": "no change of an ADM",
 }
 _ARROWS: Final = {"weaker": "==>", "refused": "--x", "came": "-->", "gone": "-.->", "stricter": "-->"}
-"""An arrow looks like its first kind, in this order."""
+"""The arrows of the kinds. An arrow of several kinds has the look that comes first here."""
 _LINES: Final = {
     "weaker": "stroke:#b91c1c,color:#b91c1c",
     "refused": "stroke:#7e22ce,color:#7e22ce",
@@ -50,7 +52,7 @@ class _Arrow(NamedTuple):
 
 
 def mermaid(diff: Diff) -> str:
-    """Flowchart text; empty if there is nothing to draw."""
+    """The text of the flowchart; empty if there is nothing to draw."""
     arrows = _arrows(diff)
     adms = {adm.service: adm for adm in diff.adms}
     if not arrows and not adms:
@@ -76,7 +78,7 @@ def mermaid(diff: Diff) -> str:
 
 
 def _arrows(diff: Diff) -> dict[tuple[str, str], list[_Arrow]]:
-    """By source and destination, the worst first."""
+    """The arrows by source and destination, the worst arrow of a pair first."""
     arrows: dict[tuple[str, str], list[_Arrow]] = {}
 
     def add(source: str, destination: str, arrow: _Arrow) -> None:
@@ -99,7 +101,7 @@ def _arrows(diff: Diff) -> dict[tuple[str, str], list[_Arrow]]:
 
 
 def _calls(diff: Diff) -> Iterator[tuple[str, str, str]]:
-    """Calls that came or went, as source, destination and kind of arrow."""
+    """The calls that came or went: source, destination and kind of arrow."""
     for named in diff.program:
         source, arrow, destination = named.name.partition(" -> ")
         if named.kind == "call" and arrow and named.change in ("came", "went"):
@@ -113,7 +115,7 @@ def _label(finding: Finding) -> str:
 def _fitting(
     arrows: dict[tuple[str, str], list[_Arrow]], adms: tuple[AdmChange, ...]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """The arrows and nodes that are drawn. ADMs that come or go have places of their own."""
+    """The arrows and the nodes that are drawn: ADMs that come or go first, then arrows, then ADMs that change."""
     moving = [adm.service for adm in adms if is_new(adm) or is_gone(adm)][: NODES // 2]
     names = dict.fromkeys(moving)
     pairs: list[tuple[str, str]] = []
@@ -154,7 +156,7 @@ def _few(labels: list[str]) -> list[str]:
 
 
 def _rows(numbers: list[int]) -> list[str]:
-    """Invisible links, which put nodes without arrows into rows; otherwise each would have a row of its own."""
+    """Invisible links that put several nodes without arrows into one row. Without them, each node has its own row."""
     rows = (numbers[at : at + _ROW] for at in range(0, len(numbers), _ROW))
     return [f"  {' ~~~ '.join(f'n{number}' for number in row)}" for row in rows if len(row) > 1]
 
@@ -165,7 +167,7 @@ def _left_out(calls: int, adms: int) -> list[str]:
 
 
 def _legend(nodes: set[str]) -> list[str]:
-    """What the colours of services mean, in one row. Arrows say themselves what they are."""
+    """A row that explains the colours of services. Arrows need no explanation, since they have labels."""
     used = [kind for kind in _MEANINGS if kind in nodes]
     if used == ["plain"]:
         return []
@@ -182,7 +184,7 @@ def _legend(nodes: set[str]) -> list[str]:
 
 
 def _accessible(app: str) -> str:
-    """A title has no quotes in mermaid, so only letters that mean nothing to it stay."""
+    """The name for a title. Mermaid has no quotes for titles, so only characters without a meaning are kept."""
     return (
         "What changes in " + "".join(c if c.isascii() and (c.isalnum() or c in "_-") else " " for c in app)[:_LONGEST]
     )

@@ -1,4 +1,4 @@
-"""What a rollout does, in the order in which an operator does it, as phrases."""
+"""The work of a rollout as phrases, in the order in which an operator does it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from admc.review.diff.render.words import Style, listed
 from dsl.program import Side
 
 SERVICES: Final = 6
-"""Services that one phrase names; the others are counted."""
+"""One phrase names this many services, and counts the others."""
 
 
 def order_of_rollout(rollout: Rollout, style: Style) -> list[str]:
-    """Destinations are closed first, ADMs come before the steps and go after them, and the rest is opened last."""
+    """The phrases in order: close destinations, add ADMs, take the steps, remove ADMs, open destinations."""
     came = [restart for restart in rollout.restarts if restart.comes]
     went = [restart for restart in rollout.restarts if not restart.comes]
     by_action = {
@@ -64,7 +64,7 @@ def _network_policies(changes: Sequence[NetworkPolicyChange], verb: str, style: 
 
 
 def redirection(diff: Diff, style: Style) -> list[str]:
-    """Ports of ADMs that stay: those of an ADM that comes or goes are redirected with the restart of its pods."""
+    """The changed ports of ADMs that stay. Ports of an ADM that comes or goes change when its pods restart."""
     restarted = {restart.service for restart in diff.rollout.restarts}
     changes = [change for change in diff.rollout.redirection if change.service not in restarted]
     lines = []

@@ -1,4 +1,4 @@
-"""A difference of two plans as SARIF 2.1.0: a rule for each word, one for gates, and one for what was not compared."""
+"""A difference of two plans as SARIF 2.1.0: a rule for each word, one for gates, and one for an absent comparison."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def _line(at: LinePlace) -> dict[str, object]:
 
 
 def _program(diff: Diff) -> dict[str, object]:
-    """Code hosts want a place for each result: the file of HEAD, for what has no line there."""
+    """The file of HEAD's program as a place, for results without a line in HEAD: code hosts require a place."""
     return {"locations": [{"physicalLocation": {"artifactLocation": {"uri": uri(diff.head.path)}}}]}
 
 
 def _fingerprint(finding: Finding) -> str:
-    """The same for the same finding, wherever its lines move."""
+    """A digest by which a code host recognises a finding after its lines moved."""
     calls = [f"{call.source}\0{call.destination}\0{call.port}" for call in finding.calls]
     parts = (finding.word.value, finding.policy, finding.other or "", *calls)
     return hashlib.sha256("\0\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

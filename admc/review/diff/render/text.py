@@ -1,4 +1,4 @@
-"""A difference of two plans as text, for a reviewer at a terminal: what gets weaker comes first."""
+"""A difference of two plans as text for a terminal. Findings that are weaker come first."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from admc.review.diff.render.rollout import configuration_only, order_of_rollout
 from admc.review.diff.render.words import TEXT
 
 ROWS: Final = 25
-"""Rows of a section; the others are counted."""
+"""A section shows this many rows, and counts the others."""
 NARROW: Final = 76
-"""Below these columns each finding has lines of its own: a column of text would break words."""
+"""On a narrower terminal each finding has its own lines, since columns of text would break words."""
 _CALLS: Final = 36
 _TONES: Final = {Word.LOST: "bold red", Word.REFUSED: "bold red", Word.UNCLEAR: "bold magenta"}
 _VERDICTS: Final = {"fails": "bold red", "warns": "bold yellow", "accepted": "bold yellow", "not judged": "bold yellow"}
@@ -38,7 +38,7 @@ def render(diff: Diff, *, colour: bool = False, width: int = 100) -> str:
     line = Text.assemble(
         (visible(diff.app), "bold"), ": ", (verdict, _tone(diff)), *(f"; {figure}" for figure in figures)
     )
-    # One line, whatever the width: a log is searched for it.
+    # The first line is never broken, so that a search of a log finds it.
     console.print(line, soft_wrap=True)
     if not first_line.is_equal(diff):
         console.print()
@@ -47,7 +47,7 @@ def render(diff: Diff, *, colour: bool = False, width: int = 100) -> str:
 
 
 def _inert(line: str) -> str:
-    """A line of a log that GitHub's runner does not take as a command: words of users may begin a line.
+    """A line that GitHub's runner does not execute as a workflow command: names of users may begin a line.
 
     >>> _inert("  ::error::x"), _inert("a ##[group]x")
     ('  \\\\x3a:error::x', 'a \\\\x23#[group]x')
@@ -86,7 +86,7 @@ def _heading(console: Console, text: str, phrase: str = "") -> None:
 
 
 def _wrapped(console: Console, text: Text, indent: int, hanging: int = 2) -> None:
-    """Lines no wider than the terminal; those that follow the first are `hanging` columns further in."""
+    """Print the text in lines no wider than the terminal. All lines but the first are indented by `hanging` more."""
     room = max(20, console.width - indent - hanging)
     for at, line in enumerate(text.wrap(console, room, overflow="fold")):
         console.print(Padding(line, (0, 0, 0, indent + (hanging if at else 0))), no_wrap=True, overflow="ignore")
@@ -135,7 +135,7 @@ def _findings(console: Console, diff: Diff, title: str, findings: Sequence[Findi
 
 
 def _columns(console: Console, rows: Sequence[tuple[Text, str, str, str]]) -> None:
-    """A word, what it is about, a sentence that may be broken, and a place."""
+    """Print rows of a word, its subject, a sentence that may be broken, and a place."""
     if console.width < NARROW:
         for word, subject, sentence, at in rows:
             _wrapped(console, Text.assemble(word, "  " if word.plain else "", subject), 2)
@@ -150,7 +150,7 @@ def _columns(console: Console, rows: Sequence[tuple[Text, str, str, str]]) -> No
     grid.add_column(overflow="fold")
     grid.add_column(overflow="fold", style="dim", max_width=_CALLS)
     for word, subject, sentence, at in rows:
-        # One more blank sets the place off from the sentence.
+        # One more blank separates the place from the sentence.
         cells = (Text(subject), Padding(Text(sentence), (0, 1, 0, 0)), Text(at))
         grid.add_row(*((word, *cells) if any(row[0].plain for row in rows) else cells))
     console.print(Padding(grid, (0, 0, 0, 2)))
@@ -217,7 +217,7 @@ def _gap(console: Console, diff: Diff) -> None:
 
 
 def _program(console: Console, diff: Diff) -> None:
-    """What changes in the program, if nothing else shows it."""
+    """Print renames, and the changes of the program if no other section shows them."""
     if diff.renames:
         shown = ", ".join(f"`{visible(rename.base)}` -> `{visible(rename.head)}`" for rename in diff.renames[:ROWS])
         more = f" and {len(diff.renames) - ROWS} more" if len(diff.renames) > ROWS else ""

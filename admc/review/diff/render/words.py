@@ -1,7 +1,6 @@
-"""What every rendering of a difference says in the same words: calls, places, sides, gates, levels.
+"""Phrases that all renderings of a difference share: calls, places, sides, gates, levels.
 
-`Style` is the difference between text and Markdown: how a name stands in a sentence, and how a sentence of a `Diff` is
-shown. Fixed words need neither.
+A `Style` writes names and sentences of a `Diff` as plain text or as Markdown. Fixed words are the same in both.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from dsl.program import Side
 
 class Style(NamedTuple):
     name: Callable[[str], str]
-    """A name or a value of a program."""
+    """Writes a name or a value of a program."""
     sentence: Callable[[str], str]
-    """A sentence, in which names stand between backticks."""
+    """Writes a sentence in which names stand between backticks."""
 
 
 TEXT: Final = Style(lambda name: f"`{visible(name)}`", visible)
 NAMES: Final = 3
-"""Names that one phrase lists; the others are counted."""
+"""One phrase lists this many names, and counts the others."""
 _NANO: Final = 10**9
 _MEGA: Final = 10**6
 _UNITS: Final = {
@@ -53,15 +52,16 @@ _UNITS: Final = {
 
 
 def listed(names: Sequence[str], style: Style, most: int = NAMES) -> str:
-    """Names with commas between them; from `most` on they are counted."""
+    """The first `most` names with commas between them, and the number of the others."""
     shown = ", ".join(style.name(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def call_names(calls: Sequence[CallName], most: int = NAMES) -> str:
-    """Calls in a few words: `search, geo -> rate`. Ports are shown where these calls have several at one destination.
+    """Calls in a few words: `search, geo -> rate`.
 
-    `*` means every caller, as in a program, where it stands beside declared ones.
+    A destination has its port if the calls have several ports there. `*` is every caller, so it replaces other callers
+    of the same port.
 
     >>> call_names([CallName("a", "c", 1), CallName("b", "c", 1)])
     'a, b -> c'
@@ -101,14 +101,14 @@ class LinePlace(NamedTuple):
 
     @property
     def in_column(self) -> str:
-        """From the folder of the program, which the last line names: a column has no room for more."""
+        """The path relative to the folder of the program, since a column is narrow. The last line names the folder."""
         folder = posixpath.dirname(self.side.path)
         path = self.path.removeprefix(f"{posixpath.normpath(folder)}/") if folder else self.path
         return f"{'BASE ' if self.is_base else ''}{path}:{self.line}"
 
 
 def place(diff: Diff, finding: Finding) -> LinePlace | None:
-    """Where a finding is shown: its line in HEAD, or in BASE if HEAD has none."""
+    """The place of a finding: its line in HEAD, or in BASE if HEAD has no line; None if no side has one."""
     if finding.head_line is not None:
         return head_place(diff, finding.head_line)
     if finding.base_line is not None:
@@ -125,7 +125,7 @@ def base_place(diff: Diff, line: SourceLine) -> LinePlace:
 
 
 def _path(side: Taken, line: SourceLine) -> str:
-    """From the top of the repository or the working directory, as the side is named; the prelude has no file."""
+    """The path with the folder of its side. The prelude has no file, and an absolute path stays as it is."""
     folder = posixpath.dirname(side.path)
     if not folder or line.path.startswith(("/", "<")):
         return line.path
@@ -133,7 +133,7 @@ def _path(side: Taken, line: SourceLine) -> str:
 
 
 def side_phrase(move: Move, sides: Sequence[Side], hosts: Sequence[str], style: Style) -> str:
-    """`ingress of `rate``, or `egress of `a`, `b``; both for a kind that needs both ends."""
+    """The sides of a decision with their hosts: `ingress of `rate``, or `egress of `a`, `b``, or both."""
     parts = []
     if Side.INGRESS in sides:
         parts.append(f"ingress of {style.name(move.destination)}")
@@ -147,7 +147,7 @@ def side_phrase(move: Move, sides: Sequence[Side], hosts: Sequence[str], style: 
 
 
 def side_taken(side: Taken, style: Style) -> str:
-    """From where a side is: `main:policies.adm` at 1a2b3c4d5e6f, the plan beside it."""
+    """The origin of a side: `main:policies.adm` at 1a2b3c4d5e6f (the plan beside it)."""
     phrase = style.name(side.name)
     if side.commit is not None:
         phrase += f" at {style.name(side.commit[:12])}"
@@ -174,7 +174,8 @@ def gate_text(gate: GateResult, style: Style) -> str:
 
 
 def signed(value: int, size: int) -> str:
-    """
+    """A figure with its sign, in units of `size`.
+
     >>> signed(400_000_000, 10**9), signed(-5, 1), signed(0, 1)
     ('+0.4', '-5', '+0')
     """
@@ -194,7 +195,7 @@ def lacks_steps(diff: Diff) -> bool:
 
 
 def cause_phrase(diff: Diff, cause: Cause, style: Style, shown: Callable[[LinePlace], str]) -> str:
-    """`since call `geo -> rate` came (policies.adm:28)`."""
+    """A cause with its lines: `since call `geo -> rate` came (policies.adm:28)`."""
     all_places = [head_place(diff, line) for line in cause.lines]
     all_places += [base_place(diff, line) for line in cause.base_lines]
     places = [shown(place) for place in all_places[:NAMES]]
@@ -223,7 +224,7 @@ _LEVELS: Final = {
 
 
 def level_row(level: Level) -> tuple[str, str, str, str]:
-    """What, before, after and the change of one level of the objective."""
+    """The name, the value before, the value after and the change of one level of the objective."""
     what, size = _LEVELS.get(level.metric, (level.metric, 1))
     change = "" if level.base is None or level.head is None else signed(level.head - level.base, size)
     return what, _level(level.base, size), _level(level.head, size), change
@@ -234,24 +235,24 @@ def _level(figure: int | None, size: int) -> str:
 
 
 def named_place(diff: Diff, named: Named) -> LinePlace | None:
-    """Something that went has its line in BASE."""
+    """The place of a part of the program: in BASE if it went, else in HEAD."""
     if named.line is None:
         return None
     return base_place(diff, named.line) if named.change == "went" else head_place(diff, named.line)
 
 
 def unit(metric: str) -> tuple[str, int]:
-    """How the figures of a `CostLine` are shown, and what one unit is."""
+    """The name of the unit in which the figures of a `CostLine` are shown, and its size."""
     return _UNITS.get(metric, (metric, 1))
 
 
 def is_unpriced(line: CostLine) -> bool:
-    """A lower bound of zero is no figure."""
+    """Whether a cost has no figure: a lower bound of zero."""
     return any(amount.at_least and not amount.value for amount in (line.base, line.head))
 
 
 def change_text(line: CostLine) -> str:
-    """`+0.4`. If a sum lacks something, the change is that of what is priced."""
+    """The change of a cost: `+0.4`. If a sum lacks figures, the text adds that only the priced part is known."""
     if is_unpriced(line):
         return "unpriced"
     priced = " of what is priced" if line.base.at_least or line.head.at_least else ""

@@ -1,4 +1,4 @@
-"""The files of one side by one interface, on disk or in a commit."""
+"""One interface to the files of a side, whether they are on disk or in a commit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PULL: Final = "keep plans and programs out of LFS: `*.plan.json !filter !diff !
 
 
 class Files:
-    """The files of one side. `path` is the one that its name stands for."""
+    """The files of one side. `path` is the file that the side's name on the command line stands for."""
 
     def __init__(self, place: SidePlace, include: Sequence[Path]) -> None:
         self._place = place
@@ -41,24 +41,24 @@ class Files:
 
     @property
     def folder(self) -> str:
-        """Of the program, as a person would type it: paths in findings are relative to it."""
+        """The folder of the program, as a user would type it. Paths in findings are relative to it."""
         folder = folder_of(self.path)
         return folder if self._place.revision is None else f"{self._place.revision}:{folder}".removesuffix(":")
 
     def on_disk(self, program: Program | None) -> tuple[Path, ...]:
-        """The files that this side is read from, which no output may replace; none for a commit."""
+        """The files on disk that this side is read from, so that no output replaces them; none for a commit."""
         if self._place.tree is not None:
             return ()
         beside = (default_plan_path(self.path), self.path.with_name(gates_name(self.path.name)))
         return (self.path, *beside, *(() if program is None else input_files(self.path, program)))
 
     def missing(self) -> bool:
-        """Whether the commit has no file of that path. A file on disk is read, and found missing, by the reader."""
+        """Whether the commit lacks the file. False for a path on disk, where the reader reports a missing file."""
         tree = self._place.tree
         return tree is not None and not tree.has(self.path.as_posix())
 
     def program(self) -> Program:
-        """Raises `CommandError`."""
+        """The program. Raises `CommandError` if it is missing or has errors."""
         if self._place.tree is None:
             return load_program(self.path, include=self._include)
         self.content(self.path, "the program")
@@ -68,11 +68,11 @@ class Files:
             raise CommandError(error.exit_code, error.diagnostics, self.folder) from error
 
     def statements(self) -> Statements:
-        """Of a program that was read without errors."""
+        """The statements of the program, which must have been read without errors."""
         return load_statements(self.path, self.reader(), self._include)
 
     def reader(self) -> Read:
-        """Reads files by their paths from the folder of `path`."""
+        """A function that reads files by their paths relative to the folder of `path`."""
         tree = self._place.tree
         if tree is None:
             return folder_reader(self.path.parent, self._include)
@@ -80,14 +80,14 @@ class Files:
         return tree.reader(posixpath.dirname(self.path.as_posix()), included)
 
     def readable(self) -> bool:
-        """Whether there is a file. What has errors then is its content."""
+        """Whether the file can be read. If so, later errors are errors in its content."""
         if self._place.tree is None:
             return present(self.path) and not is_folder(self.path)
         self.content(self.path, "the program")
         return True
 
     def plan(self, path: Path) -> Plan:
-        """Raises `CommandError`."""
+        """The plan in a file. Raises `CommandError` if it is missing or has errors."""
         content = self.content(path, "the plan")
         if is_pointer(content):
             raise wrong_usage("ADM837", f"cannot read the plan `{self._shown(path)}`", cause=LFS_POINTER, hint=_PULL)

@@ -1,8 +1,13 @@
-"""Reads git's objects: revisions, trees and files, never checked out.
+"""Reads objects of git: revisions, trees and files.
 
-A revision is text from a command line, and a repository is data from elsewhere. So arguments are lists without a shell,
-a revision never becomes an option, nothing is fetched, no pager and no prompt is started, and output and time are
-bounded. Objects are asked for by their ids alone.
+    revision, path -> bytes
+
+A revision is text from a command line, and a repository may be hostile. So these rules hold for each run of git:
+
+- Arguments are a list, without a shell, and a revision never becomes an option.
+- Git checks out nothing, fetches nothing, and starts no pager and no prompt.
+- Output and time are bounded.
+- Objects are requested by their ids alone.
 """
 
 from __future__ import annotations
@@ -23,13 +28,13 @@ from admc.base.terminal import visible
 _SECONDS: Final = 60.0
 _MAX_ANSWER: Final = 1_000_000
 _MAX_TREE: Final = 64_000_000
-"""Bytes of the listing of one folder."""
+"""The size in bytes of a listing of a folder or a commit."""
 _MAX_HEADER: Final = 200
 _MAX_PATHS: Final = 2000
 _SHOWN: Final = 300
 _ID: Final = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _UNWANTED: Final = ("GIT_TRACE", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_EDITOR", "GIT_REDIRECT_")
-"""Beginnings of the names of variables that start programs or write elsewhere."""
+"""Prefixes of environment variables that make git start programs or write to other files."""
 _OPTIONS: Final = ("--no-pager", "--no-replace-objects", "--literal-pathspecs", "-c", "core.fsmonitor=false")
 LINK: Final = "120000"
 SUBMODULE: Final = "160000"
@@ -37,7 +42,7 @@ FOLDER: Final = "040000"
 
 
 class GitError(Exception):
-    """Git ended with an error, and its message."""
+    """Git failed, with this message."""
 
 
 class Entry(NamedTuple):
@@ -48,10 +53,10 @@ class Entry(NamedTuple):
 
 
 class Repository:
-    """The repository that a folder is in."""
+    """The repository that contains a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises `CommandError` if there is none, or git cannot be run."""
+        """Raises `CommandError` if the folder is in no repository, or git cannot be run."""
         self._folder = folder
         try:
             answer = self._run("rev-parse", "--git-dir", "--is-bare-repository", "--is-shallow-repository")
@@ -72,11 +77,11 @@ class Repository:
 
     @property
     def prefix(self) -> str:
-        """The folder as git names it below the top; empty at the top, else with a slash at its end."""
+        """The path of the folder from the top of the repository, with a slash at its end; empty at the top."""
         return os.fsdecode(self._run("rev-parse", "--show-prefix").rstrip(b"\n"))
 
     def commit(self, revision: str) -> str | None:
-        """The full id of the commit that a revision stands for; None if it stands for none."""
+        """The full id of the commit that a revision names; None if it names no commit."""
         if revision.startswith("-") or "\0" in revision or "\n" in revision:
             return None
         try:
@@ -85,14 +90,14 @@ class Repository:
             return None
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """The best common ancestor of two commits, by their ids; None if their histories share none."""
+        """The best common ancestor of two commits, all by their ids; None if they have no common ancestor."""
         try:
             return self._id("merge-base", one, other)
         except GitError:
             return None
 
     def depth(self) -> int | None:
-        """How many commits of the history of HEAD a shallow clone has."""
+        """The number of commits of the history of HEAD that a shallow clone has."""
         try:
             return int(self._run("rev-list", "--count", "--first-parent", "HEAD"))
         except (GitError, ValueError):
@@ -123,7 +128,7 @@ class Repository:
         return [name for name in names if name.endswith(ending)]
 
     def entries(self, tree: str) -> dict[str, Entry]:
-        """The names in a folder, by the id of its tree or of the commit that it is the top of."""
+        """The entries of a folder by their names. `tree`: the id of a tree, or of a commit for its top folder."""
         entries = self._trees.get(tree)
         if entries is None:
             try:
@@ -159,7 +164,7 @@ class Repository:
 
 
 def _run(folder: Path, arguments: tuple[str, ...], text: str, limit: int, *, cut: bool) -> bytes:
-    """Standard output of git. Longer output is an error; with `cut`, the rest of it is left out."""
+    """The standard output of git. Output beyond `limit` is an error, or is left out with `cut`."""
     with tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
@@ -199,7 +204,7 @@ def _run(folder: Path, arguments: tuple[str, ...], text: str, limit: int, *, cut
 
 
 def _said(errors: BinaryIO, code: int) -> str:
-    """The first line of git's own message, without its word for it."""
+    """The first line of git's own message, without its prefix such as `fatal:`."""
     errors.seek(0)
     lines = errors.read(_MAX_HEADER * 8).decode("utf-8", "replace").strip().splitlines()
     first = visible(lines[0].strip()) if lines else ""
@@ -224,7 +229,7 @@ def _environment() -> dict[str, str]:
 
 
 def _entry(line: bytes) -> tuple[str, Entry]:
-    """`100644 blob ID<tab>NAME`."""
+    """The name and the entry of a line of `ls-tree`: `100644 blob ID<tab>NAME`."""
     attributes, _, name = line.partition(b"\t")
     mode, _, id_ = attributes.decode("ascii").split(" ")
     return os.fsdecode(name), Entry(mode, id_)

@@ -1,7 +1,13 @@
-"""What a name on the command line stands for: a file, `REV:PATH` as git writes it, or `REV` with the other's path.
+"""Resolves the names of both sides on the command line.
 
-A file goes before a revision, as long as only one of them has the name; where both have it, the name is refused, as
-git does.
+    BASE, HEAD -> SidePlace, SidePlace
+
+    NAME         is
+    FILE         a file on disk
+    REV:PATH     a file in a commit, as git writes it
+    REV          the path of the other side in a commit
+
+A name that is both a file and a revision is refused, as git does.
 """
 
 from __future__ import annotations
@@ -23,26 +29,26 @@ _WORKING_TREE: Final = "HEAD"
 
 
 class SidePlace(NamedTuple):
-    """Where a side is read from."""
+    """The file or the commit from which a side is read."""
 
     name: str
-    """As typed."""
+    """The name as typed."""
     revision: str | None
-    """As typed; None for a file on disk."""
+    """The revision as typed; None for a file on disk."""
     path: Path
-    """From the working directory, or from the top of the repository if it is in a commit."""
+    """The path relative to the working directory; in a commit, relative to the top of the repository."""
     tree: CommitTree | None
-    """The commit; None for a file on disk."""
+    """The files of the commit; None for a file on disk."""
     implied: bool
-    """The path is the other side's, and was not written for this one."""
+    """True if the name has no path, so that the path of the other side is used."""
 
 
 _REMOTES = ("origin", "upstream")
-"""What clones call the repositories that they are made from."""
+"""The usual names of remotes in a clone."""
 
 
 class _Split(NamedTuple):
-    """A name in its parts: a path alone is a file."""
+    """The parts of a name: a path alone is a file on disk."""
 
     name: str
     revision: str | None
@@ -50,7 +56,7 @@ class _Split(NamedTuple):
 
 
 def places(base: str, head: str, *, merge_base: bool) -> tuple[SidePlace, SidePlace]:
-    """BASE and HEAD. Raises `CommandError` (exit 1)."""
+    """The places of BASE and HEAD. Raises `CommandError` (exit 1)."""
     sides = _split(base), _split(head)
     if all(side.path is None for side in sides):
         raise wrong_usage(
@@ -64,7 +70,7 @@ def places(base: str, head: str, *, merge_base: bool) -> tuple[SidePlace, SidePl
 
 
 def one_place(name: str) -> SidePlace:
-    """A program or a plan alone, where nothing is compared. Raises `CommandError` (exit 1)."""
+    """The place of a single program or plan, for a command that compares nothing. Raises `CommandError` (exit 1)."""
     if name == "-":
         raise wrong_usage("ADM801", "standard input is not read here", hint="name a file")
     split = _split(name)
@@ -98,7 +104,7 @@ def _split(name: str) -> _Split:
 
 
 def _is_file(name: str) -> bool:
-    """False for a folder, which is no side: its name may be a revision's."""
+    """Whether the name is a file. A folder cannot be a side, so its name may still be a revision."""
     try:
         return os.path.lexists(name) and not os.path.isdir(name)  # noqa: PTH112 - never raises
     except ValueError:
@@ -113,13 +119,13 @@ def _also_revision(name: str) -> bool:
 
 
 def _looks_remote(name: str) -> bool:
-    """`origin/main`, which may not be fetched yet."""
+    """Whether the name looks like a branch of a remote, such as `origin/main`, which may not be fetched yet."""
     remote, _, branch = name.partition("/")
     return remote in _REMOTES and bool(branch) and not os.path.isdir(remote) and not name.endswith((".adm", ".json"))  # noqa: PTH112
 
 
 def _colon(name: str) -> int | None:
-    """The first `:` that is not in braces, which are a part of a revision: `main^{/fix: x}:policies.adm`."""
+    """The index of the first `:` outside of braces. Braces belong to a revision: `main^{/fix: x}:policies.adm`."""
     depth = 0
     for at, letter in enumerate(name):
         depth += (letter == "{") - (letter == "}")
@@ -134,7 +140,7 @@ class _Locator:
         self._head = head
         disk = next((side.path for side in (head, base) if side.revision is None and side.path is not None), None)
         alone = any(side.path is None for side in (base, head))
-        # The path of a file is a path in the repository that the file is in.
+        # A revision without a path takes the path of the file, so it is a revision of the file's repository.
         self._folder = Path(disk).parent if disk is not None and alone else Path()
         self._disk = disk
         self._repository: Repository | None = None
@@ -184,7 +190,7 @@ class _Locator:
         return SidePlace(side.name, side.revision, Path(self._path(side, other)), tree, implied=side.path is None)
 
     def _path(self, side: _Split, other: _Split) -> str:
-        """From the top of the repository."""
+        """The path of a side in a commit, from the top of the repository."""
         if side.path is not None:
             return self._normal(side.path, side.name)
         if other.revision is not None:
@@ -192,7 +198,7 @@ class _Locator:
         return in_repository(self.repository, Path(other.path or other.name))
 
     def _normal(self, path: str, name: str) -> str:
-        """As git reads it: `./x` is relative to the working directory, `x` to the top of the repository."""
+        """The path from the top of the repository. As in git, `./x` is relative to the working directory."""
         if path.startswith(("./", "../")):
             path = f"{self.repository.prefix}{path}"
         normal = posixpath.normpath(path)
@@ -235,7 +241,7 @@ def _unknown(name: str, cause: str, hint: str | None) -> CommandError:
 
 
 def in_repository(repository: Repository, path: Path) -> str:
-    """A path on disk as a path from the top of the repository. Raises `CommandError` if it is not in there."""
+    """A path on disk as a path from the top of the repository. Raises `CommandError` if it leads out of it."""
     if repository.bare:
         raise no_working_tree(None)
     top = os.path.realpath(repository.top)

@@ -1,10 +1,14 @@
-"""The programs of BASE that a program of HEAD continues, wherever a change moves files, apps or services.
+"""Finds the programs of BASE that a program of HEAD continues, if a change moves files, apps or services.
 
     CommitTree, SidePlace, Known -> Predecessors
 
-A program is known by its app, and not by its path: with paths alone, a change that renames a program together with its
-gates would be compared with nothing. Where the app is renamed, too, or services change their program, BASE's programs
-that have gates and lose a service (or are gone) are continued.
+    the change                                    HEAD continues
+    none of these                                 the program at its path
+    renames the program, with its gates           BASE's programs of the same app
+    renames the app, or moves services into it    BASE's programs with gates that lose such a service, or are gone
+
+By paths alone, a change that renames a program together with its gates would be compared with nothing, and so would
+pass all gates.
 """
 
 from __future__ import annotations
@@ -33,11 +37,11 @@ if TYPE_CHECKING:
 _PROGRAM: Final = ".adm"
 MAX_FILES: Final = 5000
 MAX_CONTINUED: Final = 20
-"""Programs of BASE that one program of HEAD is compared with."""
+"""The number of programs of BASE that one program of HEAD may continue."""
 
 
 class Known(NamedTuple):
-    """What is known of a side before it is compared."""
+    """The app and the services of a side, which are known before it is compiled."""
 
     app: str
     services: frozenset[str]
@@ -45,24 +49,25 @@ class Known(NamedTuple):
 
 class Predecessor(NamedTuple):
     path: str
-    """From the top of the repository."""
+    """The path from the top of the repository."""
     why: str
-    """It continues a sentence that names the path."""
+    """The reason, as the continuation of a sentence that names the path."""
 
 
 class Predecessors(NamedTuple):
     other_side: Predecessor | None
-    """The other side of the comparison; None: BASE's file at the path of HEAD, if there is one."""
+    """The other side of the comparison; None: BASE's file at the path of HEAD, if BASE has such a file."""
     further: tuple[Predecessor, ...]
-    """Their gates are judged, too."""
+    """Further programs of BASE. Their gates are judged, too."""
 
 
 def predecessors(
     base: SidePlace, base_known: Known | None, head: SidePlace, known: Known, include: Sequence[Path]
 ) -> Predecessors:
-    """`found`: what BASE has at the path of HEAD, if it has a program or a plan without errors there.
+    """The programs of BASE that HEAD continues.
 
-    Raises `CommandError` where BASE has too many files to look through.
+    `base_known` is about BASE's file at the path of HEAD; None if there is no program and no plan without errors.
+    `known` is about HEAD. Raises `CommandError` if BASE has too many files to search.
     """
     continued = base_known is not None and base_known.app == known.app
     came = known.services - (base_known.services if base_known is not None and continued else frozenset())
@@ -112,7 +117,10 @@ class _Search:
         self._programs = sorted((plain | set(self._gated)) - {own})
 
     def of_app(self, app: str) -> list[Predecessor]:
-        """Programs of the app that HEAD lacks, and then those with gates: a copy of a program meets its gates."""
+        """BASE's programs of the app: first those that HEAD lacks, then those with gates.
+
+        A program with gates counts although HEAD has it, since the gates hold for a copy of the program, too.
+        """
         paths = [path for path in self._programs if self._is_of(path, app)]
         here = {path: _is_there(self._in_head(path)) for path in paths}
         paths = [path for path in paths if path in self._gated or not here[path]]
@@ -120,7 +128,7 @@ class _Search:
         return [Predecessor(path, why) for path in sorted(paths, key=lambda path: (here[path], path))]
 
     def that_lose(self, came: frozenset[str], *, gone: bool) -> list[Predecessor]:
-        """Programs with gates that had one of these services and lack it now; if `gone`, also those that HEAD lacks."""
+        """BASE's programs with gates that lose a service of `came`; with `gone`, also those that HEAD lacks."""
         losing = []
         for path in self._gated:
             here = self._in_head(path)
@@ -134,24 +142,24 @@ class _Search:
         return losing
 
     def _program_of(self, gates: str) -> str | None:
-        """The program beside which a file of gates stands; its name may have no ending."""
+        """The program of a file of gates; its name may have no ending."""
         stem = gates.removesuffix(GATE_ENDING)
         if stem + _PROGRAM in self._names:
             return stem + _PROGRAM
         return stem if gates_name(stem) == posixpath.basename(gates) and self._tree.has(stem) else None
 
     def _in_head(self, path: str) -> Files:
-        """The same path in HEAD."""
+        """The files of HEAD for a path of BASE."""
         if self._head.tree is not None:
             return Files(self._head._replace(path=Path(path)), self._include)
         try:
             top = self._tree.repository.top
         except CommandError:
-            top = Path()  # a bare repository has no files of HEAD: no path is found
+            top = Path()  # a bare repository has no working tree, so HEAD has no file at the path
         return Files(self._head._replace(path=top / path), self._include)
 
     def _is_of(self, path: str, app: str) -> bool:
-        """Only what may have the line is parsed."""
+        """Whether a file of BASE is a program of the app. Only a file whose text may have such a line is parsed."""
         try:
             content = self._tree.content(path)
         except OSError:
@@ -169,7 +177,7 @@ def _is_there(files: Files) -> bool:
 
 
 def _services(files: Files) -> frozenset[str]:
-    """Of a program; none where it is missing or has errors. Raises `CommandError` where git cannot read it."""
+    """The services of a program; none if it is missing or has errors. Raises `CommandError` if git cannot read it."""
     if not _is_there(files):
         return frozenset()
     try:

@@ -1,10 +1,14 @@
-"""From the two sides of a comparison to their plans.
+"""Takes the plans of both sides of a comparison.
 
     BASE, HEAD -> Side, Side
 
-A plan is taken as it is. A program is taken with the plan beside it if that fits: the server would serve it, and what
-it repeats of the program is what admc makes of the program now. Otherwise the program is compiled, HEAD with BASE's
-decisions as the earlier ones, so that a placement moves only for a reason.
+    the name is                                     the plan is
+    a plan                                          this plan
+    a program, with a plan beside it that fits      the plan beside it
+    another program                                 compiled; HEAD with BASE's decisions as the earlier ones
+
+A plan fits if the server would serve it, and if this version of admc writes the same plan for program and placement.
+HEAD is compiled with BASE's decisions so that a policy moves only for a reason.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from solver.placement import Placement, Previous
 
 _PLAN: Final = ".json"
-"""The ending of a plan; any other name is a program's."""
+"""The ending of a plan; a file with any other name is a program."""
 _NO_PLAN_BESIDE: Final = "no plan stands beside it"
 
 
@@ -51,15 +55,15 @@ class Side(NamedTuple):
 
     taken: Taken
     plan: Plan | None
-    """None for a BASE without a plan: `taken` says why."""
+    """None for a BASE without a plan; `taken` has the reason."""
     program: Program | None
-    """None where only a plan is known."""
+    """None if the side is a plan, or BASE has no valid program."""
     placement: Placement | None
     files: Files
     notes: tuple[str, ...] = ()
-    """Of BASE: what it is, where that is not the file at the path of HEAD."""
+    """Notes about a BASE that is not, or not only, the file at the path of HEAD."""
     further: tuple[Side, ...] = ()
-    """Of BASE: further programs that HEAD continues. Their gates hold, too."""
+    """Further programs of BASE that HEAD continues. Their gates hold, too."""
 
     @property
     def known(self) -> Plan:
@@ -80,12 +84,12 @@ class Options(NamedTuple):
     effort: float | None = None
     progress: Progress | None = None
     facts: bytes | None = None
-    """What a cluster shows of the services, for programs: a plan has what it was made with."""
+    """Facts about the services in a cluster, for programs. A plan has the facts with which it was compiled."""
 
 
 @no_collection()
 def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -> tuple[Side, Side]:
-    """Both sides, as the command line names them. Raises `CommandError`: exit 1, or 3 for an infeasible HEAD."""
+    """The two sides that the command line names. Raises `CommandError`: exit 1, or 3 for an infeasible HEAD."""
     places_ = places(base, head, merge_base=merge_base)
     taker = _Taker(places_[1], options)
     before = _base(*places_, taker.known, options)
@@ -93,14 +97,17 @@ def sides(base: str, head: str, options: Options, *, merge_base: bool = False) -
     if before.plan is not None:
         renamed = renames(before.plan, after.known)
         if renamed and after.taken.how is How.COMPILED and after.program is not None:
-            # The earlier decisions of a renamed policy are known by its new name only now.
+            # Which policies were renamed is known only now, so HEAD is compiled again with their earlier decisions.
             after = taker.compiled(after.program, before.plan, after.taken.why, renamed)
     _same_app(before, after)
     return before, after
 
 
 def _base(base: SidePlace, head: SidePlace, known: Callable[[], Known], options: Options) -> Side:
-    """BASE: what HEAD continues, or the path that the command line chose. `known`: of HEAD."""
+    """The side BASE: the path that the command line chose, or the programs that HEAD continues.
+
+    `known` returns the app and the services of HEAD.
+    """
     side = _Taker(base, options).base(head)
     if base.tree is None or not _implied(base, head):
         return side
@@ -125,18 +132,18 @@ def _known(plan: Plan) -> Known:
 
 
 def _implied(base: SidePlace, head: SidePlace) -> bool:
-    """Whether the command line chose no path of BASE."""
+    """Whether the command line names no path of its own for BASE."""
     return base.implied or base.path == head.path
 
 
 @no_collection()
 def side(name: str, options: Options) -> Side:
-    """One side alone, taken as HEAD is. Raises `CommandError`: exit 1, or 3 if there is no correct placement."""
+    """A single side, taken like HEAD. Raises `CommandError`: exit 1, or 3 if there is no correct placement."""
     return _Taker(one_place(name), options).side(None)
 
 
 def _same_app(before: Side, after: Side) -> None:
-    """Raises `CommandError` for a plan of another application. A program may rename its own."""
+    """Raise `CommandError` if a side is a plan of another application. A program may rename its application."""
     if before.plan is None or after.plan is None or before.plan.app == after.plan.app:
         return
     if before.program is None or after.program is None:
@@ -156,7 +163,7 @@ class _Taker:
         self._is_plan = place.path.suffix == _PLAN
 
     def base(self, head: SidePlace) -> Side:
-        """BASE may lack the program, or have a broken one."""
+        """The side BASE, which may lack the program or have a program with errors."""
         if self._files.missing() and _implied(self._place, head):
             return Side(self._taken(How.NOTHING, None), None, None, None, self._files)
         if self._is_plan or not self._files.readable():
@@ -181,7 +188,7 @@ class _Taker:
         return Side(self._taken(How.BESIDE, None, plan), plan, program, placement, self._files)
 
     def known(self) -> Known:
-        """Before anything is compiled. Raises `CommandError`."""
+        """The app and the services, without compiling the program. Raises `CommandError`."""
         if self._is_plan:
             return _known(self._plan)
         return Known(self._program.app, frozenset(self._program.services))
@@ -251,7 +258,7 @@ def _costs(plan: Plan) -> tuple[object, ...]:
 
 
 def _inputs_digest(plan: Plan) -> str:
-    listed = "".join(f"{item.path}\0{item.sha256}\0" for item in sorted(plan.inputs))
+    listed = "".join(f"{file.path}\0{file.sha256}\0" for file in sorted(plan.inputs))
     return hashlib.sha256(listed.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,7 +1,8 @@
-"""The files of one commit, read without checking it out, within the same folders as files on disk.
+"""The files of one commit, read without a checkout. A program may read files of the same folders as on disk.
 
-A link, a submodule and a pointer of Git LFS stand for content that the commit does not have, so they are refused with
-words that say so.
+    path -> bytes
+
+The commit does not contain the content of a link, a submodule or a pointer of Git LFS, so these are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LFS_POINTER: Final = "it is a pointer of Git LFS, and not the file itself"
 
 
 class NotInCommitError(OSError):
-    """The path names something whose content the commit does not have."""
+    """The path is a link, a submodule or a pointer, whose content the commit does not contain."""
 
     def __init__(self, what: str) -> None:
         super().__init__(errno.EINVAL, what)
@@ -38,7 +39,7 @@ class CommitTree:
         self.commit = commit
 
     def content(self, path: str, limit: int = MAX_FILE_BYTES) -> bytes:
-        """Raises `OSError` where there is no such file, `CommandError` where git cannot read it."""
+        """The content of a file. Raises `OSError` if there is no such file, `CommandError` if git cannot read it."""
         entry = self._entry(path)
         if entry.mode == FOLDER:
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
@@ -50,7 +51,7 @@ class CommitTree:
         return content
 
     def has(self, path: str) -> bool:
-        """Whether anything has this path, of any type."""
+        """Whether the commit has an entry of any type with this path."""
         try:
             self._entry(path)
         except FileNotFoundError:
@@ -64,16 +65,16 @@ class CommitTree:
         return self.repository.files(self.commit, ending)
 
     def similar(self, path: str) -> str | None:
-        """The path of a file that may have been meant: of the same name in another folder, or of a similar name."""
+        """The path of a file for a hint: with the same name in another folder, or with a similar name."""
         known = self.repository.paths(self.commit, posixpath.splitext(path)[1])
         name = posixpath.basename(path)
         same = [candidate for candidate in known if posixpath.basename(candidate) == name]
         return min(same, default=None) or next(iter(difflib.get_close_matches(path, known, n=1)), None)
 
     def reader(self, folder: str, include: Sequence[str] = ()) -> Read:
-        """Reads files of a folder and of those in `include`, by their paths from `folder`, as `folder_reader` does.
+        """A function that reads the files of a folder and of the folders in `include`, as `folder_reader` does.
 
-        All folders are relative to the top of the repository.
+        It takes paths relative to `folder`. All folders are relative to the top of the repository.
         """
         allowed = (folder, *include)
 
@@ -107,7 +108,7 @@ class CommitTree:
 
 
 def is_pointer(content: bytes) -> bool:
-    """Whether a file is a pointer of Git LFS: a checkout without LFS leaves these in place of files."""
+    """Whether a file is a pointer of Git LFS, which stands in a commit in place of the content."""
     return len(content) <= _MAX_POINTER and content.startswith(_POINTERS)
 
 
