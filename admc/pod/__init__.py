@@ -1,4 +1,5 @@
-"""What runs in a pod beside Envoy: it loads the packet filter rules, and waits until the pod's address is known.
+"""The programs that run in a pod beside Envoy: one loads the packet filter rules, one waits until ADMs know the address
+of the pod.
 
-Imports the standard library and what it needs to speak to the server; never the compiler.
+They import the standard library and what they need to speak to the server; never the compiler.
 """

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PROGRAMS = ("rules", "wait")
-"""Each is a module beside this one with `main(arguments) -> int`; it is imported only when it is asked for."""
+"""Each is a module beside this one with `main(arguments) -> int`. A module is imported only when it is run."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code."""
+    """Run a program, and return its exit code."""
     if not arguments or arguments[0] not in PROGRAMS:
         print(f"usage: python -m admc.pod {'|'.join(PROGRAMS)} ARGUMENTS", file=sys.stderr)
         return 1

@@ -1,10 +1,10 @@
 """python -m admc.pod rules ARGUMENTS: loads a pod's redirection, in its own network namespace.
 
-    arguments -> rules of both families -> iptables-restore, ip6tables-restore -> a look whether they are there
+    arguments -> rules of both families -> iptables-restore, ip6tables-restore -> a check that they are loaded
 
-It needs NET_ADMIN and root. It may be run again at any time: rules of the same service are replaced in one step for
-each table, and a jump is added only where it is missing. It exits with 0 when the rules of all families that the pod
-has are loaded, and with 1 otherwise: an error of one family is an error.
+It needs NET_ADMIN and root. It may run again at any time: rules of the same service are replaced in one step for each
+table, and a jump is added only if it is missing. It exits with 0 once the rules of all families that the pod has are
+loaded, and with 1 if one family fails.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 TOOLS: Final = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
 FLAVOURS: Final = ("", "-nft", "-legacy")
-"""What the name of a tool ends with: first what the image chose."""
+"""Suffixes of a tool's name: first none, which is the image's choice."""
 ADDRESSES: Final = Path("/proc/net/if_inet6")
 SECONDS: Final = 60.0
-"""What one command may take, with the wait for another that holds the lock of iptables."""
+"""The time limit of one command, with its wait for another command that holds the lock of iptables."""
 
 _PATH: Final = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 _SIOCSIFADDR: Final = 0x8916
@@ -39,7 +39,7 @@ _LINES_SHOWN: Final = 5
 
 
 class RulesError(Exception):
-    """The rules are not loaded. `code` is one of `admc explain`."""
+    """The rules are not loaded. `code` is a code for `admc explain`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -47,13 +47,13 @@ class RulesError(Exception):
 
 
 class Tool(NamedTuple):
-    """iptables of one family, in the flavour that works here."""
+    """iptables of one family, in a flavour that works here."""
 
     family: Family
     name: str
 
     def saved(self, table: str) -> list[str]:
-        """The rules that a table has. Raises `RulesError`."""
+        """Return the rules of a table. Raises `RulesError`."""
         return _run([f"{self.name}-save", "-t", table]).splitlines()
 
     def restore(self, text: str) -> None:
@@ -62,7 +62,7 @@ class Tool(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code."""
+    """Load the rules, and return the exit code."""
     try:
         asked = parse_arguments(arguments)
     except ArgumentsError as error:
@@ -101,7 +101,7 @@ def _failed(code: str, message: str) -> int:
 
 
 def _inet6() -> list[list[str]]:
-    """One line of words for each IPv6 address: address, interface's number, prefix, scope, flags, interface's name."""
+    """Return the fields of each IPv6 address: address, interface's number, prefix, scope, flags, interface's name."""
     try:
         return [line.split() for line in ADDRESSES.read_text().splitlines()]
     except FileNotFoundError:  # a kernel without IPv6
@@ -121,7 +121,8 @@ def _has_ipv6_address() -> bool:
 def _add_handover() -> None:
     """Give the loopback interface the address from which the ingress listener connects to the pod's own process.
 
-    A pod without an IPv6 address gets none: programs would take it for one, and ask for IPv6 addresses of others.
+    It is not called in a pod without an IPv6 address: programs would take this address for the pod's, and look up IPv6
+    addresses of others.
     """
     address = socket.inet_pton(socket.AF_INET6, HANDOVER[Family.IPV6])
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket:
@@ -140,7 +141,7 @@ def _add_handover() -> None:
 
 
 def _tool(family: Family) -> Tool:
-    """Raises `RulesError` where no flavour can read the tables."""
+    """Return the first flavour that can read the tables. Raises `RulesError` if there is none."""
     reasons = []
     for flavour in FLAVOURS:
         tool = Tool(family, TOOLS[family] + flavour)
@@ -177,7 +178,7 @@ def _run(command: list[str], text: str = "") -> str:
 
 
 def _check_owner(tool: Tool, asked: PodRules) -> None:
-    """Rules of another service are not replaced: its ADM would see no connection any more."""
+    """Refuse to replace the rules of another service: its ADM would see no connection any more."""
     app, _, service = asked.service.partition("/")
     own = [line for line in tool.saved("nat") if line.startswith(f"-A {OWNED} ")]
     if not own:
@@ -193,18 +194,18 @@ def _check_owner(tool: Tool, asked: PodRules) -> None:
 
 
 def _hooked(tool: Tool) -> frozenset[Hook]:
-    """The jumps that are there."""
+    """Return the jumps that are loaded."""
     return frozenset(hook for hook in HOOKS if f"-A {hook.builtin} -p tcp -j {hook.chain}" in tool.saved(hook.table))
 
 
 def _without(text: str, hooked: frozenset[Hook]) -> str:
-    """The rules without the jumps that are there."""
+    """Return the rules without the jumps that are loaded."""
     present = {f"-I {hook.builtin} 1 -p tcp -j {hook.chain}" for hook in hooked}
     return "\n".join([*(line for line in text.splitlines() if line not in present), ""])
 
 
 def _verify(tool: Tool, text: str) -> None:
-    """Raises `RulesError` unless the kernel has as many rules in each chain as the text, and all jumps."""
+    """Check that the kernel has as many rules in each chain as the text, and all jumps. Raises `RulesError`."""
     asked = dict(_counts(text.splitlines()))
     counts = {count for table in CHAINS for count in _counts(tool.saved(table))}
     missing = sorted(chain for chain, count in asked.items() if (chain, count) not in counts)
@@ -216,7 +217,7 @@ def _verify(tool: Tool, text: str) -> None:
 
 
 def _counts(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """How many rules each chain of ours has."""
+    """Yield each of admc's chains with the number of its rules."""
     for chains in CHAINS.values():
         for chain in chains:
             if f":{chain} - [0:0]" in lines:

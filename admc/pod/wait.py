@@ -1,9 +1,9 @@
 """python -m admc.pod wait ARGUMENTS: ends when the ADMs that need this pod's address have it.
 
-    token, authority --WaitUntilKnown--> lines about what the server waits for; at the end OK
+    token, authority --WaitUntilKnown--> lines with the reasons to wait; at the end OK
 
-It never gives up: without a server it waits, and asks again. It prints one line each time what it waits for changes.
-Who the pod is, and where, the server knows from the token and from its records, and not from here.
+It never gives up: without a server it waits, and asks again. It prints a line each time the reasons change. The server
+identifies the pod by its token, and takes the pod's addresses from its own records: this program sends neither.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FIRST_SECONDS: Final = 0.2
 """The pause after a failed attempt; it doubles with each further one."""
 LONGEST_SECONDS: Final = 5.0
 _LINE: Final = 1000
-"""Characters of a line."""
+"""The most characters of a printed line."""
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", 1 << 16),
-    # Finds out that a server has gone without a word.
+    # With keepalives, the client notices a server that is gone without closing the connection.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
@@ -39,17 +39,17 @@ _OPTIONS: Final = (
 
 
 class Target(NamedTuple):
-    """The arguments."""
+    """The arguments of the program."""
 
     server: str
     ca: Path
     token: Path
     name: str
-    """Of the installation, for messages."""
+    """The name of the installation, for messages."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 when the pod is known."""
+    """Wait, and return the exit code: 0 once the address of the pod is known."""
     target = _parsed(arguments)
     if target is None:
         return 1
@@ -85,8 +85,8 @@ def _parsed(arguments: Sequence[str]) -> Target | None:
 
 
 def _attempts() -> Iterator[list[None]]:
-    """One attempt after the other, without end, with pauses between them. The caller clears the list of failures when
-    an attempt reached the server."""
+    """Yield before each attempt, without end, with pauses in between. The caller clears the list of failures once an
+    attempt has reached the server."""
     failures: list[None] = []
     while True:
         yield failures
@@ -96,9 +96,9 @@ def _attempts() -> Iterator[list[None]]:
 
 
 def _asked(target: Target) -> Iterator[str]:
-    """The lines of one answer. Raises `grpc.RpcError` unless it ends with OK, and `OSError`.
+    """Yield the lines of one answer. Raises `grpc.RpcError` unless the answer ends with OK, and `OSError`.
 
-    Both files are read for each attempt: the kubelet replaces the token, and an authority may be replaced, too.
+    Both files are read for each attempt: the kubelet replaces the token, and the authority may be replaced too.
     """
     token = target.token.read_text("ascii", "ignore").strip()
     credentials = grpc.ssl_channel_credentials(target.ca.read_bytes())
@@ -116,7 +116,7 @@ def _failure(error: Any) -> str:
 
 
 class _Lines:
-    """Prints a line if it is not the one before."""
+    """Prints a line unless it equals the last one."""
 
     def __init__(self, target: Target) -> None:
         self._prefix = f"{target.name} at {target.server}"

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster as the surroundings of `admc serve`: what it reads there, and what it writes.
+"""The Kubernetes cluster around `admc serve`: the objects that the server reads there, and those that it writes.
 
 Program, Services, Pods, Namespaces --list and watch--> records --> program, addresses, facts, identities
 state, plan, NetworkPolicies, status --server-side apply--> cluster

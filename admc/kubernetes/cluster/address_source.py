@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.program_source import ClusterPrograms
 
 GATHER_SECONDS: Final = 0.05
-"""Changes of this time are taken together: ten pods that start at once are one change of addresses."""
+"""How long changes are collected: ten pods that start at once are one change of addresses."""
 
 
 class ClusterAddresses:
-    """One document for the programs in force and the wanted one: each takes the names that it knows."""
+    """The addresses of all followed programs in one document: those in force, and the servable one."""
 
     def __init__(self, cluster: Cluster, programs: ClusterPrograms) -> None:
         self._cluster = cluster
         self._programs = programs
         self._given = b""
         self._entries: Mapping[str, bytes] = {}
-        """Of the same document, by service."""
+        """The entries of that document by service."""
 
     async def current(self) -> bytes:
         await self._cluster.synced()
@@ -50,7 +50,8 @@ class ClusterAddresses:
 
 
 def document(followed: Sequence[Followed]) -> bytes:
-    """The addresses of several programs. Where two know a name, the first one decides, also that it is not listed."""
+    """Return the addresses of several programs in one document. Where two programs have a service of the same name, the
+    first program decides, even if it does not list the service."""
     if len(followed) == 1:
         return followed[0].endpoints.document()
     services: dict[str, object] = {}
@@ -61,7 +62,7 @@ def document(followed: Sequence[Followed]) -> bytes:
 
 
 def entries(followed: Sequence[Followed]) -> Mapping[str, bytes]:
-    """The same by service."""
+    """Return the entries of the same document by service."""
     by_service: dict[str, bytes] = {}
     for source in reversed(followed):
         by_service |= source.endpoints.entries()

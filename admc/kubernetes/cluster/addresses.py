@@ -2,16 +2,17 @@
 
     Selection --changes--> the document, as bytes: the same content, the same bytes
 
-A service is listed where its addresses are *known*, also if there are none. Until it is listed, ADMs refuse the
-connections that may be its own and would pass without their policies. So a service is left out
+The document lists a service once its addresses are *known*, even if it has none. Until then, ADMs refuse the
+connections that may be those of the service and would pass without its policies. The document does not list a service
 
-- whose Service is absent or a name outside of the cluster: nothing says which pods are its own. Listed without pods,
-  the requests of such a pod would count as those of an unknown caller, and meet no policy that is about the service;
-- that shares its Service or a pod with another one: a pod has the ADM of one of them, and an address has one owner;
-- that has a pod on the host's network, until the plan in force rests on that: at that address is all of a node.
+- whose Service is absent or a name outside of the cluster: no object shows which pods belong to it. If it were listed
+  without pods, a request of such a pod would count as that of an unknown caller, and meet no policy about the service;
+- that shares its Service or a pod with another service: a pod has the ADM of one service, and an address has one owner;
+- that has a pod on the host's network, until the plan in force takes that into account: the address of such a pod is
+  that of the whole node.
 
-A service whose Service selects no pod is listed with the addresses of the Service and no pods: it has none that could
-send a request, and the next one is in the document before it speaks (docs/cluster/addresses.md).
+A service whose Service selects no pod is listed with the addresses of the Service and without pods. None of its pods
+can send a request, and a new pod is in the document before it sends its first one (docs/cluster/addresses.md).
 """
 
 from __future__ import annotations
@@ -31,40 +32,41 @@ if TYPE_CHECKING:
 
 UNLISTED: Final = b""
 STRANGER: Final = ""
-"""In the place of a service: a pod of none."""
+"""Stands for the owner of an address whose pod belongs to no service of the program."""
 
 
 class Endpoints:
-    """The document, kept up to date: `update` takes the names that `Selection` returns for a change. A change costs as
-    much as the service that it is about has pods; the document is put together from one entry for each service.
+    """The document, kept up to date: `update` takes the names that `Selection` returns for a change. A change of a
+    service costs as much as the service has pods: the document is joined from one entry for each service.
 
-    The document means something only when all watches have listed what there is.
+    The document is complete only once all watches have listed their objects.
     """
 
     def __init__(self, selection: Selection, at: Callable[[str], Mapping[Key, bool]] = lambda address: {}) -> None:
-        """`at`: the pods of the whole cluster with an address, each with whether it does not terminate."""
+        """`at` returns the pods of the whole cluster with an address, each with whether it stays (does not
+        terminate)."""
         self._selection = selection
         self._at = at
         self._moved: set[str] = set()
-        """Addresses to which pods came, or from which pods went, since the last look."""
+        """Addresses that pods have taken or left since the last rendering."""
         self._entries: dict[str, bytes] = {}
         self._stale: set[str] = set(selection.keys)
         self._claims: dict[str, dict[str, bool]] = {}
-        """Address -> the services with a pod there, each with whether one of these pods is not terminating."""
+        """Address -> the services with a pod there, each with whether one of these pods stays (does not terminate)."""
         self._claimed: dict[str, dict[str, bool]] = {}
-        """Service -> the same by address."""
+        """Service -> the addresses of its pods, each with the same flag."""
         self._owners: dict[str, str] = {}
-        """Address -> the service that it belongs to; `STRANGER`: a pod of none has it."""
+        """Address -> the service that owns it; `STRANGER` if the pod there belongs to no service."""
         self._listed = dict.fromkeys(sorted(selection.keys), b"")
-        """The same as the document has it, in the order of names."""
+        """Service -> its part of the document, in the order of names; empty if the service is not listed."""
         self._document: bytes | None = None
 
     def update(self, names: Iterable[str]) -> None:
         self._stale.update(names)
 
     def moved(self, addresses: Iterable[str]) -> bool:
-        """Pods came to these addresses, or went from them. Returns whether it matters: an address of a service may be
-        that of a pod by now that is of no service."""
+        """Note that pods took or left these addresses. Returns whether that can change the document: an address of a
+        service may belong to a pod of no service by now."""
         claimed = self._claims.keys() & set(addresses)
         self._moved |= claimed
         return bool(claimed)
@@ -76,7 +78,7 @@ class Endpoints:
         return self._document
 
     def entries(self) -> dict[str, bytes]:
-        """What the document has of each service that is listed."""
+        """Return the entry of each listed service."""
         self._render()
         return {name: entry for name, entry in self._entries.items() if entry}
 
@@ -86,7 +88,7 @@ class Endpoints:
         return tuple(sorted(name for name, entry in self._entries.items() if entry == UNLISTED))
 
     def findings(self) -> tuple[Diagnostic, ...]:
-        """One for each pair of services that have pods at one address, where it is not known whose it is."""
+        """Return one finding for each pair of services that have pods at one address whose owner is not known."""
         self._render()
         pairs: dict[tuple[str, ...], str] = {}
         for address, claims in self._claims.items():
@@ -124,7 +126,7 @@ class Endpoints:
             entry = self._entry(name)
             if self._entries.get(name) != entry:
                 self._entries[name] = entry
-                # Names are words of the language: in JSON they stand as they are.
+                # A name of the language needs no escape in JSON.
                 self._listed[name] = b'"%b":%b' % (name.encode(), entry) if entry else b""
                 self._document = None
 
@@ -147,7 +149,7 @@ class Endpoints:
     # ---- one address, two pods ----
 
     def _claim(self, name: str) -> Iterator[str]:
-        """Note at which addresses a service has pods of its own; yields those where that changed."""
+        """Note at which addresses a service has pods of its own, and yield the addresses where that changed."""
         before = self._claimed.pop(name, {})
         now = _present(self._selection, name)
         if now:
@@ -161,11 +163,12 @@ class Endpoints:
                 yield address
 
     def _settle(self, address: str, claims: Mapping[str, bool]) -> None:
-        """To which service an address belongs. While it goes from one pod to another, the records of both may have it.
+        """Decide which service owns an address. While an address passes from one pod to another, the records of both
+        may have it.
 
-        Pods that stay go before those that terminate. Among equal ones it stays with the service that had it: the pod
-        of the other one waits, since its address is not known, until the older record is corrected. Without an owner
-        so far, as after a restart of the server, nothing says which record is the older one.
+        A pod that stays wins over a pod that terminates. Between equal pods, the service that owned the address keeps
+        it, and the pod of the other service waits until the older record is corrected. Without an earlier owner, as
+        after a restart of the server, nothing shows which record is older, so the address has no owner.
         """
         rivals = [name for name, stays in claims.items() if stays] or list(claims)
         owner = self._owners.pop(address, None)
@@ -179,21 +182,21 @@ class Endpoints:
             self._owners[address] = owner
 
     def _is_strangers(self, address: str, services: Iterable[str]) -> bool:
-        """Whether a pod that stays has an address, and is of no service. Where EndpointSlices say where a service is,
-        its pods are not known."""
+        """Whether a pod that stays has the address and belongs to no service. False if one of `services` is known by
+        its EndpointSlices alone: its pods are not known."""
         if any(_slices(self._selection, name) for name in services):
             return False
         return any(stays and not self._selection.services_of(pod) for pod, stays in self._at(address).items())
 
 
 def _ordered(texts: Iterable[str]) -> list[str]:
-    """In canonical order: an entry that is as before is then read at once."""
+    """Return addresses in canonical order: a reader recognises an unchanged entry at once."""
     return sorted(texts, key=lambda text: order(network(text)))
 
 
 def _present(selection: Selection, name: str) -> dict[str, bool]:
-    """The addresses where a service has pods of its own, each with whether one of them stays, and does not terminate.
-    An address of a slice gives way to a pod's."""
+    """Return the addresses where a service has pods of its own, each with whether one of these pods stays. An address
+    of an EndpointSlice counts as one that does not stay, so a pod's claim wins."""
     stays: dict[str, bool] = {}
     for pod in selection.pods(name).values():
         for address in () if pod.host_network else pod.addresses:
@@ -204,7 +207,8 @@ def _present(selection: Selection, name: str) -> dict[str, bool]:
 
 
 def _ready(selection: Selection, name: str) -> Mapping[str, bool]:
-    """The addresses of a service, each with whether it gets new requests. On the host's network pods share one."""
+    """Return the addresses of a service, each with whether it receives new requests. Pods on the network of one host
+    share an address."""
     readiness: dict[str, bool] = {}
     for pod in selection.pods(name).values():
         for address in pod.addresses:
@@ -216,6 +220,6 @@ def _ready(selection: Selection, name: str) -> Mapping[str, bool]:
 
 
 def _slices(selection: Selection, name: str) -> Iterable[Slice]:
-    """The EndpointSlices that say where a service is: only without a selector."""
+    """Return the EndpointSlices of a service whose Service has no selector: they give its addresses."""
     service = selection.service(name)
     return () if service is None or service.selector else selection.slices(name).values()

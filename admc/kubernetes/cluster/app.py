@@ -53,18 +53,18 @@ END_SECONDS: Final = 5.0
 
 
 class Installation(NamedTuple):
-    """What the command line says of an installation."""
+    """An installation, as the command line describes it."""
 
     name: str
     namespace: str
     reached_at: tuple[str, int]
-    """Where pods reach the xDS server."""
+    """Host and port at which pods reach the xDS server."""
     authority: str
-    """By which they trust it: certificates in PEM."""
+    """Certificates in PEM by which pods trust the server."""
     image: str
     envoy_image: str
     address: str
-    """Of this replica, for the EndpointSlice."""
+    """The address of this replica, for the EndpointSlice."""
     kubeconfig: Path | None
     effort: float | None
 
@@ -100,7 +100,7 @@ class _Replica:
         self._stored = watched(api, names, self._storage)
 
         async def is_first() -> bool:
-            """An active replica claims the Secret of the state before it does anything else."""
+            """Whether the Secret of the state is absent: an active replica claims it before it does anything else."""
             return await secrets.get(names.state) is None
 
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/admc-{name}"
@@ -114,7 +114,7 @@ class _Replica:
         self._addresses = ClusterAddresses(self._cluster, self._programs)
         self._warm = WarmStart()
         self._beside: set[asyncio.Task[None]] = set()
-        """What runs beside the server. An error in it ends the process."""
+        """Tasks that run beside the server. An error in one of them ends the process."""
         self._config = ProxyConfig(self._cluster, installation.reached_at, installation.authority, ipv6=_has_ipv6())
         self._reach = Reach(name, reached)
         self._replica = replica
@@ -132,14 +132,15 @@ class _Replica:
         serving = asyncio.create_task(self._standby.run(self._serve))
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.set)  # until it serves, which has its own
+            # The server replaces these handlers by its own.
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         stop = asyncio.create_task(stopped.wait())
         try:
             while not serving.done():
                 waits = {serving, *self._beside, *(() if self._environment else (stop,))}
                 done, _ = await asyncio.wait(waits, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
                 if stop in done:
-                    return Exit.DONE  # it stood by, and serves nothing
+                    return Exit.DONE  # the replica stood by, and served nothing
                 for task in done & self._beside:
                     task.result()
                 self._beside -= done
@@ -152,7 +153,7 @@ class _Replica:
             await self._warm.close()
 
     async def _serve(self) -> int:
-        """As the active replica."""
+        """Serve as the active replica."""
         restoring = asyncio.create_task(self._restore(await self._state_follower.newest()))
         self._environment = ClusterEnvironment(
             self._cluster,
@@ -168,12 +169,13 @@ class _Replica:
         return await serve_within(self._environment, self._listening, self._warm)
 
     async def _prepare(self, state: StoredState | None) -> None:
-        """Build what this replica would build if it became active now. Raises `CommandError` and `WorkerError`."""
+        """Build the state that this replica would need if it became active now. Raises `CommandError` and
+        `WorkerError`."""
         await self._restore(state)
         await self._warm.prepare(state, await self._programs.current(), self._addresses)
 
     async def _restore(self, state: StoredState | None) -> None:
-        """Begin with what the newest stored state was made from."""
+        """Begin with the plans of the newest stored state, and with the facts that its newest plan relies on."""
         position = None if state is None else state.position
         plans: list[Recipe] = []
         if position is not None:
@@ -191,7 +193,7 @@ class _Replica:
 
 
 def own_address() -> str:
-    """The address of this pod; outside of one, of the machine's first route."""
+    """Return the address of this pod; outside of a pod, the address by which the machine sends to other networks."""
     given = os.environ.get("POD_IP", "")
     if given:
         return str(ipaddress.ip_address(given))
@@ -204,7 +206,7 @@ def own_address() -> str:
 
 
 def _has_ipv6() -> bool:
-    """Whether pods are taken to have IPv6 addresses: they have where this one has."""
+    """Whether pods have IPv6 addresses: all pods have them if this one has one."""
     return any(":" in address and not ipaddress.ip_address(address).is_loopback for address in _pod_addresses())
 
 

@@ -1,4 +1,4 @@
-"""Mode `Audit`: a program is compiled as it would be served, and nothing is changed.
+"""Mode `Audit`: compiles a program as the server would serve it, and changes nothing.
 
 Source, addresses --Worker--> plan, findings
 """
@@ -36,11 +36,11 @@ class Audit:
         self.result: Audited | None = None
 
     def findings_of(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
-        """None as long as it has not been compiled."""
+        """Return the findings of the candidate's compile; None until it has been compiled."""
         return self._findings if candidate.followed is not None and candidate.followed is self._followed else None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Compile the candidate whenever it changes, until cancelled."""
         await self._programs.restored.wait()
         while True:
             changed = self._cluster.changed.next, self._cluster.programs_changed.next
@@ -51,7 +51,7 @@ class Audit:
             finally:
                 for task in tasks:
                     task.cancel()
-            await asyncio.sleep(1.0)  # `ClusterPrograms` looks first
+            await asyncio.sleep(1.0)  # `ClusterPrograms` reads the candidate first
 
     async def _look(self) -> None:
         candidate = self._programs.candidate

@@ -1,9 +1,9 @@
 """Reads objects of the API, as plain JSON, into records.
 
-    Pod, Service, EndpointSlice, Namespace --decode--> records; None for an object that says nothing to admc
+    Pod, Service, EndpointSlice, Namespace --decode--> records; None for an object that admc does not use
 
-The API server has checked the types of all fields. Where something between the two changed an object, `MalformedError`
-says which one: it is never read as one with fewer labels or addresses.
+The API server has checked the types of all fields. If a proxy on the way altered an object, `MalformedError` names it.
+Such an object must never be read as one with fewer labels or addresses.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ OVER: Final = ("Succeeded", "Failed")
 SERVICE_OF_SLICE: Final = "kubernetes.io/service-name"
 HEADLESS: Final = "None"
 MAX_ITEMS: Final = 10_000
-"""Of one list or map of an object. etcd holds no object that is much larger."""
+"""The most items of one list or map of an object. etcd holds no object that is much larger."""
 _ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
 NO_CAPTURES: Final = PodCaptures()
 _WRONG: Final = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 
 class MalformedError(ValueError):
-    """An object is not one of its kind. The message says which object, and what of it is wrong."""
+    """An object does not have the form of its kind. The message names the object, and what is wrong with it."""
 
 
 class PodDecoder:
-    """Reads pods. `injected` returns the names of those containers of a pod that are exactly what injection writes."""
+    """Reads pods. `injected` returns the names of those containers of a pod that are exactly as injection writes
+    them."""
 
     def __init__(self, injected: Callable[[Json], frozenset[str]]) -> None:
         self._injected = injected
@@ -99,14 +100,14 @@ def service(item: Json) -> Service | None:
 
 
 def endpoint_slice(item: Json) -> Slice | None:
-    """None for a slice of no Service, and for one of names. Raises `MalformedError`."""
+    """Return None for a slice of no Service, and for a slice of host names. Raises `MalformedError`."""
     try:
         metadata = item["metadata"]
         owner = (metadata.get("labels") or {}).get(SERVICE_OF_SLICE)
         if not owner or item.get("addressType") not in ("IPv4", "IPv6"):
             return None
         endpoints = _bounded(item.get("endpoints"))
-        # A condition that is not there counts as true.
+        # A missing condition counts as true.
         unready = [endpoint for endpoint in endpoints if (endpoint.get("conditions") or {}).get("ready") is False]
         return Slice(
             key=Key(_text(metadata["namespace"]), _text(metadata["name"])),
@@ -135,12 +136,12 @@ def _is_ready(status: Json) -> bool:
 
 
 def _has_ended_well(status: Json, name: str) -> bool:
-    """Whether an init container has done its work in the sandbox that the pod has at present.
+    """Whether an init container has succeeded in the present sandbox of its pod.
 
-    When a node restarts, a pod gets another sandbox: its network namespace is new and has no rules, and all init
-    containers run again. The present run is in `state`, earlier ones are in `lastState`, and only the present one
-    counts. For a moment after the old sandbox is lost, `state` still shows its run. That does no harm: no process of
-    the pod's own starts in a sandbox before the rules container has ended well there.
+    When a node restarts, a pod gets another sandbox. Its network namespace is new and has no rules, and all init
+    containers run again. `state` has the present run and `lastState` an earlier one; only the present one counts. For a
+    moment after the old sandbox is lost, `state` still shows its run. That does no harm: no process of the pod's own
+    starts in a sandbox before the rules container has succeeded there.
     """
     state = _named(status.get("initContainerStatuses") or (), name).get("state") or {}
     ended = state.get("terminated")
@@ -152,7 +153,7 @@ def _named(containers: Iterable[Json], name: str) -> Json:
 
 
 def _named_ports(spec: Json) -> Mapping[str, int]:
-    """As Kubernetes resolves the name of a target port: the first container that has it, with TCP."""
+    """Return the named ports as Kubernetes resolves them: of the first container that has a TCP port of the name."""
     ports: dict[str, int] = {}
     sidecars = [
         container for container in spec.get("initContainers") or () if container.get("restartPolicy") == "Always"
@@ -208,8 +209,8 @@ def _addresses(texts: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def _address(text: str) -> str:
-    """In its canonical form. Raises `ValueError`."""
-    # The API server takes zeros before the numbers of an IPv4 address, and means none of them to be octal.
+    """Return an address in its canonical form. Raises `ValueError`."""
+    # The API server accepts zeros before the numbers of an IPv4 address, and reads none of them as octal.
     address = ipaddress.ip_address(_ZEROS.sub("", text) if ":" not in text else text)
     plain = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(plain or address)

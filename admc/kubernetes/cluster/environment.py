@@ -1,7 +1,7 @@
-"""The cluster side of `admc.serve.environment`: everything that the server takes from outside comes from the cluster.
+"""The cluster side of `admc.serve.environment`: all that the server reads from outside comes from the cluster.
 
 Cluster --ClusterPrograms--> programs, addresses, identities      Secrets --> storage
-        --Pods, NetworkPolicies--> redirection, closing  Lease --> may_publish
+        --Pods, NetworkPolicies--> redirection, closing           Lease --> may_publish
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ClusterEnvironment:
         reach: Reach,
         replica: str,
     ) -> None:
-        """`reach`: how pods reach the server; which Services there are says the Program."""
+        """`reach` says how pods reach the server; the Program adds the names of the Services."""
         self._cluster, self.programs, self._standby = cluster, programs, standby
         self._keys, self._config, self._replica = keys, config, replica
         self.addresses = ClusterAddresses(cluster, programs)
@@ -82,7 +82,7 @@ class ClusterEnvironment:
         self._reach = reach
         self._serving: Serving | None = None
         self._owned: tuple[Owner | None, tuple[Followed, ...]] = (None, ())
-        """What `closing` received last."""
+        """The owner and the programs when `closing` last computed its policies."""
         cluster.pod_changed = self._pod_changed
         cluster.selection_changed = self._selection_changed
         cluster.policy_changed = self.closing.changed
@@ -126,7 +126,7 @@ class ClusterEnvironment:
         return self._standby.may_act()
 
     async def run(self) -> int:
-        """Writes what became of the program, until cancelled."""
+        """Write the status, the plan and NetworkPolicies, until cancelled."""
         assert self._serving is not None  # noqa: S101 - the server calls `services` first
         cluster, programs, may_act = self._cluster, self.programs, self._standby.may_act
         plans = PlanStore(cluster.api, cluster.namespace, cluster.controller, cluster.plans.items)
@@ -145,7 +145,7 @@ class ClusterEnvironment:
         raise AssertionError  # the tasks end by being cancelled
 
     async def _look(self) -> None:
-        """What is in force stays followed; what was before it is forgotten."""
+        """Follow the programs that are in force, and forget earlier ones."""
         assert self._serving is not None  # noqa: S101 - as above
         while True:
             self._look_at_programs(self._serving)
@@ -167,12 +167,12 @@ class ClusterEnvironment:
             LOG.warning("program_gone", extra={"program": before[0].name, "open": closed, "text": GONE})
 
     async def _close(self) -> None:
-        """Keep NetworkPolicies as they should be, once there is a Program that they belong to."""
+        """Keep NetworkPolicies as they should be, once a Program owns them."""
         while not self._may_close():
             await asyncio.sleep(LOOK_SECONDS)
         await self.closing.run()
 
-    # ---- what the cluster says about services ----
+    # ---- the cluster's records of services ----
 
     def _selection(self, program: Program) -> Selection:
         return self.programs.followed_for(program).selection
@@ -212,11 +212,11 @@ class ClusterEnvironment:
     # ---- the Program as owner ----
 
     def _may_close(self) -> bool:
-        """Whether NetworkPolicies may be written: those of a Program that is gone would go at once."""
+        """Whether NetworkPolicies may be written. If their Program is gone, the cluster would remove them at once."""
         return self.programs.owner is not None and self._standby.may_act()
 
     def _owner(self) -> Owner:
-        # Once there was one: while it is gone, nothing is written.
+        # While the Program is gone, nothing is written, and its earlier owner stands in.
         return self.programs.owner or self._owned[0] or Owner("", "")
 
     # ---- pods that wait ----
@@ -257,5 +257,5 @@ class _Records:
 
 
 def jwks(document: Mapping[str, Any]) -> bytes:
-    """The keys of the cluster as `keys_from` reads them."""
+    """Return the keys of the cluster in the form that `keys_from` reads."""
     return json.dumps(document).encode()

@@ -1,11 +1,11 @@
-"""The facts of the cluster that a plan rests on (`admc.compile.facts`), and when they change.
+"""The facts of the cluster that a plan relies on (`admc.compile.facts`), and when they change.
 
     Selection --seen--> facts of each service --state machine--> the document in force
 
-A worse fact counts at once: the plan in force may rest on what is no longer true. A better one counts after five
-minutes: while a Deployment goes from one template to another, or a pod crashes again and again, a plan for each state
-would be one transition after the other. Pods and their number do not appear, so autoscaling changes nothing: a service
-that is scaled to zero has shown nothing better, and keeps its facts.
+A worse fact counts at once: the plan in force may rely on something that is no longer true. A better fact counts after
+five minutes. While a Deployment goes from one template to another, or a pod crashes again and again, a plan for each
+state would cause one transition after the other. Facts contain neither pods nor their number, so autoscaling changes
+nothing. A service that is scaled to zero keeps its facts, since no pod has shown better ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HOLD_SECONDS: Final = 300.0
 """How long a fact stays in force while none of the pods shows it any more."""
 ShownFacts = frozenset[tuple[str, str]]
-"""What the pods of a service show at present: facts (fields of `ServiceFacts`), each with its reasons."""
+"""Facts (fields of `ServiceFacts`) that the pods of a service show at present, each with a reason."""
 
 
 class Held(NamedTuple):
@@ -41,7 +41,8 @@ class FactState(NamedTuple):
 
     @classmethod
     def restored(cls, document: bytes | None, now: float) -> FactState:
-        """After a restart: what was in force stays, as if a pod had shown it until now. Raises `CommandError`."""
+        """Return the state after a restart: facts in force stay, as if a pod had shown them until now. Raises
+        `CommandError`."""
         facts = {} if document is None else from_json(document)
         return cls(
             {
@@ -53,13 +54,13 @@ class FactState(NamedTuple):
         )
 
     def observed(self, name: str, seen: ShownFacts, now: float, *, has_pods: bool = True) -> FactState:
-        """After a look at the pods of a service. Without a pod, nothing shows that a fact is over."""
+        """Return the state after a look at the pods of a service. Without a pod, nothing shows that a fact is over."""
         held = dict(self.held)
         for field in ServiceFacts._fields:
             reasons = {reason for shown, reason in seen if shown == field}
             before = held.get((name, field))
             if reasons:
-                # Of several reasons one is enough, and it stays for as long as it is true.
+                # One of several reasons is enough. It stays as long as it is true.
                 kept = before is not None and before.reason in reasons
                 held[name, field] = Held(before.reason if before is not None and kept else min(reasons), None)
             elif before is not None and not has_pods:
@@ -69,17 +70,17 @@ class FactState(NamedTuple):
         return self if held == self.held else FactState(held)
 
     def at(self, now: float) -> FactState:
-        """Without the facts that no pod has shown for long enough."""
+        """Return the state without the facts that no pod has shown for long enough."""
         held = {key: fact for key, fact in self.held.items() if not _is_over(fact, now)}
         return self if len(held) == len(self.held) else FactState(held)
 
     def of(self, names: Mapping[str, object]) -> FactState:
-        """Of the services of a program."""
+        """Return the facts of the services of a program."""
         return FactState({key: fact for key, fact in self.held.items() if key[0] in names})
 
     @property
     def next_change(self) -> float | None:
-        """When `at` next gives another state, if no pod changes."""
+        """When `at` will return another state if no pod changes; None if it never will."""
         since = [fact.unseen_since for fact in self.held.values() if fact.unseen_since is not None]
         return min(since) + HOLD_SECONDS if since else None
 
@@ -89,8 +90,8 @@ class FactState(NamedTuple):
 
 
 def seen(selection: Selection, name: str) -> ShownFacts:
-    """What the pods of a service, and their namespace, show at present. A service without pods shows what its namespace
-    does."""
+    """Return the facts that the pods of a service and their namespace show at present; without pods, those of the
+    namespace."""
     return frozenset(_seen(selection, name))
 
 

@@ -1,4 +1,4 @@
-"""The cluster as it is now: watches of its objects, and what they say about the services of a program.
+"""The cluster at present: watches of its objects, and what these show of a program's services.
 
 API server --Watched--> records --> Followed (Selection, Endpoints, Mismatches, FactState) for each program
 """
@@ -40,7 +40,8 @@ _SLICES: Final = "/apis/discovery.k8s.io/v1/endpointslices"
 
 
 class Signal:
-    """Wakes all that wait. Take `next` before looking at what it is about: a change after that is not missed."""
+    """Wakes all tasks that wait. A task takes `next` before it looks at the state, so that it misses no later
+    change."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -55,7 +56,7 @@ class Signal:
 
 
 class Followed:
-    """What the cluster says about the services of one program, kept up to date."""
+    """The pods, addresses, findings and facts of one program's services, kept up to date."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Followed:
         facts: FactState,
         at: Callable[[str], Mapping[Key, bool]] = lambda address: {},
     ) -> None:
-        """`facts`: those in force before; they end as `FactState` says. `at`: as in `Endpoints`."""
+        """`facts` are those that were in force before; `FactState` decides when they end. `at` is as in `Endpoints`."""
         self.program = program
         self.names = dict(names)
         self.selection = Selection(program, names)
@@ -74,11 +75,11 @@ class Followed:
         self.facts = facts.of(program.services)
 
     def is_for(self, program: Program, names: Mapping[str, str]) -> bool:
-        """Whether it says the same as one about this program with these names would."""
+        """Whether a new `Followed` of this program, with these names of Services, would have the same content."""
         return self.names == names and services_of(self.program) == services_of(program)
 
     def update(self, names: Iterable[str]) -> None:
-        """Look again at what these services have."""
+        """Look again at these services."""
         names = tuple(names)
         self.endpoints.update(names)
         self._mismatches.update(names)
@@ -91,7 +92,7 @@ class Followed:
             self.facts = self.facts.observed(name, seen(self.selection, name), now, has_pods=has_pods)
 
     def replace_facts(self, facts: FactState) -> None:
-        """These facts are in force, besides those that pods show now."""
+        """Put these facts in force, and add those that pods show at present."""
         facts = facts.of(self.program.services)
         if facts.document() == self.facts_document():
             return
@@ -108,7 +109,7 @@ class Followed:
 
 
 def services_of(program: Program) -> dict[str, tuple[str, object]]:
-    """By what `Selection` finds pods, and judges their ports."""
+    """Return what `Selection` needs of a program: namespaces, to find pods, and ports, to check them."""
     return {name: (service.namespace, service.ports) for name, service in program.services.items()}
 
 
@@ -116,18 +117,18 @@ class Cluster:
     """The watches of one installation. All calls belong on one event loop."""
 
     def __init__(self, api: Api, controller: str, namespace: str, pod: Callable[[dict[str, Any]], Pod | None]) -> None:
-        """`controller`: the name of the installation; `namespace`: where its own objects are; `pod` decodes one."""
+        """`controller` is the name of the installation, `namespace` has its own objects, and `pod` decodes a pod."""
         self.api = api
         self.controller = controller
         self.namespace = namespace
         self.changed = Signal()
-        """A pod, Service, EndpointSlice or Namespace differs in something that a followed program needs."""
+        """Sent when a pod, Service, EndpointSlice or Namespace has changed in a way that a followed program needs."""
         self.programs_changed = Signal()
         self._followed: list[Followed] = []
         self._hosting: defaultdict[str, dict[Key, Pod]] = defaultdict(dict)
-        """Service -> the pods with its ADM, of whatever app, while they are not over."""
+        """Service -> the pods with its ADM, of any app, that are not over."""
         self._at: dict[str, dict[Key, bool]] = {}
-        """See `at`."""
+        """Address -> pods; see `at`."""
         self.pod_changed: Callable[[Pod | None, Pod | None, frozenset[str]], None] = lambda old, new, names: None
         """Called with each change of a pod, and the services of followed programs that it concerns."""
         self.selection_changed: Callable[[frozenset[str]], None] = lambda names: None
@@ -188,7 +189,8 @@ class Cluster:
             LOG.info("cluster_read", extra={**numbers, "seconds": round(time.monotonic() - began, 3)})
 
     async def synced(self) -> None:
-        """Wait until everything has been listed once: before that, what is not there may only not be read yet."""
+        """Wait until everything has been listed once: before that, a missing object may be one that was not read
+        yet."""
         for watch in self._watches:
             await watch.synced.wait()
 
@@ -202,7 +204,7 @@ class Cluster:
         )
 
     def follow(self, program: Program, names: Mapping[str, str], facts: FactState) -> Followed:
-        """From now on also about this program. Only once everything is listed."""
+        """Follow one more program. Everything has to be listed before."""
         new = Followed(program, names, self.controller, facts, self.at)
         selection = new.selection
         for namespace in self.namespaces.items.values():
@@ -221,11 +223,11 @@ class Cluster:
         self._followed.remove(followed)
 
     def at(self, address: str) -> Mapping[Key, bool]:
-        """The pods with an address, of any namespace, each with whether it does not terminate."""
+        """Return the pods with an address, in any namespace, each with whether it stays (does not terminate)."""
         return self._at.get(address, {})
 
     def hosting(self, service: str, namespace: str) -> tuple[Pod, ...]:
-        """The pods of a namespace with the ADM of a service, whatever Service selects them."""
+        """Return the pods of a namespace that have the ADM of a service, whatever Service selects them."""
         pods = self._hosting.get(service, {}).values()
         return tuple(pod for pod in pods if pod.key.namespace == namespace)
 
@@ -244,7 +246,7 @@ class Cluster:
         self.pod_changed(old, new, names)
 
     def _locate(self, key: Key, old: Pod | None, new: Pod | None) -> frozenset[str]:
-        """Note where a pod is; returns the addresses at which that changed."""
+        """Note the addresses of a pod; returns the addresses at which something changed."""
         before, now = ({} if record is None else _where(record) for record in (old, new))
         for address in before.keys() - now.keys():
             there = self._at[address]
@@ -266,7 +268,7 @@ class Cluster:
         self.changed.send()  # which namespaces take part may differ
 
     def _update(self, change: Callable[[Selection], frozenset[str]]) -> frozenset[str]:
-        """The services that it concerns."""
+        """Apply a change to all followed programs; returns the services that it concerns."""
         touched: frozenset[str] = frozenset()
         for followed in self._followed:
             if names := change(followed.selection):
@@ -287,7 +289,7 @@ class Cluster:
 
 
 def _where(pod: Pod) -> dict[str, bool]:
-    """The addresses of a pod of its own, each with whether it does not terminate."""
+    """Return the addresses that a pod does not share, each with whether the pod stays."""
     return {} if pod.is_over or pod.host_network else dict.fromkeys(pod.addresses, not pod.is_terminating)
 
 

@@ -1,10 +1,10 @@
-"""What of the cluster does not fit the program, one finding for each cause.
+"""Where the cluster does not fit the program: one finding for each cause.
 
     Selection --> findings, each at the line of the service
 
-An error means that requests would meet other policies than the program says, and no ADM can mend that: a new program
-with such a finding is refused. A warning means that something is missing; ADMs refuse the connections which may be
-those of a service whose addresses are not known, so nothing passes without its policies in the meantime.
+An error means that requests would meet other policies than those of the program, and no ADM can correct that: a new
+program with an error is refused. A warning means that an object is missing. Meanwhile ADMs refuse the connections that
+may be those of a service whose addresses are not known, so no connection passes without its policies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 SUGGESTED: Final = 10
-"""Mismatches that get a name which may be meant, for as many are shown. Each takes up to 20 ms."""
+"""How many findings suggest a similar name; no more are shown. Each suggestion takes up to 20 ms."""
 
 
 def takes_part(namespace: Namespace | None, controller: str) -> bool:
@@ -32,7 +32,8 @@ def takes_part(namespace: Namespace | None, controller: str) -> bool:
 
 
 class Mismatches:
-    """The findings of all services, kept up to date: `update` looks again at those that a change concerns."""
+    """The findings of all services, kept up to date: after `update`, the services that a change concerns are checked
+    again."""
 
     def __init__(self, selection: Selection, controller: str) -> None:
         """`controller`: the name of the installation."""
@@ -49,7 +50,7 @@ class Mismatches:
         self._stale.update(names)
 
     def all(self) -> tuple[Diagnostic, ...]:
-        """In the order of services; namespaces first."""
+        """Return all findings in the order of services, after those about namespaces."""
         for name in sorted(self._stale):
             findings = tuple(_of_service(self._selection, name, suggests=len(self._by_service) < SUGGESTED))
             if findings:
@@ -67,7 +68,7 @@ class Mismatches:
         return (*(self._not_taking_part(namespace, name) for namespace, name in sorted(outside.items())), *of_services)
 
     def _takes_part(self, name: str) -> bool:
-        """Whether the namespace of a service does."""
+        """Whether the namespace of a service takes part."""
         return takes_part(self._selection.namespace(name), self._controller)
 
     def _not_taking_part(self, namespace: str, name: str) -> Diagnostic:

@@ -13,4 +13,4 @@ CONTROLLER: Final = f"{GROUP}/controller"
 """Label of namespaces that take part in an installation, and of objects that it writes; the value is its name."""
 
 FIELD_MANAGER: Final = "admc"
-"""Of every server-side apply."""
+"""The field manager of every server-side apply."""

@@ -1,4 +1,4 @@
-"""Packs and unpacks what lies in ConfigMaps: gzip, in the same bytes each time, and unpacked within a bound."""
+"""Packs and unpacks the contents of ConfigMaps with gzip: always to the same bytes, and within a bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GZIP: Final = 31
 
 
 class PackedError(Exception):
-    """The content cannot be unpacked. `too_large`: it has more bytes than the bound."""
+    """The content cannot be unpacked. With `too_large`, it has more bytes than the bound."""
 
     def __init__(self, message: str, *, too_large: bool = False) -> None:
         self.too_large = too_large
@@ -23,9 +23,9 @@ def packed(content: bytes) -> bytes:
 
 
 def unpacked(content: bytes, limit: int) -> bytes:
-    """The content of one gzip file of at most `limit` bytes. Raises `PackedError`.
+    """Return the content of one gzip file of at most `limit` bytes. Raises `PackedError`.
 
-    It never makes more than `limit` bytes and one, however much is packed there.
+    At most `limit` + 1 bytes are unpacked, however much the file contains.
     """
     stream = zlib.decompressobj(_GZIP)
     try:

@@ -1,9 +1,9 @@
-"""Which program an installation serves, once its services fit what the cluster has: `admc.serve.environment.Programs`.
+"""Which program an installation serves (`admc.serve.environment.Programs`): one whose services fit the cluster.
 
     Programs --oldest--> spec --read--> content --resolve--> Program --follow--> findings --none--> Source
 
-A program that cannot be read, resolved or fitted is reported, and the last one that could stays: also after a restart,
-which has it from the stored plan.
+A program that cannot be read or resolved, or that does not fit, is reported, and the last servable program stays. After
+a restart that one comes from the stored plan.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ if TYPE_CHECKING:
     from dsl.program import Program
 
 NAMES: Final = "/spec.services"
-"""Of `spec.services` beside the files of a stored program: a path that no file can have."""
+"""The path of `spec.services` beside the files of a stored program. No file can have this path."""
 LOG: Final = logging.getLogger("admc.cluster")
 REFUSED_SHOWN: Final = 3
 """Findings in one line of the log; the status has ten."""
 RETRY_SECONDS: Final = 2.0
-"""Between attempts where a ConfigMap is missing, or the API server does not answer."""
+"""The time between attempts if a ConfigMap is missing, or the API server does not answer."""
 
 
 class Candidate(NamedTuple):
-    """A `Program` with what it says."""
+    """The `Program` that the cluster asks for, as it was read."""
 
     object: ProgramObject
     read: ProgramRead
     followed: Followed | None
-    """None: the program has errors."""
+    """None if the program has errors."""
     findings: tuple[Diagnostic, ...]
-    """Why there is nothing to follow."""
+    """Why the program cannot be followed."""
 
 
 class ServableProgram(NamedTuple):
-    """The program that is wanted."""
+    """The last program that could be served."""
 
     object: ProgramObject | None
-    """None: it is the one of the stored plan, and no `Program` is known to say the same."""
+    """None if it is the program of the stored plan, and no known `Program` has the same content."""
     content: Content
     followed: Followed
 
@@ -76,31 +76,32 @@ class ClusterPrograms:
     """`Programs` of a cluster. `run` has to run beside it."""
 
     def __init__(self, cluster: Cluster, effort: float | None) -> None:
-        """Nothing is given out before `restore`."""
+        """`current` returns nothing before `restore` was called."""
         self._cluster = cluster
         self._effort = effort
         self._facts = FactState({})
-        """Those that the newest stored plan rests on."""
+        """The facts that the newest stored plan relies on."""
         self._stored: tuple[tuple[Recipe, Followed], ...] = ()
         """The stored plans that can be read, the newest one first."""
         self.candidate: Candidate | None = None
-        """What the cluster asks for; the status is about it."""
+        """The program that the cluster asks for; the status is about it."""
         self.servable: ServableProgram | None = None
-        """The last one that can be served."""
+        """The last program that could be served."""
         self._earlier: tuple[Followed, ...] = ()
-        """Of programs of which proxies may have something, the newest one first; then of those wanted before."""
+        """What is followed for programs that proxies may have, the newest one first; then for earlier servable
+        programs."""
         self._known: tuple[tuple[Program, Followed], ...] = ()
-        """What `about` found last."""
+        """The last programs for which `followed_for` was called, with the answers."""
         self._in_force: tuple[object, ...] = ()
-        """The objects of the last look at what is in force."""
+        """The programs of the last call of `in_force`, for a comparison."""
         self.restored = asyncio.Event()
-        """The cluster has been looked at, and the stored plans are known."""
+        """Set once the cluster has been read, and the stored plans are known."""
         self._cluster_read = asyncio.Event()
         self._turn = asyncio.Lock()
         self._source: Source | None = None
         self._given: Source | None = None
         self._compiled: Source | None = None
-        """What was compiled last, with whatever result."""
+        """The source that was compiled last, whatever came of it."""
         self._changed = asyncio.Event()
 
     # ---- Programs ----
@@ -119,12 +120,12 @@ class ClusterPrograms:
             await self._changed.wait()
             self._changed.clear()
 
-    # ---- what the cluster asks for ----
+    # ---- the candidate, and the programs that are followed ----
 
     @property
     def followed(self) -> tuple[Followed, ...]:
-        """The programs that addresses are about: those in force, the newest one first, and the wanted one. One that is
-        only asked for, and cannot be served, concerns no proxy."""
+        """The programs whose addresses are published: those in force, the newest one first, and the servable one. A
+        candidate that cannot be served concerns no proxy."""
         return tuple(dict.fromkeys((*self._earlier, *self._latest)))
 
     @property
@@ -132,7 +133,8 @@ class ClusterPrograms:
         return () if self.servable is None else (self.servable.followed,)
 
     def followed_for(self, program: Program) -> Followed:
-        """What the cluster says about the services of a program that is served. It stays followed until `in_force`."""
+        """Return the cluster's view of a program that is served. The program stays followed until a call of `in_force`
+        leaves it out."""
         for known, followed in self._known:
             if known is program and followed in self.followed:
                 return followed
@@ -150,10 +152,10 @@ class ClusterPrograms:
         return followed
 
     def in_force(self, programs: Sequence[Program], published: Sequence[Program]) -> None:
-        """Of these programs, the newest one first, proxies may have something: what others said is needed no longer.
-        `published`: those of which something is published now."""
+        """Follow the programs that proxies may have, the newest one first, beside the servable one; forget all others.
+        `published` are the programs of which something is published at present."""
         if not programs:
-            return  # those of the stored plans are yet to come
+            return  # the programs of the stored plans follow later
         now, last = (*programs, *published, *self._earlier), self._in_force
         if len(now) == len(last) and all(one is other for one, other in zip(now, last, strict=True)):
             return
@@ -172,7 +174,7 @@ class ClusterPrograms:
             self._cluster.changed.send()
 
     def is_compiled(self, candidate: Candidate) -> bool:
-        """Whether the last compile was of this candidate, with whatever facts."""
+        """Whether the last compile was of this candidate, with any facts."""
         servable, last, source = self.servable, self._compiled, self._source
         if servable is None or servable.followed is not candidate.followed or last is None or source is None:
             return False
@@ -180,8 +182,8 @@ class ClusterPrograms:
 
     @property
     def owner(self) -> Owner | None:
-        """The Program that owns what is written for the plan in force; None while there is none: what a Program that is
-        gone owns is removed by the cluster."""
+        """The Program that owns the objects written for the plan in force. None while there is no such Program: the
+        cluster removes the objects of a Program that is gone."""
         servable, candidate = self.servable, self.candidate
         there = {program.uid for program in self._cluster.programs.items.values()}
         if servable is not None and servable.object is not None and servable.object.uid in there:
@@ -192,7 +194,7 @@ class ClusterPrograms:
 
     @property
     def mismatches(self) -> tuple[Diagnostic, ...]:
-        """What of the cluster does not fit the candidate."""
+        """Where the cluster does not fit the candidate."""
         candidate = self.candidate
         if candidate is None or candidate.followed is None:
             return ()
@@ -210,7 +212,7 @@ class ClusterPrograms:
         )
 
     async def run(self) -> None:
-        """Look whenever something changes, until cancelled."""
+        """Read the candidate whenever something changes, until cancelled."""
         await self._cluster.synced()
         while True:
             changes = self._cluster.programs_changed.next, self._cluster.changed.next
@@ -223,8 +225,9 @@ class ClusterPrograms:
             await _any(changes, again)
 
     async def restore(self, facts: FactState, stored: Sequence[Recipe]) -> None:
-        """Begin with the programs of the stored plans, the newest one first, and the facts that it rests on. The newest
-        one is wanted as long as the cluster asks for none that can be served. Of others nothing is in force."""
+        """Begin with the programs of the stored plans, the newest one first, and the facts that the newest plan relies
+        on. The newest program is served until the cluster has a candidate that can be served. Programs that were
+        followed before are not in force any more."""
         recipes = [recipe._replace(endpoints=None) for recipe in stored]
         if recipes != [recipe for recipe, _ in self._stored]:
             self.restored.clear()
@@ -246,7 +249,7 @@ class ClusterPrograms:
         self._cluster.changed.send()
 
     async def _restored(self, recipe: Recipe) -> Followed | None:
-        """What the cluster says about the program of a stored plan; None where the program cannot be read."""
+        """Return the cluster's view of the program of a stored plan; None if the program cannot be read."""
         for known, followed in self._stored:
             if known == recipe:
                 return followed
@@ -264,7 +267,8 @@ class ClusterPrograms:
         return followed
 
     def _as_stored(self, content: Content, names: Mapping[str, str]) -> ServableProgram | None:
-        """The candidate, if it says what is stored: then it was adopted before, whatever does not fit by now."""
+        """Return the candidate if it has the stored content: then it could be served before, even if it does not fit
+        any more."""
         candidate = self.candidate
         if candidate is None or candidate.followed is None or candidate.read.content is None:
             return None
@@ -277,7 +281,7 @@ class ClusterPrograms:
         )
 
     async def _look(self) -> float | None:
-        """Returns after how many seconds to look again, if nothing changes."""
+        """Read the candidate. Returns after how many seconds to read again if nothing changes."""
         object_ = choice.served(self._cluster.programs.items.values(), self._cluster.controller)
         if object_ is None:
             self._replace_candidate(None)
@@ -307,7 +311,7 @@ class ClusterPrograms:
             program = await asyncio.to_thread(_program, read.spec.main, read.content)
         except CommandError as error:
             return Candidate(object_, read, None, error.diagnostics)
-        except Exception as error:  # a bug that this program meets must not end the server: it would, again and again
+        except Exception as error:  # a bug that this program meets would end each server that is started again
             return Candidate(object_, read, None, (_unexpected(error),))
         if unknown := check_services(read.spec, program.services):
             return Candidate(object_, read, None, unknown)
@@ -325,7 +329,7 @@ class ClusterPrograms:
             self._cluster.forget(followed)
 
     def _make_servable(self, candidate: Candidate) -> None:
-        """Want the candidate, unless something of it has errors."""
+        """Serve the candidate, unless it has errors."""
         followed, content = candidate.followed, candidate.read.content
         if followed is None or content is None or self.is_audit:
             return
@@ -337,10 +341,11 @@ class ClusterPrograms:
         before, self.servable = self.servable, ServableProgram(candidate.object, content, followed)
         if before is not None:
             self._earlier = tuple(dict.fromkeys((*self._earlier, before.followed)))
-        self._cluster.changed.send()  # addresses are about another program, too
+        self._cluster.changed.send()  # the addresses of another program are needed
 
     def _renewed(self) -> float | None:
-        """Hand out another source if something of it differs; returns when facts may differ by themselves."""
+        """Offer another source if anything in it differs. Returns in how many seconds facts may change by
+        themselves."""
         servable = self.servable
         if servable is None:
             return None
@@ -363,7 +368,7 @@ class ClusterPrograms:
 
 
 def _stored(recipe: Recipe) -> tuple[Content, Mapping[str, str]]:
-    """The program of a stored plan, and the names of its Services."""
+    """Return the program of a stored plan, and the names of its Services."""
     files = {path: content for path, content in recipe.inputs.items() if path not in (FACTS, NAMES)}
     names: Mapping[str, str] = json.loads(recipe.inputs.get(NAMES, b"{}"))
     return Content(served_file(recipe.main, files), files, ""), names
@@ -390,7 +395,7 @@ def _unexpected(error: Exception) -> Diagnostic:
 
 
 async def _any(events: tuple[asyncio.Event, ...], seconds: float | None) -> None:
-    """Wait for one of the events, or for so many seconds."""
+    """Wait for one of the events, at most for so many seconds."""
     tasks = [asyncio.create_task(event.wait()) for event in events]
     try:
         with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""What the proxies of an installation start from: a ConfigMap in each namespace that takes part.
+"""The ConfigMap from which the proxies of an installation start, one in each namespace that takes part.
 
 authority of the server's certificate, where it is reached --pod_bootstrap--> ConfigMap admc-NAME
 """
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.cluster")
 AGAIN_SECONDS: Final = 60.0
-"""Between looks at whether a ConfigMap is still what was applied."""
+"""The time after which all ConfigMaps are applied again, in case one was altered."""
 LOOK_SECONDS: Final = 2.0
-"""Between looks at whether they belong to another `Program`, or this replica may write by now."""
+"""The time between two checks whether another `Program` owns them, or this replica may write by now."""
 AUTHORITY: Final = "ca.crt"
 
 
 class ProxyConfig:
-    """Keeps the ConfigMaps. They belong to the `Program`, and go with it."""
+    """Keeps the ConfigMaps. The `Program` owns them, so the cluster removes them with it."""
 
     def __init__(self, cluster: Cluster, at: tuple[str, int], authority: str, *, ipv6: bool) -> None:
-        """`at`: host and port by which pods reach the server; `authority`: certificates in PEM."""
+        """`at` is the host and port at which pods reach the server; `authority` has certificates in PEM."""
         files = pod_bootstrap(server(*at), ipv6=ipv6)
         self._data = {AUTHORITY: authority, **{name: content.decode() for name, content in files.items()}}
         self._cluster = cluster
         self._applied = Applied(cluster.api)
 
     async def run(self, owner: Callable[[], Owner | None], may_write: Callable[[], bool]) -> None:
-        """Until cancelled."""
+        """Write the ConfigMaps whenever they may differ, until cancelled."""
         backoff, problem, again = Backoff(), "", 0.0
         while True:
             changed = self._cluster.changed.next
@@ -66,7 +66,7 @@ class ProxyConfig:
                     await changed.wait()
 
     async def write(self, owner: Owner) -> None:
-        """A namespace that refuses it does not stop the others. Raises `ApiError`, the first one."""
+        """Write all ConfigMaps. A namespace that refuses one does not stop the others. Raises the first `ApiError`."""
         refused: list[ApiError] = []
         for namespace in self._cluster.taking_part:
             path = f"/api/v1/namespaces/{namespace}/configmaps/{self.name}"

@@ -1,4 +1,4 @@
-"""What admc remembers of the cluster's objects: small immutable records instead of whole objects."""
+"""Small immutable records of the cluster's objects, which admc keeps in place of the whole objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, as far as addresses, facts and identities need it."""
+    """The fields of a pod that addresses, facts and identities need."""
 
     key: Key
     uid: str
@@ -28,7 +28,7 @@ class Pod:
     addresses: tuple[str, ...]
     """`status.podIPs`; empty until the pod has one."""
     is_over: bool
-    """Its phase is `Succeeded` or `Failed`: its address may be another pod's by now."""
+    """Its phase is `Succeeded` or `Failed`, so its address may be another pod's by now."""
     is_ready: bool
     is_terminating: bool
     host_network: bool
@@ -39,15 +39,15 @@ class Pod:
     hosts_no_adm: str
     """Why it cannot host an ADM (a mirror pod, Windows); empty if it can."""
     untrusted: str
-    """Why what it sends cannot be relied on to pass its ADM (docs/cluster.md); empty if it can."""
+    """Why its requests may go round its ADM (docs/cluster/trust.md); empty if they cannot."""
     service: str
     """`APP/SERVICE` of the ADM in its spec; empty without one."""
     captures: PodCaptures
     """What its rules container captures, from the spec."""
     is_redirected: bool
-    """Its rules container has ended with exit code 0."""
+    """Whether its rules container has ended with exit code 0."""
     waits: bool
-    """It has the init container that waits until its address is known."""
+    """Whether it has the init container that waits until ADMs know its address."""
     created: str = ""
     """`metadata.creationTimestamp`."""
 
@@ -77,7 +77,7 @@ class Service:
     """Cluster addresses; empty for a headless one."""
     external_name: str
     selector: Mapping[str, str]
-    """Empty: EndpointSlices give its addresses."""
+    """Empty if EndpointSlices give its addresses."""
     ports: tuple[ServicePort, ...]
 
 
@@ -96,4 +96,4 @@ class Namespace:
     name: str
     labels: Mapping[str, str]
     is_terminating: bool = False
-    """It is being deleted with all that is in it, and nothing can be made there any more."""
+    """It is being deleted with all its objects, and admits no new ones."""

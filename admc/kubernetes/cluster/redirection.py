@@ -1,4 +1,4 @@
-"""Which redirection pods have, read from their specs: it was set when they started, and cannot change.
+"""The redirection of pods, read from their specs: it was set when they started, and cannot change.
 
 captures of a plan, pods of a service -> pods that lack some
 """
@@ -34,8 +34,8 @@ class Lacking(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def ports_of(names: frozenset[str]) -> PodCaptures:
-    """What a pod has to capture for captures of a plan (`admc.serve.rollout.captures`). The status asks every
-    second."""
+    """Return what a pod has to capture for captures of a plan (`admc.serve.rollout.captures`). Cached, because the
+    status asks every second."""
     ingress: set[int] = set()
     egress: set[int] = set()
     for name in names:
@@ -50,9 +50,9 @@ def ports_of(names: frozenset[str]) -> PodCaptures:
 
 
 def lacking(names: frozenset[str], service: str, pods: Iterable[Pod]) -> Lacking:
-    """The pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures.
+    """Return the pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures.
 
-    A pod without an address has not started anything: its spec alone says what it will have.
+    A pod without an address has not started any container, so its spec alone decides.
     """
     needed = ports_of(names)
     unredirected, count = [], 0
@@ -65,12 +65,11 @@ def lacking(names: frozenset[str], service: str, pods: Iterable[Pod]) -> Lacking
 
 
 class PodRedirection:
-    """`admc.serve.environment.Redirection`: nothing is requested and nothing is stored, because pods show what they
-    have."""
+    """`admc.serve.environment.Redirection`. It requests and stores nothing, because pods show their redirection."""
 
     def __init__(self, pods_of: Callable[[str], Iterable[Pod]], hosting: Callable[[str], Iterable[Pod]]) -> None:
-        """`pods_of`: the pods of a service of the program, while they exist and are not over; `hosting`: those of them,
-        or where no Service says which they are, of all pods, that may have the ADM of a service."""
+        """`pods_of` returns the pods of a service that exist and are not over. `hosting` returns the pods that may have
+        the ADM of a service: those of the service, or all pods if no Service selects its pods."""
         self._pods_of = pods_of
         self._hosting = hosting
         self._app = ""
@@ -79,7 +78,7 @@ class PodRedirection:
 
     @property
     def lacking(self) -> dict[str, Lacking]:
-        """By service: pods without redirection that the plans in force need."""
+        """Service -> its pods without redirection that the plans in force need."""
         by_service = {name: self._of(self._app, name, names) for name, names in self._needed.items()}
         return {name: lacking_pods for name, lacking_pods in by_service.items() if lacking_pods.pods}
 
@@ -105,7 +104,7 @@ class PodRedirection:
         """Nothing is stored."""
 
     def begin(self, old: Placed | None) -> None:
-        """Pods show what they have of it."""
+        """Pods show their redirection, so nothing is confirmed here."""
         if old is not None:
             self._need(old)
 
@@ -118,7 +117,7 @@ class PodRedirection:
         self._asked, self._app, self._needed = placed, placed.program.app, captures(placed)
 
     def confirm(self) -> None:
-        """Pods show what they have."""
+        """Pods show their redirection."""
 
     def keep(self) -> bool:
         return False
@@ -129,8 +128,9 @@ class PodRedirection:
         return tuple(name for name, names in needed if self._of(app, name, names).pods)
 
     def proxies(self, service: str) -> frozenset[str]:
-        """The pods with an ADM of the service. Before its rules are loaded, a pod runs neither Envoy nor a container of
-        its own; and one that terminates may still send requests. The app may have another name by now."""
+        """Return the pods with an ADM of the service. A pod whose rules are not loaded yet runs neither Envoy nor a
+        container of its own, so it does not count. A pod that terminates counts, since it may still send requests. The
+        app may have another name by now."""
         return frozenset(pod.key.name for pod in self._hosting(service) if pod.hosts == service and pod.is_redirected)
 
     def _of(self, app: str, service: str, names: frozenset[str]) -> Lacking:

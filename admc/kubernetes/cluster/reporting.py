@@ -1,4 +1,4 @@
-"""Reports what became of a `Program`: its status, its events, and its plan in ConfigMaps.
+"""Reports the state of a `Program` to the cluster: its status, its events, and its plan in ConfigMaps.
 
 ClusterPrograms, the server, pods --report--> StatusWriter, PlanStore --> cluster
 """
@@ -42,16 +42,16 @@ BUG: Final = "ADM901"
 
 
 class InForce(NamedTuple):
-    """A plan, as far as the status tells of it."""
+    """The parts of a plan that the status shows."""
 
     plan: bytes
     adms: frozenset[str]
     facts: bytes | None
-    """The document that the plan rests on."""
+    """The document of facts that the plan relies on."""
 
 
 class Reporter:
-    """Looks once a second, and writes what differs."""
+    """Checks once a second, and writes the differences."""
 
     def __init__(
         self,
@@ -69,15 +69,15 @@ class Reporter:
         self._redirection, self._closing, self._audit = redirection, closing, audit
         self._plans, self._writer, self._may_write = plans, writer, may_write
         self._put: tuple[bytes, str] | None = None
-        """The plan that was put last, and the uid of its Program."""
+        """The plan that was last put into the cluster, and the uid of its Program."""
         self._reference: PlanReference | None = None
         self._problem = ""
         self._lacking, self._out_of_sync = Debounce(), Debounce()
         self._debounced_plan = b""
-        """The plan that these two are about."""
+        """The plan to which the two belong."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Report until cancelled."""
         backoff = Backoff()
         while True:
             pause = LOOK_SECONDS
@@ -94,7 +94,7 @@ class Reporter:
             await asyncio.sleep(pause)
 
     async def _write(self) -> None:
-        """Each of these independently of the others: the account may lack the right to one of them."""
+        """Make each write independently of the others: the account may lack the right to one of them."""
         failed: list[ApiError] = []
         for write in self._writes():
             try:
@@ -108,7 +108,7 @@ class Reporter:
         candidate = self._programs.candidate
         if not self._programs.restored.is_set():
             yield self._write_problem
-        elif candidate is not None:  # else the cluster removes the plan with its Program, and what is written anew, too
+        elif candidate is not None:  # else each write would be removed, as the plan is, with its Program
             yield partial(self._write_plan, candidate)
             yield partial(self._write_status, candidate)
             for program in self._own_programs():
@@ -121,7 +121,7 @@ class Reporter:
         await self._writer.write(candidate.object, self._report(candidate))
 
     async def _write_problem(self) -> None:
-        """Nothing is looked at before the whole cluster has been read; say so where it cannot be."""
+        """Report why the cluster cannot be read. Before it has been read, there is nothing else to report."""
         problem, program = self._cluster.problem, choice.served(self._own_programs(), self._cluster.controller)
         if problem and program is not None:
             verdict = conditions.unknown("NotFollowed", f"the cluster cannot be followed at present: {problem}")
@@ -141,7 +141,7 @@ class Reporter:
 
     @property
     def _in_force(self) -> InForce | None:
-        """The plan that the status is about: in mode `Audit` the one that would be served."""
+        """The plan that the status is about; in mode `Audit`, the plan that would be served."""
         if self._programs.is_audit:
             audited = self._audit.result
             return None if audited is None else InForce(audited.plan, audited.adms, audited.facts)
@@ -207,7 +207,7 @@ class Reporter:
         return conditions.accepted((*candidate.findings, *problems), has_plan=self._has_plan)
 
     def _compiled(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
-        """What the compile of the candidate found; None as long as it has not been compiled."""
+        """Return the findings of the candidate's compile; None until it has been compiled."""
         if self._programs.is_audit:
             return self._audit.findings_of(candidate)
         if candidate.followed is None:
@@ -245,8 +245,8 @@ class Reporter:
         )
 
     def _pods_lacking(self) -> list[str]:
-        """The pods without redirection that the plan in force needs, and those that cannot be read: they may be of any
-        service of their namespace."""
+        """Return the pods without redirection that the plan in force needs, and the pods that cannot be read: these may
+        be of any service of their namespace."""
         namespaces = {
             service.namespace for placed in self._serving.placed for service in placed.program.services.values()
         }
@@ -254,7 +254,7 @@ class Reporter:
         return [*(pod for lacking_pods in self._redirection.lacking.values() for pod in lacking_pods.pods), *unreadable]
 
     def _services_out_of_sync(self) -> list[str]:
-        """Services with an ADM of which a pod has no proxy in sync."""
+        """Return the services with an ADM of which a pod has no proxy in sync."""
         state, registry, servable = self._serving.state, self._serving.server.registry, self._programs.servable
         if state is None or servable is None:
             return []

@@ -1,4 +1,4 @@
-"""Keeps something in the cluster as it should be: works whenever something may differ, and again after a fault."""
+"""Repeats a write to the cluster whenever something may differ, and again after a failure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ LOG: Final = logging.getLogger("admc.cluster")
 
 
 async def retry_while_pending(pending: asyncio.Event, work: Callable[[], Awaitable[object]], what: str) -> None:
-    """Call `work` each time that `pending` is set, until cancelled. `work` clears it, and sets it again if it fails.
+    """Call `work` each time that `pending` is set, until cancelled. `work` clears `pending`, and sets it again if it
+    fails.
 
-    A fault is logged once, with `what` it is about, until there is a success.
+    A failure is logged once, with the subject `what`, until `work` succeeds.
     """
     backoff = Backoff()
     is_failing = False

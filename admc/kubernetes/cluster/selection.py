@@ -1,13 +1,13 @@
-"""Which Kubernetes Service a service of the program is, and which pods that Service selects.
+"""Which Kubernetes Service each service of a program has, and which pods that Service selects.
 
     program, Services, Pods, EndpointSlices, Namespaces --changes--> the pods of each service
 
-A pod belongs to its service from its first record until it is gone, ready or not, terminating too: an ADM has to
-recognise its requests for as long as it may send any. A pod that is over belongs to no service: another pod may have
-its address by then.
+A pod belongs to its service from its first record until it is gone: also while it is not ready, or terminates. An ADM
+has to recognise the requests of a pod for as long as the pod may send any. A pod that is over (`Succeeded`, `Failed`)
+belongs to no service: another pod may have its address by then.
 
-A selection is about one program; a program with other services needs one of its own. `findings` says what of the
-cluster does not fit the program.
+A selection is for one program; a program with other services needs a selection of its own. `mismatches` checks whether
+the cluster fits the program.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ NONE: Final[frozenset[str]] = frozenset()
 
 
 class Selection:
-    """The pods of each service. A method that receives a change returns the services that it concerns, by name in the
-    program; the cost of a change of a pod does not grow with the number of pods or services."""
+    """The pods of each service. A method that receives a change returns the services that it concerns, by their names
+    in the program. The cost of a change of a pod does not grow with the number of pods or services."""
 
     def __init__(self, program: Program, names: Mapping[str, str] | None = None) -> None:
-        """`names`: the name of a Service, where it is not that of the program's service in the form of Kubernetes."""
+        """`names` has the Service of each service whose Service does not have its name (`kubernetes_name`)."""
         self.program = program
         given = names or {}
         self.keys: Mapping[str, Key] = {
@@ -52,11 +52,11 @@ class Selection:
         """Pod -> the Services of the program that select it."""
         self._services: dict[Key, Service] = {}
         self._others: set[Key] = set()
-        """The Services of these namespaces that are none of the program's."""
+        """The Services of the program's namespaces that belong to no service of the program."""
         self._slices: defaultdict[Key, dict[Key, Slice]] = defaultdict(dict)
         self._known_namespaces: dict[str, Namespace] = {}
         self._selected: defaultdict[Key, dict[Key, Pod]] = defaultdict(dict)
-        """Service -> its pods; in the other three: those of them that are special."""
+        """Service -> its pods. The next three have the special pods among them."""
         self._shared: defaultdict[Key, dict[Key, Pod]] = defaultdict(dict)
         self._on_host: defaultdict[Key, dict[Key, Pod]] = defaultdict(dict)
         self._misfits: defaultdict[Key, dict[Key, str]] = defaultdict(dict)
@@ -71,27 +71,27 @@ class Selection:
         return self._known_namespaces.get(self.keys[name].namespace)
 
     def other_services(self, namespace: str) -> frozenset[str]:
-        """The names of Services that no service of the program has."""
+        """Return the names of the Services of a namespace that belong to no service of the program."""
         return frozenset(key.name for key in self._others if key.namespace == namespace)
 
     def pods(self, name: str) -> Mapping[Key, Pod]:
         return self._selected.get(self.keys[name], {})
 
     def slices(self, name: str) -> Mapping[Key, Slice]:
-        """Where the addresses of a Service without a selector are. Its pods are not known."""
+        """Return the slices of a Service without a selector. Its pods are not known."""
         return self._slices.get(self.keys[name], {})
 
     def selector(self, name: str) -> Mapping[str, str]:
-        """The labels by which NetworkPolicies find the pods of a service; empty if there are none."""
+        """Return the labels by which NetworkPolicies find the pods of a service; empty if there are none."""
         service = self.service(name)
         return {} if service is None else service.selector
 
     def services_of(self, pod: Key) -> tuple[str, ...]:
-        """The services that a pod belongs to, sorted. An ADM enforces the policies of one only."""
+        """Return the services that a pod belongs to, sorted. An ADM enforces the policies of one only."""
         return tuple(sorted(name for key in self._of_pod.get(pod, ()) for name in self._names[key]))
 
     def shared_with(self, name: str) -> tuple[str, ...]:
-        """The other services that have the same Service, or one of the pods; sorted."""
+        """Return the other services with the same Service, or with a pod in common; sorted."""
         key = self.keys[name]
         sharing = {
             *self._names[key],
@@ -104,18 +104,19 @@ class Selection:
         return bool(self._on_host.get(self.keys[name]))
 
     def surprises_by_host_network(self, name: str) -> bool:
-        """Whether one is, and neither the program nor the plan in force says so."""
+        """Whether one of the pods is on the host's network, and neither the program nor the plan in force expects
+        that."""
         return name not in self._expected_on_host and self.has_host_network(name)
 
     def misfit(self, name: str) -> str:
-        """What is wrong with a named port of some pod; empty if all fit."""
+        """Return what is wrong with a named port of some pod; empty if all fit."""
         return min(self._misfits.get(self.keys[name], {}).values(), default="")
 
     # ---- changes ----
 
     def set_published(self, programs: Collection[Program]) -> frozenset[str]:
-        """The plans that are published are of these programs, with the facts that they were made with. One of them may
-        have been made without a pod on the host's network."""
+        """Set the programs of the published plans, each with the facts of its plan; returns the services that this
+        concerns. One of the plans may have been made without a pod on the host's network."""
         before = self._expected_on_host
         declared = {name: [program for program in programs if name in program.services] for name in self.keys}
         on_host = {
@@ -182,7 +183,7 @@ class Selection:
         return frozenset(name for name, key in self.keys.items() if key.namespace == namespace.name)
 
     def _reassign(self, key: Key, services: tuple[Key, ...]) -> frozenset[str]:
-        """A pod has another record, or other Services select it."""
+        """Update the record of a pod and the Services that select it; returns the services that this concerns."""
         before = self._of_pod.pop(key, ())
         for service in before:
             self._selected[service].pop(key, None)
@@ -206,7 +207,7 @@ class Selection:
             self._misfits[key][pod.key] = wrong
 
     def _wrong_port(self, key: Key, pod: Pod) -> str:
-        """What is wrong with a port that the Service finds by its name in the pod; empty if nothing is."""
+        """Return what is wrong with a port that the Service finds in the pod by its name; empty if nothing is."""
         targets = {port.number: port.target for port in self._services[key].ports if port.protocol == "TCP"}
         for port in self.program.services[self._names[key][0]].ports:
             target = targets.get(port.number)

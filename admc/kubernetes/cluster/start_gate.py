@@ -1,10 +1,10 @@
-"""Whether the ADMs that need a pod's address have it: a pod asks before its own containers start.
+"""Decides when a waiting pod may start: once the ADMs that need its addresses have them.
 
-    token --Pods--> pod --what is published, what proxies have acknowledged--> sentences; none: the pod may start
+    token --Pods--> pod --published addresses, acknowledged snapshots--> reasons to wait; without any, the pod starts
 
-A pod's address comes from the server's own records, by the pod of the token. It counts once the addresses that are
-published have it. From then on each snapshot has it, so a proxy has it as soon as it has acknowledged the snapshot that
-was the latest at that moment, or a later one.
+The addresses of a pod come from the server's own records, by the pod of the token. The server waits until the published
+addresses contain them. From that moment each snapshot has them. So a proxy has them once it has acknowledged the
+snapshot that was the latest at that moment, or a later one.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ if TYPE_CHECKING:
     from xds_server.transport.server import XdsServer
 
 SETTLE_SECONDS: Final = 1.0
-"""A proxy's main thread sends the acknowledgement. Its workers apply the configuration within this time."""
+"""How long a pod waits after the last acknowledgement. The main thread of a proxy sends it; the workers apply the
+configuration within this time."""
 AWAY_SECONDS: Final = 35.0
 """How long a pod waits for proxies that should be connected and are not. A proxy that lost its server tries again after
 30 s at most; one that does not come back by then may be gone, with its pod still listed."""
 NAMED: Final = 5
-"""So many reasons are named before they are counted."""
+"""How many reasons are named; the others are counted."""
 
 
 class WaitingPod(NamedTuple):
-    """A pod, as the server's records have it."""
+    """A pod in the server's records."""
 
     uid: str
     service: str
-    """Empty: no Service of the program selects it."""
+    """Empty if no Service of the program selects the pod."""
     addresses: tuple[str, ...]
 
 
@@ -42,7 +43,7 @@ class Proxy(NamedTuple):
 
     node: str
     has: int
-    """The number of the last snapshot that it acknowledged whole; 0 before that."""
+    """The number of the last snapshot of which the proxy has acknowledged every part; 0 before the first one."""
     refuses: bool
 
 
@@ -53,7 +54,7 @@ class Adm(NamedTuple):
     """The number of its latest snapshot; 0 before the first one."""
     proxies: tuple[Proxy, ...]
     away: int
-    """How many proxies should be connected, and are not."""
+    """How many proxies should be connected and are not."""
 
     @property
     def lowest(self) -> int:
@@ -61,40 +62,39 @@ class Adm(NamedTuple):
 
 
 class ServerView(NamedTuple):
-    """What the server has published, and what proxies have of it, at one moment."""
+    """What the server has published, and what proxies have acknowledged, at one moment."""
 
     listed: Mapping[str, Collection[str]]
     """Service -> the addresses of its pods that are published, in canonical form."""
     needed: Mapping[str, frozenset[str]]
     """Service -> the services whose ADMs need the addresses of its pods, in any plan that proxies may have."""
     adms: Mapping[str, Adm]
-    """By service: at least those that are needed."""
+    """Service -> its ADM, at least for the services in `needed`."""
 
 
 class Memory(NamedTuple):
-    """What is remembered of a pod from one look to the next. Times are of a monotonic clock."""
+    """The state of a waiting pod between two checks. Times are of a monotonic clock."""
 
     began: float
     included: Mapping[str, int] | None = None
-    """Service -> the number of the snapshot that was its latest when the pod's addresses were published; None: they are
-    not."""
+    """Service -> the number of its latest snapshot when the pod's addresses were published; None while they are not."""
     acknowledged: float | None = None
-    """Since when there is nothing left to wait for but the workers of proxies."""
+    """Since when the pod waits only for the workers of proxies; None if it waits for more."""
 
 
 class Decision(NamedTuple):
     waits: tuple[str, ...]
-    """Sentences; empty: the pod is known."""
+    """The reasons to wait, as sentences. Without a reason, the pod may start."""
     memory: Memory
 
 
 def decide(pod: WaitingPod, seen: ServerView | None, memory: Memory, now: float) -> Decision:
-    """What a pod has to wait for. `seen` is None while the server has no plan."""
+    """Decide what a pod has to wait for. `seen` is None while the server has no plan."""
     if seen is None:
         return Decision(("the server has no plan yet",), memory._replace(included=None, acknowledged=None))
     patient = now < memory.began + AWAY_SECONDS
     if not pod.service:
-        # Its Service may be about to come: one `kubectl apply` makes both.
+        # Its Service may follow in a moment: one `kubectl apply` creates both.
         return Decision(("no Service of the program selects this pod",) if patient else (), memory)
     needed = seen.needed.get(pod.service, frozenset())
     if not needed:
@@ -129,7 +129,7 @@ def _not_listed(pod: WaitingPod, seen: ServerView) -> tuple[str, ...]:
 
 
 def _behind(name: str, adm: Adm, included: int, patient: bool) -> Iterator[str]:
-    """What is missing before the ADM of a service has the snapshot of a number."""
+    """Yield the reasons why the ADM of a service does not have the snapshot with the number `included`."""
     if adm.published == 0:
         yield f"`{name}` has no configuration yet"
         return
@@ -143,7 +143,7 @@ def _behind(name: str, adm: Adm, included: int, patient: bool) -> Iterator[str]:
 
 
 def line(waits: Collection[str]) -> str:
-    """What a pod waits for, in one line."""
+    """Return the reasons to wait in one line."""
     named = "; ".join(list(waits)[:NAMED])
     return f"waits: {named}{f'; and {len(waits) - NAMED} more' if len(waits) > NAMED else ''}"
 
@@ -153,7 +153,8 @@ def canonical(address: str) -> str:
 
 
 def listed(addresses: Addresses, services: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Also of services that only an earlier plan of an unfinished rollout has."""
+    """Return the published addresses of pods by service, also of services that only an earlier plan of an unfinished
+    rollout has."""
     by_service = {name: addresses.services.get(name) or addresses.others.get(name) for name in services}
     return {
         name: frozenset() if located is None else frozenset(map(canonical, located.pods))
@@ -162,7 +163,7 @@ def listed(addresses: Addresses, services: Iterable[str]) -> dict[str, frozenset
 
 
 def adm(server: XdsServer, service: str, expected: int) -> Adm:
-    """The proxies of a service. `expected`: how many should be connected."""
+    """Return the ADM of a service. `expected` is how many of its proxies should be connected."""
     store = server.store
     proxies = tuple(
         Proxy(stream.node.id, 0 if (has := stream.completed) is None else store.number(service, has), stream.refuses)

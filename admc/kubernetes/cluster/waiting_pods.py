@@ -1,8 +1,8 @@
-"""The gRPC service `admc.v1.Pods`, on the xDS port: streams of pods that wait until they are known.
+"""The gRPC service `admc.v1.Pods`, on the xDS port: streams of pods that wait until ADMs know their addresses.
 
-WaitUntilKnown: empty bytes -> a line of text each time what the pod waits for changes; OK at the end
+    WaitUntilKnown: empty bytes -> a line of text each time the reasons to wait change; OK at the end
 
-One task looks at what proxies have acknowledged, for all waiting pods together.
+One task checks what proxies have acknowledged, for all waiting pods together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.1
 LOOK_SHARE: Final = 0.1
-"""The largest share of the event loop's time for that."""
+"""The largest share of the event loop's time for these checks."""
 STREAMS: Final = 20_000
 DENIED: Final = "this client is no pod that the server knows"
 
@@ -38,15 +38,15 @@ class Pods(Protocol):
     """The server's records of pods."""
 
     def pod_of(self, caller: Caller) -> WaitingPod:
-        """The pod that a token is of. Raises `DeniedError`: the token is not valid, or its pod is gone. Never
+        """Return the pod of a token. Raises `DeniedError` if the token is not valid, or its pod is gone. Never
         blocks."""
 
     def adms(self, service: str) -> int:
-        """How many pods of a service have an ADM that should be connected."""
+        """Return how many pods of a service have an ADM that should be connected."""
 
     def taken(self, service: str) -> Collection[str]:
-        """The addresses of the pods of a service, in canonical form, in the newest document that the server has taken.
-        It may not be published yet."""
+        """Return the addresses of the pods of a service, in canonical form, in the newest document that the server has
+        read. They may not be published yet."""
 
 
 class _Waiter:
@@ -86,7 +86,7 @@ class WaitingPods:
         self._looking: asyncio.Task[None] | None = None
         self._plans: tuple[Placed, ...] = ()
         self._needed: Mapping[str, frozenset[str]] = {}
-        """Of these plans."""
+        """The answer of `_needed` for these plans."""
 
     def add(self, grpc_server: Any) -> None:
         """Offer the service on a gRPC server."""
@@ -118,7 +118,7 @@ class WaitingPods:
         if before is None and len(self._waiters) >= STREAMS:
             return grpc.StatusCode.RESOURCE_EXHAUSTED
         if before is not None:
-            before.end(grpc.StatusCode.ABORTED)  # a pod waits once: the earlier stream is one that it lost
+            before.end(grpc.StatusCode.ABORTED)  # a pod has one stream: it has lost the earlier one
         self._waiters[uid] = waiter
         try:
             if self._looking is None or self._looking.done():
@@ -141,7 +141,7 @@ class WaitingPods:
                 pause = (time.monotonic() - began) / LOOK_SHARE
                 await asyncio.sleep(max(LOOK_SECONDS, pause))
         except BaseException:
-            # Pods would wait for a look that does not come: they ask again, and that begins another.
+            # No task would check the pods any more. They ask again, which starts another task.
             self._end_all(grpc.StatusCode.UNAVAILABLE)
             raise
 
@@ -163,7 +163,7 @@ class WaitingPods:
         if not _same(plans, self._plans):
             self._needed = await asyncio.to_thread(_needed, plans)
             self._plans = plans
-            return  # they may be others by now, and pods may be gone
+            return  # plans may have changed in the meantime, and pods may be gone
         seen = self._seen({pod.service for _, pod in waiting.values()})
         now = time.monotonic()
         for waiter, pod in waiting.values():
@@ -179,8 +179,9 @@ class WaitingPods:
             return None
         wanted = {name for service in services for name in self._needed.get(service, ())}
         adms = {name: adm(self._server, name, self._pods.adms(name)) for name in wanted}
-        # An address that a pod of the service had before is published, and may be missing in what is published next:
-        # then the record of the new pod came after that document was made. All later documents have it.
+        # A published address may be that of an earlier pod of the service, and be missing in the next document, if the
+        # new pod's record came after that document was made. So an address counts only if the newest document has it
+        # too: all later documents then have it.
         published = listed(state.addresses, services)
         both = {name: addresses.intersection(self._pods.taken(name)) for name, addresses in published.items()}
         return ServerView(both, self._needed, adms)
@@ -195,7 +196,7 @@ def _same(some: tuple[Placed, ...], others: tuple[Placed, ...]) -> bool:
 
 
 def _needed(plans: tuple[Placed, ...]) -> Mapping[str, frozenset[str]]:
-    """Of all plans together."""
+    """Service -> the services whose ADMs need the addresses of its pods, in any of the plans."""
     readers_of: dict[str, frozenset[str]] = {}
     for placed in plans:
         for name, readers in needed_by(*placed).items():

@@ -1,8 +1,8 @@
-"""The Services of the given manifests, compared with the services of the program: ports, targets, selectors.
+"""Compares the Services of the given manifests with the services of the program: ports, targets, selectors.
 
 An ADM takes the connections to the ports that the program names, and a NetworkPolicy selects pods by the labels that
-the program names. Where the manifests have others, a policy is enforced on nothing, and nothing else shows it. That is
-an error; what no policy rests on is a warning. In a cluster the server compares the same
+the program names. If the manifests have others, a policy is enforced on nothing, and nothing else shows that: it is an
+error. A difference on which no policy depends is a warning. In a cluster the server makes the same comparison
 (`admc.kubernetes.cluster.mismatches`).
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from admc.serve.observe.injection import InjectionDocument, PortRow, ServiceRow
 
 ManifestFinding = tuple["Object", TemplateFinding]
-"""A finding, and the object that it is about. Its place is in the template, where the object has one."""
+"""An object, and a finding about it. The place of the finding is in the object's template if it has one."""
 _SHOWN = 5
 
 
@@ -39,7 +39,7 @@ class _Template(NamedTuple):
 def disagreements(
     document: InjectionDocument, services: Services, manifests: Iterable[Object]
 ) -> Iterator[ManifestFinding]:
-    """In the order of the manifests."""
+    """Yield the findings in the order of the manifests."""
     manifests = list(manifests)
     of_service: dict[str, list[_Template]] = {}
     for manifest in manifests:
@@ -75,7 +75,7 @@ def _template(manifest: Object, services: Services) -> _Template | None:
 
 
 def _unselected(services: Services, manifests: Iterable[Object]) -> Mapping[str, Object]:
-    """Service of the program -> a template that is of no service, and has the name or the labels of this one."""
+    """Service of the program -> a template that belongs to no service, and has the name or the labels of this one."""
     unselected: dict[str, Object] = {}
     for manifest in manifests:
         template = _template(manifest, services)
@@ -139,7 +139,7 @@ def _service(
 def _selector(
     name: str, row: ServiceRow, manifest: Object, selector: Mapping[str, Any], templates: Sequence[_Template]
 ) -> Iterator[ManifestFinding]:
-    """Whether the pods that the Service selects have the labels of the program."""
+    """Check that the pods that the Service selects have the labels of the program."""
     if row.labels.items() <= selector.items():
         return
     if templates and all(row.labels.items() <= template.labels.items() for template in templates):
@@ -231,7 +231,8 @@ def _ports(
 
 
 def _targets(port: Mapping[str, Any], templates: Sequence[_Template]) -> Iterator[tuple[int | None, str]]:
-    """The ports of the pods that a port of a Service leads to, each with where its name says so; None: to no port."""
+    """Yield the ports of the pods to which a port of a Service leads, each with the template whose name it is. The port
+    is None if no container has the name."""
     target = port.get("targetPort")
     if target is None or target == "":
         yield port["port"], ""
@@ -258,7 +259,7 @@ def _named_port(template: Mapping[str, Any], name: str) -> int | None:
 
 
 def _container_ports(template: Mapping[str, Any]) -> Iterator[tuple[Where, Mapping[str, Any]]]:
-    """The ports of all containers, each with its place in the template."""
+    """Yield the ports of all containers, each with its place in the template."""
     for part in ("containers", "initContainers"):
         containers = at(template, ("spec", part))
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
@@ -278,7 +279,7 @@ def _tcp_ports(spec: Mapping[str, Any]) -> Iterator[tuple[Where, Mapping[str, An
 def _other(
     rows: Mapping[str, ServiceRow], manifest: Object, services: Services, of_service: Mapping[str, Sequence[_Template]]
 ) -> Iterator[ManifestFinding]:
-    """A Service that is of no service of the program, and leads to pods of one."""
+    """Check a Service that is of no service of the program, and leads to pods of one."""
     for name in services.selected_by(manifest):
         spec = manifest.data["spec"]
         yield from _other_ways(rows[name], manifest, spec, of_service.get(name, ()), own=False)
@@ -287,7 +288,7 @@ def _other(
 def _other_ways(
     row: ServiceRow, manifest: Object, spec: Mapping[str, Any], templates: Sequence[_Template], *, own: bool
 ) -> Iterator[ManifestFinding]:
-    """Ports that lead to those of the program and are none of these: an ADM at the sender does not know them."""
+    """Yield other ports that lead to the ports of the program in the pods: the ADM of a sender does not know them."""
     at_senders = {port.target: port for port in row.ports if port.egress}
     if not at_senders:
         return

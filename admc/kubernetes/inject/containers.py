@@ -1,7 +1,7 @@
-"""The containers and volumes of an ADM in a pod, and how a template that has them shows it.
+"""The containers and volumes of an ADM in a pod, and how admc recognises them in a template.
 
 The order in `initContainers`: the rules, Envoy as a native sidecar, the wait, then those of the user. The kubelet
-starts the next one when the one before has ended with exit code 0 or, for Envoy, when its startup probe succeeds.
+starts a container once the one before has ended with exit code 0 or, for Envoy, once its startup probe succeeds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from admc.kubernetes.inject.model import Installation, PodNeeds
 
 WAIT_USER: Final = 15002
-"""The user id of the wait. It is not the ADM's: the packet filter lets pass what the ADM's user opens."""
+"""The user id of the wait. It is not the ADM's, whose connections the packet filter lets pass."""
 TOKEN_VOLUME: Final = "admc-token"  # noqa: S105 - a name
 CONFIG_VOLUME: Final = "admc-config"
 NAMES: Final = (RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER)
@@ -32,11 +32,11 @@ TOKEN_SECONDS: Final = 3600
 """The kubelet replaces the token after four fifths of this time."""
 DRAIN_SECONDS: Final = 45
 STARTUP_SECONDS: Final = 3600
-"""How long Envoy may wait for its configuration before the kubelet starts it anew. A pod without a server waits."""
+"""How long Envoy may wait for its configuration before the kubelet restarts it. A pod without a server waits."""
 
 
 def containers(needs: PodNeeds, installation: Installation) -> list[dict[str, Any]]:
-    """The init containers that a pod is to have, in their order."""
+    """Return the init containers that a pod needs, in their order."""
     adm = [_rules(needs, installation), _envoy(needs, installation)] if needs.adm else []
     return [*adm, _wait(installation)] if needs.waits else adm
 
@@ -52,7 +52,7 @@ def volumes(needs: PodNeeds, installation: Installation) -> list[dict[str, Any]]
 
 
 def is_own(container: dict[str, Any]) -> bool:
-    """Whether a container with one of our names is one that admc wrote."""
+    """Whether admc wrote a container that has one of admc's names."""
     name, command = container.get("name"), container.get("command")
     if name == ADM_CONTAINER:
         return command == ENVOY_COMMAND and BOOTSTRAP in _list(container.get("args"))
@@ -76,7 +76,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _rules(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
-    assert needs.captures is not None  # noqa: S101 - the caller looked
+    assert needs.captures is not None  # noqa: S101 - the caller has checked it
     return {
         "name": RULES_CONTAINER,
         "image": installation.image,
@@ -95,7 +95,7 @@ def _rules(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
 
 
 def _envoy(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
-    # The kubelet replaces `$(POD_NAME)`. The server takes neither of the two for granted: the token says who it is.
+    # The kubelet replaces `$(POD_NAME)`. The server trusts neither name: it identifies the proxy by its token.
     options = ["-c", BOOTSTRAP, "--service-node", "$(POD_NAME)"]
     options += ["--service-cluster", needs.service.rpartition("/")[2]]
     options += ["--disable-hot-restart", "--drain-time-s", str(DRAIN_SECONDS), "--log-level", "warn"]

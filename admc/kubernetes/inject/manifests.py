@@ -1,7 +1,7 @@
 """Reads manifests: a stream of YAML or JSON documents, which may be hostile, with the place of each value in the text.
 
-The stream is scanned before anything is built from it: its depth, its size, and what its aliases would stand for if
-they were written out. A key that is there twice is an error: readers differ in which of the two they take.
+Depth and size of the stream are checked before anything is built from it. While it is built, an alias counts as the
+value that it stands for. A key that is there twice is an error: readers differ in which of the two values they take.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 MAX_FILE: Final = 32_000_000
 MAX_DEPTH: Final = 60
 MAX_VALUES: Final = 2_000_000
-"""In one file, with each alias counted as often as it is used."""
+"""The most values in one file, where each use of an alias counts."""
 MAX_TEXT: Final = 2 * MAX_FILE
-"""Characters of all of these values."""
+"""The most characters of all values in one file."""
 TEMPLATES: Final[dict[tuple[str, str], Where]] = {
     ("v1", "Pod"): (),
     ("v1", "PodTemplate"): ("template",),
@@ -38,7 +38,7 @@ TEMPLATES: Final[dict[tuple[str, str], Where]] = {
     ("batch/v1", "Job"): ("spec", "template"),
     ("batch/v1", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
 }
-"""Where the pod template of a kind is; a pod is its own."""
+"""The place of the pod template in each kind; a pod is its own template."""
 DEFAULT_NAMESPACE: Final = "default"
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -58,10 +58,10 @@ class Object:
 
     document: Document
     where: Where
-    """In the document."""
+    """Its place in the document."""
     data: dict[str, Any]
     default_namespace: str = DEFAULT_NAMESPACE
-    """Of an object that names none."""
+    """The namespace of an object that names none."""
 
     @property
     def kind(self) -> str:
@@ -78,7 +78,7 @@ class Object:
 
     @property
     def own_namespace(self) -> object:
-        """What its manifest says, of any type; None if it says nothing."""
+        """The namespace in the manifest, of any type; None if it names none."""
         return self.metadata.get("namespace") or None
 
     @property
@@ -108,7 +108,7 @@ def read(path: str, content: bytes) -> tuple[Document, ...]:
 
 
 def objects(documents: tuple[Document, ...], namespace: str = DEFAULT_NAMESPACE) -> Iterator[Object]:
-    """All Kubernetes objects, those in lists one by one. `namespace` is that of an object which names none."""
+    """Yield all Kubernetes objects, those in lists one by one. `namespace` is that of an object which names none."""
     for document in documents:
         yield from _objects(document, (), document.data, namespace)
 
@@ -118,7 +118,7 @@ def _objects(document: Document, where: Where, data: Any, namespace: str) -> Ite
         return
     items, kind = data.get("items"), str(data.get("kind", ""))
     if kind.endswith("List") and isinstance(items, list):
-        # The API server leaves out what the kind of a list says of its items, and `kubectl apply` adds it.
+        # Items of a list from the API server lack `apiVersion` and `kind`, and `kubectl apply` adds them.
         inherited = {"apiVersion": data.get("apiVersion"), "kind": kind.removesuffix("List")}
         for index, item in enumerate(items):
             named = not isinstance(item, dict) or "kind" in item or "apiVersion" in item
@@ -128,7 +128,7 @@ def _objects(document: Document, where: Where, data: Any, namespace: str) -> Ite
 
 
 def at(data: Any, where: Where) -> Any:
-    """The value at a place; None if there is none."""
+    """Return the value at a place; None if there is none."""
     for part in where:
         if isinstance(part, str):
             data = data.get(part) if isinstance(data, dict) else None
@@ -138,7 +138,7 @@ def at(data: Any, where: Where) -> Any:
 
 
 def replaced(data: Any, where: Where, value: Any) -> Any:
-    """The data with another value at a place that it has."""
+    """Return the data with another value at a place that exists."""
     if not where:
         return value
     copy = data.copy()
@@ -147,7 +147,8 @@ def replaced(data: Any, where: Where, value: Any) -> Any:
 
 
 def diagnostic(finding: TemplateFinding, manifest: Object, *, in_template: bool = True) -> Diagnostic:
-    """A finding about the template of an object, or else about the object, with its line."""
+    """Return the diagnostic of a finding, with its line. The finding is about the template of an object, or about the
+    object."""
     name = f"{manifest.kind} `{manifest.namespace}/{manifest.name}`"
     where = (*manifest.where, *(manifest.template or () if in_template else ()), *finding.where)
     span = _span(manifest.document, where)
@@ -167,7 +168,7 @@ def _span(document: Document, where: Where) -> Span:
 
 
 def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    """The value, and what an excerpt shows of it: its key in a mapping."""
+    """Return the value, and the node that an excerpt shows for it: its key in a mapping."""
     if isinstance(node, yaml.MappingNode):
         return next(((value, key) for key, value in node.value if key.value == part), None)
     if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
@@ -176,7 +177,7 @@ def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | No
 
 
 def _scan(source: SourceText) -> None:
-    """Bounds, before anything recursive looks at the stream."""
+    """Check the bounds before any recursive function reads the stream."""
     depth = count = 0
     for event in yaml.parse(source.text, Loader=LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -204,7 +205,7 @@ class _Reader:
         if self._left < 0:
             raise _too_large(_marked(self._source, node.start_mark))
         if depth > MAX_DEPTH:
-            # No text is so deep, so an alias stands for something around it.
+            # `_scan` has checked the depth of the text, so an alias stands for a value around it.
             raise _wrong("an alias stands for what it is in", _marked(self._source, node.start_mark))
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)

@@ -1,4 +1,4 @@
-"""What a pod is to have, and what became of its template. All types are immutable."""
+"""The needs of a pod, and the outcome for its template. All types are immutable."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Installation(NamedTuple):
     server: str
     """`HOST:PORT` of its xDS port, as pods dial it."""
     image: str
-    """Has admc and iptables."""
+    """The image of the init containers, with admc and iptables."""
     envoy_image: str
 
 
 class PodNeeds(NamedTuple):
-    """What the pods of one service are to have."""
+    """The needs of the pods of one service."""
 
     service: str
     """`APP/SERVICE`; empty for a pod of no service."""
     captures: PodCaptures | None
-    """None: no ADM."""
+    """None without an ADM."""
     waits: bool
-    """Some ADM needs the addresses of its pods."""
+    """Whether some ADM needs the addresses of its pods."""
 
     @property
     def adm(self) -> bool:
@@ -50,7 +50,7 @@ NOTHING: Final = PodNeeds("", None, waits=False)
 
 
 class TemplateFinding(NamedTuple):
-    """A finding about a template. It becomes a diagnostic where the text of the template is known."""
+    """A finding about a template. It becomes a diagnostic once the text of the template is known."""
 
     code: str
     severity: Severity
@@ -61,7 +61,7 @@ class TemplateFinding(NamedTuple):
 
 
 class Injection(NamedTuple):
-    """The new template, or None if it is refused; and the findings: errors in the second case, else warnings."""
+    """The new template, None if it is refused; and the findings: errors if it is refused, else warnings."""
 
     template: Template | None
     findings: tuple[TemplateFinding, ...] = ()

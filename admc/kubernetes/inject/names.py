@@ -7,7 +7,8 @@ from typing import Final
 from admc import __version__
 
 KEEP_NET_RAW: Final = "admc.dev/keep-net-raw"
-"""Annotation of a pod template, `"true"`: its own containers keep NET_RAW, so its service is untrusted."""
+"""Annotation of a pod template. If it is `"true"`, the template's own containers keep NET_RAW, and the service is
+untrusted."""
 
 RULES_CONTAINER: Final = "admc-rules"
 """The init container that loads the packet filter rules."""
@@ -15,7 +16,6 @@ ADM_CONTAINER: Final = "admc-proxy"
 """The native sidecar: Envoy."""
 WAIT_CONTAINER: Final = "admc-wait"
 """The init container that ends when the ADMs that need the pod's address have it."""
-
 
 IMAGE: Final = f"admc:{__version__}"
 ENVOY_IMAGE: Final = "envoyproxy/envoy:v1.40-latest"

@@ -1,9 +1,9 @@
 """Writes changed values into the text of a document, and leaves all other text as it is: comments, order, quotes.
 
-PyYAML forgets comments when it reads. So this looks for the places of changed keys and items in the text, by the marks
-of the nodes, and edits only these. It knows block style, as manifests have it. What it does not know (a value in flow
-style, an alias, a merge) is written anew at the nearest key around it. The result is read again and compared; a
-document for which that fails is written anew as a whole, without its comments.
+PyYAML forgets comments when it reads. So this module finds the places of changed keys and items by the marks of the
+nodes, and edits only these. It edits block style, as manifests have it. A value in another form (flow style, an alias,
+a merge) is written anew at the nearest key around it. The edited text is read again and compared. If it differs, the
+whole document is written anew, without its comments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 MAX_COMPARED: Final = 2_000
-"""Items of two lists that are compared. To compare them takes up to the square of that."""
+"""The most items of two lists that are compared. The comparison takes up to the square of that."""
 
 
 class Edit(NamedTuple):
@@ -49,7 +49,7 @@ class _UnknownError(Exception):
 
 
 def patch(document: Document, new: Any) -> Patch:
-    """The edits that give a document other data."""
+    """Return the edits that give a document other data."""
     text, node = document.source.text, document.node
     if document.data == new:
         return Patch((), loses_comments=False)
@@ -57,7 +57,7 @@ def patch(document: Document, new: Any) -> Patch:
     begin = text.rfind("\n", 0, first) + 1
     if text[begin:first].strip(" "):  # behind `---`
         begin = first
-    # Only this part is looked at: a file may have thousands of documents.
+    # Only this part of the file is parsed: a file may have thousands of documents.
     own = text[begin : node.end_mark.index].rstrip()
     try:
         edits = tuple(_Editor(own, begin).edits(node, document.data, new))
@@ -84,7 +84,7 @@ def _comments(text: str) -> int:
 
 
 def applied(text: str, edits: Iterable[Edit]) -> str:
-    """A text with its edits, of which no two overlap."""
+    """Return a text with its edits, of which no two overlap."""
     parts, at = [], 0
     for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
         parts += [text[at:start], new]
@@ -101,7 +101,7 @@ def _reads_as(text: str, data: Any) -> bool:
 
 
 def _anew(own: str, node: yaml.Node, new: Any, *, follows: bool) -> str:
-    """The text of a whole document. `follows`: it begins behind `---`, on the same line."""
+    """Return the text of a whole document. With `follows`, it begins behind `---`, on the same line."""
     if getattr(node, "flow_style", False) and own.startswith("{"):
         indent = re.match(r"\{\r?\n( +)", own)
         return json.dumps(new, indent=None if indent is None else len(indent[1]), ensure_ascii=False)
@@ -109,7 +109,8 @@ def _anew(own: str, node: yaml.Node, new: Any, *, follows: bool) -> str:
 
 
 class _Editor:
-    """Edits the text of one document. `base` is where that begins in the file, from which marks count."""
+    """Edits the text of one document. `base` is the place of the document in its file, from whose beginning marks
+    count."""
 
     def __init__(self, text: str, base: int) -> None:
         self._text = text
@@ -117,7 +118,7 @@ class _Editor:
         self._break = "\r\n" if "\r\n" in text else "\n"
 
     def edits(self, node: yaml.Node, old: Any, new: Any) -> Iterator[Edit]:
-        """The edits that give a node other data. Raises `_UnknownError`."""
+        """Yield the edits that give a node other data. Raises `_UnknownError`."""
         if old == new:
             return
         if getattr(node, "flow_style", True):
@@ -146,7 +147,7 @@ class _Editor:
                     yield Edit(self._start(key), self._end(value, key), written)
         added = {name: value for name, value in new.items() if name not in old}
         if added:
-            # After the last key that stays: the text of one that goes is removed as a whole.
+            # After the last key that stays, since the whole text of a removed key is deleted.
             stays = max(index for index, name in enumerate(keys) if name in new)
             key, value = node.value[stays]
             end = self._line_end(self._end(value, key))
@@ -189,7 +190,7 @@ class _Editor:
                 yield self._lines(dash, self._end(node.value[last - 1], node))
 
     def _item(self, node: yaml.SequenceNode, item: yaml.Node, old: Any, new: Any) -> list[Edit]:
-        """An item that stays: its own text, or all of it anew."""
+        """Return the edits of an item that stays: of its own text, or all of it anew."""
         try:
             return list(self.edits(item, old, new))
         except _UnknownError:
@@ -197,7 +198,7 @@ class _Editor:
             return [Edit(self._start(item), self._end(item, node), written)]
 
     def _before(self, dash: int, written: str, indent: str) -> Edit:
-        """Items before another one, and before the comments above it."""
+        """Insert items before another one, and before the comments above that one."""
         if not self._is_first(dash):
             return Edit(dash, dash, written + self._break + indent)
         at = self._line(dash)
@@ -206,7 +207,7 @@ class _Editor:
         return Edit(at, at, indent + written + self._break)
 
     def _dash(self, node: yaml.SequenceNode, index: int) -> int:
-        """The place of the `-` before an item."""
+        """Return the place of the `-` before an item."""
         dash = self._text.rfind("-", 0, max(self._start(node.value[index]), 0))
         if dash < 0 or dash - self._line(dash) != node.start_mark.column:
             raise _UnknownError
@@ -217,9 +218,9 @@ class _Editor:
         return start
 
     def _end(self, node: yaml.Node, before: yaml.Node) -> int:
-        """The end of the text of a node: the mark of a collection in block style is behind the comments that follow.
+        """Return the end of a node's text: the mark of a collection in block style is behind the comments that follow.
 
-        Raises `_UnknownError` where the last value is an alias: its node is the one that it stands for, elsewhere.
+        Raises `_UnknownError` if the last value is an alias: its node is the one that it stands for, elsewhere.
         """
         while True:
             if self._start(node) < self._start(before):
@@ -234,15 +235,15 @@ class _Editor:
         return end
 
     def _line(self, index: int) -> int:
-        """Where the line of an index begins."""
+        """Return where the line of a place begins."""
         return self._text.rfind("\n", 0, index) + 1
 
     def _is_first(self, index: int) -> bool:
-        """Whether there is nothing but spaces before it on its line."""
+        """Whether only spaces stand before a place on its line."""
         return not self._text[self._line(index) : index].strip(" ")
 
     def _line_end(self, index: int) -> int:
-        """The end of the line of an index, before its line break."""
+        """Return the end of the line of a place, before its line break."""
         line_break = self._text.find("\n", index)
         end = len(self._text) if line_break < 0 else line_break
         return end - 1 if self._text[index:end].endswith("\r") else end
@@ -261,5 +262,5 @@ def _named(items: list[Any]) -> bool:
 
 
 def _names(items: list[Any]) -> list[str]:
-    """By what an item of a list is recognised: containers and volumes by their names."""
+    """Return what identifies each item of a list: containers and volumes have names."""
     return [str(it["name"]) if isinstance(it, dict) and "name" in it else json.dumps(it, default=str) for it in items]

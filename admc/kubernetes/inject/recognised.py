@@ -1,11 +1,11 @@
-"""Which containers of a pod in the cluster are exactly what injection writes, so that they can be relied on.
+"""Which containers of a pod in the cluster are exactly as injection writes them, so that admc can rely on them.
 
-A name proves nothing: a container that is called as the ADM, with another command, may open any connection as the
-ADM's user. So the containers are made anew from what the pod says of itself (the arguments of its rules container), and
-compared. They have to come first, since what runs before the rules is not redirected.
+A name proves nothing: a container with the ADM's name and another command may open any connection as the ADM's user. So
+the containers are built again from the arguments of the pod's rules container, and compared. They have to come first,
+since a container that runs before the rules is not redirected.
 
-The tag of an image may be another one: pods outlive a release. What runs has to be of the same repository, too: the
-image in a pod's spec can be changed after the container that it was for has ended.
+The tag of an image may differ: pods outlive a release. The image that runs has to be of the same repository too: the
+image in a pod's spec can be changed after its container has ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER = NAMES
 
 
 def recognised(pod: Mapping[str, Any], installation: Installation) -> frozenset[str]:
-    """The names of the containers that injection wrote; none if any of them was altered."""
+    """Return the names of the containers that injection wrote; none if any of them was altered."""
     spec = pod["spec"]
     listed = spec.get("initContainers") or []
     names = [container.get("name") for container in listed if container.get("name") in NAMES]
@@ -50,7 +50,7 @@ def recognised(pod: Mapping[str, Any], installation: Installation) -> frozenset[
 
 
 def _needs(listed: list[dict[str, Any]], names: list[str]) -> PodNeeds | None:
-    """What the pod was to have, by its own containers; None if they do not go together."""
+    """Return the needs of the pod, by its own containers; None if these do not belong together."""
     waits = WAIT_CONTAINER in names
     rules = listed[0] if listed[0].get("name") == RULES_CONTAINER else None
     if rules is None:
@@ -66,7 +66,7 @@ def _needs(listed: list[dict[str, Any]], names: list[str]) -> PodNeeds | None:
 
 @lru_cache(maxsize=1 << 12)
 def _written(needs: PodNeeds, installation: Installation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Containers and volumes. All pods of a service have the same ones."""
+    """Return the containers and volumes for these needs. All pods of a service have the same ones."""
     return [_untagged(container) for container in containers(needs, installation)], volumes(needs, installation)
 
 
@@ -86,7 +86,7 @@ def repository(image: str) -> str:
 
 
 def _ran_as_listed(pod: Mapping[str, Any], written: list[dict[str, Any]]) -> bool:
-    """Whether what runs in these containers, or has run, is of the images that they are to have."""
+    """Whether these containers run, or have run, the images that they should have."""
     repositories = {container["name"]: familiar(container["image"]) for container in written}
     for status in (pod.get("status") or {}).get("initContainerStatuses") or ():
         if status.get("name") in repositories:
@@ -112,12 +112,12 @@ def familiar(name: str) -> str:
     return name
 
 
-# ---- what the API server makes of what was written ----
+# ---- containers as the API server stores them ----
 
 _ANY: Final = frozenset(("imagePullPolicy", "resources", "terminationMessagePolicy"))
-"""Fields of a container that change nothing of what it does: the API server fills them in, or an operator sets them."""
+"""Fields that do not change what a container does: the API server fills them in, or an operator sets them."""
 _AMOUNTS: Final = frozenset(("limits", "requests"))
-"""What `resources` may have. A claim of a device may bring files and environment along."""
+"""The fields that `resources` may have. A claim of a device may add files and environment variables."""
 _DEFAULTS: Final[Mapping[str, object]] = {
     "apiVersion": "v1",
     "defaultMode": 0o644,
@@ -128,19 +128,19 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "scheme": "HTTP",
     "service": "",
     "successThreshold": 1,
-    # The kubelet puts an empty file there, which would take the place of a program.
+    # The kubelet puts an empty file there. At another path it would take the place of a program.
     "terminationMessagePath": "/dev/termination-log",
     "timeoutSeconds": 1,
 }
-"""What the API server fills in, in a container and in volumes."""
+"""The defaults that the API server fills in, in a container and in volumes."""
 _ACCOUNT_MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where an admission plugin mounts the token of the service account, in every container."""
 
 
 def is_as_written(stored: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
-    """Whether a container of the API is one that injection wrote, but for what the API server fills in.
+    """Whether a container of the API is one that injection wrote, apart from what the API server fills in.
 
-    A name proves nothing: a container that has the name of the ADM's and another command may do anything as its user.
+    A name proves nothing: a container with the ADM's name and another command may do anything as its user.
     """
     if not (stored.get("resources") or {}).keys() <= _AMOUNTS:
         return False
@@ -155,7 +155,7 @@ def _is_account(mount: Mapping[str, Any]) -> bool:
 
 
 def is_stored_form(stored: object, written: object) -> bool:
-    """Whether a part of an object of the API is what was written, but for defaults."""
+    """Whether a part of an object of the API is as it was written, apart from defaults."""
     if isinstance(stored, dict) and isinstance(written, dict):
         return written.keys() <= stored.keys() and all(
             is_stored_form(value, written[key]) if key in written else _DEFAULTS.get(key, _ANY) == value

@@ -1,4 +1,4 @@
-"""What stands against an ADM in a pod, found in its template. What admc wrote there earlier is left out."""
+"""The reasons against an ADM in a pod, found in its template. Containers and volumes that admc wrote are left out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TRACERS: Final = frozenset(("SYS_PTRACE", "ALL"))
 
 
 def refusals(template: Template, needs: PodNeeds, installation: Installation) -> list[TemplateFinding]:
-    """Everything that stands against it, and warnings about what it does not hold against."""
+    """Return the reasons against injection, and warnings about dangers that the ADM does not prevent."""
     spec = template["spec"]
     findings = list(_names(spec)) if needs.anything else []
     if needs.captures is None:
@@ -47,7 +47,7 @@ def refusals(template: Template, needs: PodNeeds, installation: Installation) ->
 
 
 def containers_of(spec: dict[str, Any]) -> Iterator[tuple[Where, dict[str, Any]]]:
-    """The containers of the user with their places in the template, init containers first."""
+    """Yield the containers of the user with their places in the template, init containers first."""
     for part in CONTAINERS:
         for index, container in enumerate(spec.get(part) or ()):
             if part == "containers" or not is_own(container):
@@ -148,7 +148,8 @@ def _ports(spec: dict[str, Any], captures: PodCaptures) -> Iterator[TemplateFind
 
 
 def _probed(container: dict[str, Any]) -> Iterator[tuple[Where, str, object]]:
-    """The place of each probe or hook that the kubelet sends to the pod over the network, its kind, and its port."""
+    """Yield the place of each probe or hook that the kubelet sends to the pod over the network, its kind, and its
+    port."""
     lifecycle = container.get("lifecycle")
     hooks = lifecycle if isinstance(lifecycle, dict) else {}
     parts = [((name,), name, container.get(name)) for name in PROBES]

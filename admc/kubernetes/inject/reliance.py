@@ -1,6 +1,8 @@
-"""What the plan relies on in the pods of a service, compared with their template: that they do not go round their ADM,
-and that they have addresses of their own. In a cluster the server looks at pods for the same
-(`admc.kubernetes.cluster.facts`); a plan that was compiled from files rests on the program's word alone.
+"""Compares a template with what the plan relies on: pods of the service do not go round their ADM, and have addresses
+of their own.
+
+In a cluster the server checks the pods for the same (`admc.kubernetes.cluster.facts`). A plan that was compiled from
+files relies on the program alone.
 """
 
 from __future__ import annotations
@@ -21,25 +23,25 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 3
 _SOME_USER: Final = 1000
-"""Stands for the user of an image, where it is not root."""
+"""Stands for the user of an image that does not run as root."""
 
 
 def reliance(template: Template, row: ServiceRow) -> Iterator[TemplateFinding]:
-    """Of a template that is no malformed one."""
+    """Yield the findings about a template that is not malformed."""
     spec = template["spec"]
     yield from _host_network(spec, row)
     yield from _untrusted(template, spec, row)
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Some of the names, in words."""
+    """Return some of the names, in words."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(f"`{name}`" for name in names[:_NAMED]) + more
 
 
 def _host_network(spec: Mapping[str, Any], row: ServiceRow) -> Iterator[TemplateFinding]:
     if spec.get("hostNetwork") is not True or row.host_network or row.captures is not None:
-        return  # with an ADM it is refused anyway
+        return  # a pod with an ADM is refused in any case
     if row.selected or row.awaited:
         why = (
             f"a NetworkPolicy does not meet a pod on its node's network, and the plan closes {listed(row.selected)}"
@@ -67,7 +69,7 @@ def _untrusted(template: Template, spec: Mapping[str, Any], row: ServiceRow) -> 
     context = {"runAsUser": _SOME_USER, "runAsNonRoot": True, **(spec.get("securityContext") or {})}
     certain = untrusted({**spec, "securityContext": context}, injected=own, keeps_net_raw=keeps)
     if not certain and not row.guards:
-        return  # of almost every pod
+        return  # that is true of almost every pod
     relying = row.guards or row.rejecting
     yield TemplateFinding(
         "ADM948",
@@ -84,7 +86,7 @@ def _untrusted(template: Template, spec: Mapping[str, Any], row: ServiceRow) -> 
 
 
 def _place(spec: Mapping[str, Any], why: str) -> tuple[str | int, ...]:
-    """The container that a reason names."""
+    """Return the place of the container that a reason names."""
     if spec.get("hostPID") is True:
         return ("hostPID",)
     for part in ("containers", "initContainers"):

@@ -1,4 +1,4 @@
-"""All manifests of one call: which templates get what, and the new texts. Pure; the command reads and writes."""
+"""Injects into all manifests of one call, and returns their new texts. Pure; the command reads and writes files."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _PARTS = {RULES_CONTAINER: "redirection", ADM_CONTAINER: "an ADM", WAIT_CONTAINE
 
 
 class TemplateOutcome(NamedTuple):
-    """What became of one template."""
+    """The outcome for one template."""
 
     object: str
     """`Deployment shop/rate`."""
     service: str
-    """Empty: it is of no service of the program."""
+    """Empty if it belongs to no service of the program."""
     parts: tuple[str, ...]
-    """The names of the containers that it has now."""
+    """The names of admc's containers in the new template."""
     changed: bool
     skipped: bool = False
-    """It is in an object of a kind that admc does not know."""
+    """Whether it is in an object of a kind that admc does not know."""
 
 
 class Rewritten(NamedTuple):
@@ -65,11 +65,11 @@ def rewritten(
     namespace: str | None = None,
     skips_unknown: bool = False,
 ) -> Rewritten:
-    """The manifests with what the pods of each service are to have. Raises `CommandError` for a text that cannot be
-    read.
+    """Return the manifests in which the pods of each service have what they need. Raises `CommandError` for a text that
+    cannot be read.
 
-    `namespace`: of objects that name none, and as for `kubectl` the only one. `skips_unknown`: pod templates in objects
-    of unknown kinds stay as they are.
+    `namespace` is that of objects which name none; an object that names another one is refused, as by `kubectl`. With
+    `skips_unknown`, pod templates in objects of unknown kinds stay as they are.
     """
     per_file = [list(objects(read(path, content), namespace or DEFAULT_NAMESPACE)) for path, content in files]
     everything = [manifest for some in per_file for manifest in some]
@@ -109,7 +109,7 @@ def _document(
     is_placed: bool,
     skips_unknown: bool,
 ) -> _Changed:
-    """Of one document, with all of its objects. `is_placed`: the namespace of objects that name none is given."""
+    """Change one document, with all of its objects. `is_placed`: the namespace of objects that name none is given."""
     document = inside[0].document
     data = document.data
     outcomes: list[TemplateOutcome] = []
@@ -207,7 +207,7 @@ def _comments_lost(manifest: Object) -> Diagnostic:
 
 
 def summary(outcomes: Sequence[TemplateOutcome]) -> list[str]:
-    """One line for each template."""
+    """Return one line for each template."""
     return [_line(outcome) for outcome in outcomes]
 
 

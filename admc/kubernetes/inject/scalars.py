@@ -1,9 +1,9 @@
-"""What `kubectl` reads in a plain scalar of YAML.
+"""The value that `kubectl` reads in a plain scalar of YAML.
 
-`kubectl` and the API server read YAML by one library, which takes some of YAML 1.1 and some of 1.2: `y` is true,
-`22:22` is a text and no number to the base of 60, `08` is 8. A value that is read otherwise here would be judged
-otherwise (a pod with `hostNetwork: y` is on its node's network), and changed where a part of a document is written
-anew.
+`kubectl` and the API server read YAML by one library, which follows YAML 1.1 in some rules and YAML 1.2 in others: `y`
+is true, `22:22` is a text and no number to the base of 60, `08` is 8. If admc read another value, it would judge the
+pod by it (with `hostNetwork: y` a pod is on its node's network), and would write it where a part of a document is
+written anew.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
 _LOWEST: Final = -(1 << 63)
 _HIGHEST: Final = (1 << 64) - 1
 _DIGITS: Final = 80
-"""Of a number of 64 bits, with its sign and some zeros before it."""
+"""The most digits of a number of 64 bits, with its sign and some zeros before it."""
 _BASES: Final = {"x": 16, "b": 2, "o": 8}
 
 Value = str | int | float | bool | None

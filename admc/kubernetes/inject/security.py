@@ -1,11 +1,11 @@
-"""What the containers of a pod may do to its redirection, by their specification.
+"""Whether the containers of a pod can go round its redirection, judged by their specification.
 
-    pod specification (plain JSON) -> why it hosts no ADM; why what it sends cannot be relied on to pass its ADM
+    pod specification (plain JSON) -> why it hosts no ADM; why its requests may go round its ADM
 
 Packet filter rules redirect the connections of every user but the ADM's. A container goes round its ADM if it can
 change the rules (NET_ADMIN), send packets past them (NET_RAW), or become the ADM's user. Injection takes NET_RAW from
-the containers of a pod, so a specification is judged as injection leaves it: the placement rests on the pods that it
-leads to.
+the containers of a pod. So a specification is judged as injection leaves it: the placement relies on the resulting
+pods.
 
 The reasons name containers, which are part of a pod template, and never pods: all replicas have the same reasons.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Json = Mapping[str, Any]
 
 MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of the pod that stands in the API for one that a node runs from a file of its own."""
+"""Annotation of a mirror pod, which stands in the API for a pod that a node runs from a file of its own."""
 POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
 FORBIDDING: Final = ("baseline", "restricted")
 """The levels of Pod Security that allow no container to load packet filter rules."""
@@ -34,21 +34,21 @@ _DEFAULT: Final = frozenset(
         *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
     )
 )
-"""What containerd gives a container that asks for nothing; other runtimes give less."""
+"""The capabilities that containerd gives a container that asks for none; other runtimes give fewer."""
 _PAST_RULES: Final = (
     *("NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_MODULE"),
     *("BPF", "DAC_READ_SEARCH", "PERFMON", "SYS_BOOT", "SYS_RAWIO"),
 )
-"""NET_ADMIN changes the rules, NET_RAW sends past them; the others lead to the kernel, or to secrets of other processes
-and of the node, and by that to any capability."""
+"""NET_ADMIN changes the rules, and NET_RAW sends past them. The others lead to the kernel, or to secrets of other
+processes and of the node, and so to any capability."""
 _GIVES_AWAY: Final = ("CHOWN", "FOWNER")
-"""With both, root gives a program to the ADM's user and sets its set-user-id bit."""
+"""With both capabilities, root can give a program to the ADM's user and set its set-user-id bit."""
 _NAMED: Final = 63
 """Characters of a container's name in Kubernetes."""
 
 
 def hosts_no_adm(metadata: Json, spec: Json) -> str:
-    """Why a pod cannot host an ADM; empty if it can."""
+    """Return why a pod cannot host an ADM; empty if it can."""
     if MIRROR in (metadata.get("annotations") or {}):
         return "mirror pod"
     selector = spec.get("nodeSelector") or {}
@@ -57,16 +57,16 @@ def hosts_no_adm(metadata: Json, spec: Json) -> str:
 
 
 def forbids_adms(labels: Mapping[str, str]) -> str:
-    """Why no pod of a namespace can host an ADM, by the namespace's labels; empty if they can."""
+    """Return why no pod of a namespace can host an ADM, by the namespace's labels; empty if its pods can."""
     level = labels.get(POD_SECURITY, "")
     return f"Pod Security `{level}`" if level in FORBIDDING else ""
 
 
 def untrusted(spec: Json, *, injected: Collection[str] = (), keeps_net_raw: bool) -> str:
-    """Why the containers of a pod may go round its ADM; empty if they cannot.
+    """Return why the containers of a pod may go round its ADM; empty if they cannot.
 
-    `injected`: the containers that are exactly what injection writes; they are left out. `keeps_net_raw`: injection has
-    taken nothing from the containers, or takes nothing.
+    `injected` are the containers that are exactly as injection writes them; they are left out. With `keeps_net_raw`,
+    injection does not take NET_RAW from the other containers.
     """
     if spec.get("hostPID") is True:
         return "the pod has the process namespace of the host"
@@ -77,7 +77,7 @@ def untrusted(spec: Json, *, injected: Collection[str] = (), keeps_net_raw: bool
         name = container.get("name")
         if name in injected and not ephemeral:
             continue
-        # Injection changes templates. An ephemeral container comes later, with what it asks for.
+        # Injection changes templates. An ephemeral container comes later, and keeps what it asks for.
         why = _why(container, pod, keeps_net_raw or ephemeral, shared or "targetContainerName" in container)
         if not why and tokens.intersection(
             str(mount.get("name")) for mount in _mappings(container.get("volumeMounts"))
@@ -97,8 +97,8 @@ def containers(spec: Json) -> Iterator[tuple[Json, bool]]:
 
 
 def _token_volumes(spec: Json) -> frozenset[str]:
-    """The volumes with a token for a server of admc. A container that has one can answer the server in the place of the
-    ADM, and say that a policy is in force which is not."""
+    """Return the volumes with a token for a server of admc. A container that has one can answer the server in place of
+    the ADM, and acknowledge a policy that is not in force."""
     volumes = set()
     for volume in _mappings(spec.get("volumes")):
         for source in _mappings(_mapping(volume.get("projected")).get("sources")):
@@ -109,7 +109,7 @@ def _token_volumes(spec: Json) -> frozenset[str]:
 
 
 def _mappings(value: object) -> list[Json]:
-    """A list of mappings, as the API server has it. The manifest of a user may have anything there."""
+    """Return a list of mappings, as the API server has it; a user's manifest may have anything in its place."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list | tuple) else []
 
 
@@ -153,7 +153,7 @@ def _why_by_user(own: Json, pod: Json, added: Collection[str], dropped: Collecti
 
 
 def _setting(field: str, own: Json, pod: Json) -> object:
-    """The container's own settings go before those of the pod, one by one."""
+    """Return a setting of a container; without one, that of the pod."""
     value = own.get(field)
     return pod.get(field) if value is None else value
 
@@ -163,7 +163,8 @@ def _names(listed: object) -> set[str]:
 
 
 def _has(capability: str, added: Collection[str], dropped: Collection[str]) -> bool:
-    """As container runtimes do it: first all are added or dropped, then single ones are added, then dropped."""
+    """Whether a container has a capability. Runtimes first add or drop all, then add single ones, then drop single
+    ones."""
     if capability in dropped:
         return False
     if capability in added or "ALL" in added:

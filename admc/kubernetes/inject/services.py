@@ -1,7 +1,7 @@
-"""Which service of the program a pod template is.
+"""Which service of the program a pod template belongs to.
 
-Kubernetes itself goes by Services: the pods of a service are those that its Service selects. So the Services in the
-given manifests decide. For a service without one there, the labels of its pods in the program do.
+In Kubernetes, the pods of a service are those that its Service selects. So the Services in the given manifests decide.
+For a service without one there, the labels of its pods in the program decide.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from admc.serve.observe.injection import InjectionDocument, ServiceRow
 
 _ANYWHERE: Final = ""
-"""Stands for the namespace where that does not matter."""
+"""Stands for the namespace in an index of all namespaces."""
 
 
 def needs_of(document: InjectionDocument, name: str) -> PodNeeds:
-    """What the pods of a service are to have."""
+    """Return what the pods of a service need."""
     row = document.services[name]
     captured = row.captures
     captures = None if captured is None else PodCaptures(frozenset(captured.ingress), frozenset(captured.egress))
@@ -36,14 +36,14 @@ def is_service(manifest: Object) -> bool:
 
 
 def selector_of(service: Object) -> Mapping[str, Any]:
-    """The selector of a Kubernetes Service; empty if it has none."""
+    """Return the selector of a Kubernetes Service; empty if it has none."""
     spec = service.data.get("spec")
     selector = spec.get("selector") if isinstance(spec, dict) else None
     return selector if isinstance(selector, dict) else {}
 
 
 class Services:
-    """The services of a program by what selects their pods."""
+    """The services of a program, found by the selectors and labels of their pods."""
 
     def __init__(self, rows: Mapping[str, ServiceRow], manifests: Iterable[Object]) -> None:
         manifests = list(manifests)
@@ -60,15 +60,15 @@ class Services:
         self._selected_by = self._other_services(manifests)
 
     def named(self, manifest: Object) -> str | None:
-        """The service of the program whose Kubernetes Service an object is."""
+        """Return the service of the program whose Kubernetes Service an object is."""
         return self.known_as(manifest.namespace, manifest.name) if is_service(manifest) else None
 
     def known_as(self, namespace: str, name: str) -> str | None:
-        """The service of the program whose Kubernetes Service has this name."""
+        """Return the service of the program whose Kubernetes Service has this name."""
         return self._names.get((namespace, name))
 
     def of(self, namespace: str, labels: Mapping[str, Any]) -> str | TemplateFinding | None:
-        """The service of a template with these labels; None if it is of no service."""
+        """Return the service of a template with these labels; None if it belongs to no service."""
         matching = self._by_service.selecting(namespace, labels) or self._by_labels.selecting(namespace, labels)
         if len(matching) < 2:
             return matching[0] if matching else None
@@ -83,22 +83,23 @@ class Services:
         )
 
     def by_labels(self, namespace: str, labels: Mapping[str, Any]) -> list[str]:
-        """The services whose labels in the program a template has, sorted; whatever their Services select."""
+        """Return the services whose labels in the program a template has, sorted; whatever their Services select."""
         return self._all_by_labels.selecting(namespace, labels)
 
     def elsewhere(self, labels: Mapping[str, Any]) -> tuple[str, str] | None:
-        """A service that a template with these labels would be of, in that service's namespace, and the namespace."""
+        """Return a service that a template with these labels would belong to, in the namespace of that service, and the
+        namespace."""
         services = self._anywhere.selecting(_ANYWHERE, labels)
         return (services[0], self._rows[services[0]].namespace) if services else None
 
     def named_elsewhere(self, manifest: Object) -> tuple[str, str] | None:
-        """The service that an object would be the Kubernetes Service of, in that service's namespace, and the
-        namespace; None if it is one where it is."""
+        """Return the service whose Kubernetes Service an object would be in the namespace of that service, and the
+        namespace. None if the object is such a Service where it is."""
         is_one = is_service(manifest) and self.named(manifest) is None
         return self._objects.get(manifest.name) if is_one else None
 
     def selected_by(self, service: Object) -> Sequence[str]:
-        """The services of the program that have a template which another Kubernetes Service selects, sorted."""
+        """Return the services of the program of which another Kubernetes Service selects a template, sorted."""
         return sorted(self._selected_by.get(id(service), ()))
 
     def _other_services(self, manifests: list[Object]) -> Mapping[int, set[str]]:
@@ -123,7 +124,7 @@ def _templates(manifests: Iterable[Object]) -> Iterator[tuple[Mapping[str, Any],
 
 
 class _Index:
-    """Selectors by one of their labels: there are thousands of services, and of templates."""
+    """Selectors, found by one of their labels: there are thousands of services and of templates."""
 
     def __init__(self, selectors: Iterable[tuple[str, str, Mapping[str, Any]]]) -> None:
         self._selectors: dict[tuple[str, str, str], list[tuple[str, Mapping[str, Any]]]] = {}
@@ -133,6 +134,6 @@ class _Index:
                 self._selectors.setdefault((namespace, key, str(labels[key])), []).append((name, labels))
 
     def selecting(self, namespace: str, labels: Mapping[str, Any]) -> list[str]:
-        """The services whose pods have these labels, sorted."""
+        """Return the services whose pods have these labels, sorted."""
         near = (item for key, value in labels.items() for item in self._selectors.get((namespace, key, str(value)), ()))
         return sorted(name for name, selector in near if selector.items() <= labels.items())

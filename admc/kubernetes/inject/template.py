@@ -1,8 +1,8 @@
-"""One pod template with its ADM and its wait: a pure function, which `admc inject` and the webhook share.
+"""Injects an ADM and a wait into one pod template: a pure function.
 
-What admc wrote earlier is taken out first, recognised by the names of its containers and volumes and by what they are.
-So a second time changes nothing, and a newer plan replaces what an older one needed. One thing stays: a container that
-dropped NET_RAW goes on doing so, since nothing says who wrote that.
+Containers and volumes that admc wrote earlier are taken out first; they are recognised by name and content. So a second
+injection changes nothing, and a newer plan replaces what an older one needed. One thing stays: a container that dropped
+NET_RAW still drops it, since nothing shows who wrote that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LISTS: Final = (*CONTAINERS, "volumes")
 
 
 def injected(template: Template, needs: PodNeeds, installation: Installation) -> Injection:
-    """The template with what its pods are to have, and without what an earlier plan wrote."""
+    """Return the template with what its pods need, and without what an earlier injection wrote."""
     malformed = tuple(_malformed(template))
     if malformed:
         return Injection(None, malformed)
@@ -32,7 +32,7 @@ def injected(template: Template, needs: PodNeeds, installation: Installation) ->
         return Injection(None, findings)
     bare = _without_own(template["spec"])
     if is_windows(bare):
-        needs = NOTHING  # it needed no more than the wait, which does not run there
+        needs = NOTHING  # it needed the wait alone, which does not run on Windows
     spec = _with(bare, "initContainers", containers(needs, installation), first=True)
     spec = _with(spec, "volumes", volumes(needs, installation), first=False)
     if needs.adm and not keeps_net_raw(template):

@@ -1,8 +1,8 @@
 """Pod templates in objects of kinds that admc does not know: an Argo Rollout, a Knative Service, any other resource
-whose controller makes pods of what stands in it.
+from which a controller makes pods.
 
-Where such a template is, and what its controller does with it, is the kind's own. So it is found by what it contains,
-and never changed.
+Only the kind's controller knows where such a template is, and what it does with it. So admc finds a template by its
+content, and never changes it.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _FIELDS: Final = {
     "container": ("image",),
     "steps": ("image",),
 }
-"""Where containers stand, and what one of them has there."""
+"""Field with containers -> the fields that a container has there."""
 
 
 class Unknown(NamedTuple):
-    """What an object of another kind has of pods."""
+    """The pod specifications in an object of an unknown kind."""
 
     where: Where
-    """The first pod specification, in the object."""
+    """The place of the first pod specification in the object."""
     labels: Mapping[str, Any]
-    """Of the template around it."""
+    """The labels of the template around it."""
     places: int
-    """Pod specifications in the object."""
+    """The number of pod specifications in the object."""
 
 
 def unknown(manifest: Object) -> Unknown | None:
-    """The pod templates of an object whose kind admc does not know; None without one."""
+    """Return the pod templates of an object whose kind admc does not know; None without one."""
     if manifest.template is not None:
         return None
     places = list(_pods({key: value for key, value in manifest.data.items() if key != "metadata"}, ()))
@@ -51,7 +51,8 @@ def unknown(manifest: Object) -> Unknown | None:
 
 
 def refusal(manifest: Object, pods: Unknown, service: str | None) -> TemplateFinding:
-    """`service`: the service of the program that its pods are of; None if it is not seen to be one."""
+    """Return the refusal of an object. `service` is the service of the program that its pods belong to; None if none is
+    seen."""
     place = ".".join(str(part) for part in pods.where)
     more = f", and {pods.places - 1} more of them" if pods.places > 1 else ""
     of = f"its pods are those of `{service}`, and" if service else "its pods"
@@ -80,7 +81,8 @@ def _pods(data: Any, where: Where) -> Iterator[Where]:
 
 
 def _has_containers(data: Mapping[str, Any]) -> bool:
-    """`steps` and `container` are words of much else, so there it takes an image, which a container that runs has."""
+    """Whether a mapping has containers. Other kinds use the words `steps` and `container` as well, so an item counts
+    there only if it has an image."""
     return any(
         isinstance(item, dict) and any(isinstance(item.get(field), str) for field in fields)
         for name, fields in _FIELDS.items()

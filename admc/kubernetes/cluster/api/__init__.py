@@ -4,6 +4,6 @@ connection (configuration, TLS, tokens) --> requests.Api --> watched.Watched (li
                                                          --> applied.Applied (applies, none where nothing changes)
                                                          --> lease.LeaseHolder (which replica serves)
 
-Only `connection` and `requests` know the official client, and only its connections: the JSON of the API server becomes
-none of its typed objects (docs/adr/0024).
+Only `connection` and `requests` use the official client, and only for its connections: the JSON of the API server never
+becomes one of the client's typed objects (docs/adr/0024).
 """

@@ -1,4 +1,4 @@
-"""Server-side applies, and none where nothing changes."""
+"""Server-side apply that makes no request where the cluster has the same fields already."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
 
 
 class Writer(Protocol):
-    """What it needs of `Api`."""
+    """The methods of `Api` that `Applied` calls."""
 
     async def apply(self, path: str, body: Document, *, force: bool = True, subresource: str = "") -> Document: ...
 
 
 class _Entry(NamedTuple):
     sent: str
-    """The body, canonical."""
+    """The body that was sent, as canonical JSON."""
     kept: str
-    """The same fields as the cluster has them, defaults filled in, canonical."""
+    """The same fields as the cluster stores them, with defaults filled in, as canonical JSON."""
     version: int
 
 
 class Applied:
-    """What was applied last, and what the cluster made of it: the same again makes no request.
+    """Remembers each body that was applied and how the cluster stored it, so that an equal body needs no request.
 
-    A watch that reports the objects to `seen` makes it notice one that was altered or deleted.
+    A watch passes its objects to `seen`, which notices an object that was altered or deleted.
     """
 
     def __init__(self, api: Writer) -> None:
@@ -34,7 +34,8 @@ class Applied:
         self._entries: dict[tuple[str, str], _Entry] = {}
 
     async def apply(self, path: str, body: Document, *, subresource: str = "") -> bool:
-        """Returns whether it needed a request. Raises `ApiError`; then the next one makes a request."""
+        """Apply a body, and return whether that needed a request. Raises `ApiError`; the next call then makes a
+        request."""
         place, sent = (path, subresource), _canonical(body)
         entry = self._entries.get(place)
         if entry is not None and entry.sent == sent:
@@ -45,7 +46,8 @@ class Applied:
         return True
 
     def seen(self, path: str, stored: Document | None, *, subresource: str = "") -> bool:
-        """The object as a watch shows it; None: it is gone. Returns whether it has to be applied again."""
+        """Compare with the object as a watch shows it; None if it is gone. Returns whether it has to be applied
+        again."""
         entry = self._entries.get((path, subresource))
         if entry is None:
             return False
@@ -59,12 +61,13 @@ class Applied:
         return True
 
     def forget(self, path: str) -> None:
-        """The object is deleted, or another writer is to have it."""
+        """Forget an object that was deleted, or that another writer is to have."""
         self._entries = {place: entry for place, entry in self._entries.items() if place[0] != path}
 
 
 def _common(answer: Any, body: Any) -> Any:
-    """`found` without the fields that `body` does not have. Lists as a whole: what is in them has no names."""
+    """Return `answer` without the fields that `body` does not have. A list is taken as a whole: its items have no
+    names."""
     if not isinstance(answer, dict) or not isinstance(body, dict):
         return answer
     return {name: _common(answer.get(name), value) for name, value in body.items()}
@@ -75,6 +78,6 @@ def _canonical(document: Any) -> str:
 
 
 def _version(document: Document) -> int:
-    """The API server's versions of one object are ascending numbers; 0 where it is none."""
+    """Return the version of an object as a number, which grows with each write; 0 if it is no number."""
     version = str(document.get("metadata", {}).get("resourceVersion", ""))
     return int(version) if version.isdecimal() and len(version) < 20 else 0

@@ -1,4 +1,4 @@
-"""What the API server sends, in bounded pieces: an answer as a whole, a watch line by line."""
+"""Reads answers of the API server within bounds: an answer as a whole, a watch line by line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TooLargeError(ApiError):
 
 
 async def whole(chunks: AsyncIterable[bytes], limit: int = MAX_ANSWER) -> bytes:
-    """All of it. Raises `TooLargeError`."""
+    """Read a whole answer. Raises `TooLargeError`."""
     content = bytearray()
     async for chunk in chunks:
         content += chunk
@@ -39,7 +39,7 @@ async def whole(chunks: AsyncIterable[bytes], limit: int = MAX_ANSWER) -> bytes:
 
 
 async def start(chunks: AsyncIterable[bytes], limit: int) -> bytes:
-    """The first bytes of it; the rest is not read."""
+    """Read the first bytes of an answer, and leave the rest unread."""
     content = bytearray()
     async for chunk in chunks:
         content += chunk
@@ -49,7 +49,7 @@ async def start(chunks: AsyncIterable[bytes], limit: int) -> bytes:
 
 
 async def lines(chunks: AsyncIterable[bytes], limit: int = MAX_LINE) -> AsyncIterator[bytes]:
-    """Each line that has its end. Raises `TooLargeError`, and `ApiError` where the last one has none."""
+    """Yield each complete line. Raises `TooLargeError`, and `ApiError` if the answer ends within a line."""
     begun = bytearray()
     async for chunk in chunks:
         at = 0
@@ -70,7 +70,7 @@ async def lines(chunks: AsyncIterable[bytes], limit: int = MAX_LINE) -> AsyncIte
 
 
 def parse(content: bytes, status: int = 0) -> Document:
-    """A JSON object. Raises `ApiError`."""
+    """Parse a JSON object. Raises `ApiError`."""
     try:
         with no_collection():  # it would take three times as long for a page of pods
             document = json.loads(content)

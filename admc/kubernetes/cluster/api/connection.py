@@ -1,7 +1,7 @@
-"""How to reach the API server: a kubeconfig file, or the service account of the pod that admc runs in.
+"""The connection to the API server: by a kubeconfig file, or by the service account of the pod that admc runs in.
 
 The official client reads both. It keeps a token for as long as the process lives, or for a time by the wall clock,
-which may be set back; so a token is read again here, by the monotonic clock.
+which may be set back. So this module reads the token again, at times of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.cluster")
 TOKEN_SECONDS: Final = 10.0
-"""How old a token may be that is not read again. The kubelet renews them when 80% of their time is over."""
+"""The age at which a token is read again. The kubelet renews tokens when 80% of their time is over."""
 CONNECTIONS: Final = 32
-"""Open at the same time; the watches of one server take about ten."""
+"""Connections that are open at the same time; the watches of one server take about ten."""
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class _Credentials:
-    """Loads token, address and authority, and the token again when it is old. The client calls it for each request."""
+    """Loads address, authority and token. The client calls `renew` for each request, which reads an old token again."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -62,8 +62,8 @@ class _Credentials:
 
 
 async def connect(kubeconfig: Path | None = None, context: str | None = None) -> Api:
-    """The API server of `kubeconfig`, or of the first that is there of: the files of KUBECONFIG, the service account of
-    this pod, `~/.kube/config`. Raises `CommandError`. Nothing is sent yet."""
+    """Return the API server of `kubeconfig`; without it, of the first that is set of: the files of KUBECONFIG, the
+    service account of this pod, `~/.kube/config`. Raises `CommandError`. Nothing is sent yet."""
     client = _library().client
     credentials = _Credentials(_loader(kubeconfig, context))
     configuration = client.Configuration()
@@ -98,7 +98,7 @@ def _loader(kubeconfig: Path | None, context: str | None) -> Any:
 
 
 async def _follow_no_redirect(request: ClientRequest, send: ClientHandlerType) -> aiohttp.ClientResponse:
-    """The token goes to the API server and to no other place."""
+    """Refuse a redirect: the token must reach no server but the API server."""
     answer = await send(request)
     if 300 <= answer.status < 400:
         answer.close()
@@ -121,7 +121,8 @@ def _library() -> Any:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What the client raises for a configuration that it cannot use: it does not check the types of what it reads."""
+    """The exceptions that the client raises for a configuration that it cannot use: it does not check the types of the
+    values."""
     wrong: type[Exception] = _library().config.ConfigException
     return (wrong, OSError, yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError)
 

@@ -17,7 +17,7 @@ class Request(NamedTuple):
     verb: str
     """As in Kubernetes: get, list, watch, create, update, patch, delete."""
     resource: str
-    """In plural, with its subresource: `pods`, `programs/status`; the first part of a path that is no object's."""
+    """The plural with the subresource, as in `pods` and `programs/status`; for a path of no object, its first part."""
     code: str
     """The HTTP status; `error` if there was no answer."""
 
@@ -42,7 +42,7 @@ def resource(path: str) -> str:
 
 
 def relists(counts: Mapping[str, int]) -> Metric:
-    """By resource: lists after the first one."""
+    """Return how often each resource was listed after the first time."""
     metric = CounterMetricFamily(
         "admc_kubernetes_relists", "Lists of a resource after the first one", labels=["resource"]
     )

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 MAX_MESSAGE: Final = 500
 """Characters of the server's message that are shown."""
 MAX_RETRY_AFTER: Final = 60.0
-"""Seconds. A server that asks for more is asked again after this time."""
+"""Seconds. A client waits no longer than this, even if the server asks for more."""
 
 
 def shown(text: object) -> str:
-    """Text from outside, bounded, with everything that does not print as an escape."""
+    """Return text from outside, cut to a bound and with escapes for everything that does not print."""
     whole = str(text)
     cut = visible(whole[:MAX_MESSAGE])
     return cut if len(whole) <= MAX_MESSAGE else f"{cut}…"
@@ -25,7 +25,8 @@ def shown(text: object) -> str:
 class ApiError(Exception):
     """The API server refused a request, or gave no answer that can be used.
 
-    `status` is the HTTP status; 0 if there was no answer. `retry_after` is in seconds, where the server names a time.
+    `status` is the HTTP status; 0 without an answer. `retry_after` is the time to wait in seconds, if the server names
+    one.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
@@ -37,7 +38,7 @@ class ApiError(Exception):
 
     @property
     def is_conflict(self) -> bool:
-        """Another writer was first: the object has another version or another owner of a field by now."""
+        """Another writer was first: the object has another version by now, or a field has another owner."""
         return self.status == 409 and not self.is_already_there
 
     @property
@@ -47,7 +48,7 @@ class ApiError(Exception):
 
     @property
     def is_gone(self) -> bool:
-        """The history that the request needs is compacted: list again."""
+        """The API server has compacted the history that the request needs, so the caller has to list again."""
         return self.status == 410
 
     @property
@@ -56,22 +57,22 @@ class ApiError(Exception):
 
 
 def is_refusal(error: ApiError) -> bool:
-    """Whether the API server is there and does not do what it is asked: the account lacks a right, or an object, or
-    its namespace, cannot have it. Another request may succeed."""
+    """Whether the API server answers and refuses the request: the account lacks a right, or the object or its namespace
+    cannot have the change. Another request may succeed."""
     return 400 <= error.status < 500 and error.status != 429
 
 
 class WatchError(ApiError):
-    """The server ended a watch with an event of type ERROR: its version can no longer be relied on."""
+    """The server ended a watch with an event of type ERROR: the version of the watch is not valid any more."""
 
 
 def from_status(status: int, document: Mapping[str, Any], retry_after: float | None = None) -> ApiError:
-    """The error of an object of kind `Status`, the API server's way to say why it refuses."""
+    """Return the error in an object of kind `Status`, with the API server's reason for a refusal."""
     return ApiError(status, *_fields(document), retry_after if retry_after is not None else _retry_after(document))
 
 
 def from_event(document: object) -> WatchError:
-    """The error of an event of type ERROR, which has a `Status`."""
+    """Return the error in an event of type ERROR, whose object is a `Status`."""
     status = document if isinstance(document, dict) else {}
     code = status.get("code")
     return WatchError(code if isinstance(code, int) else 0, *_fields(status), _retry_after(status))

@@ -1,15 +1,18 @@
-"""A Lease of `coordination.k8s.io/v1`: which of several replicas serves.
+"""A Lease of `coordination.k8s.io/v1`, by which one of several replicas serves.
 
-The holder acts on it until DEADLINE after the moment at which its last renewal began that it knows to be written. Any
-other replica waits DURATION from the moment at which it saw the Lease change, which is later. Both use a clock of their
-own machine that no one sets. So two replicas never hold it at the same time, whatever wall clocks say, and however late
-a request takes effect:
+Two replicas must never act as its holder at the same time, whatever wall clocks show, and however late a request takes
+effect. Each replica measures time with a clock of its own machine that no one sets:
+
+    the holder      acts for DEADLINE after it began its last successful renewal
+    another one     takes the Lease after it has seen no change of it for DURATION
+
+A replica sees a renewal only after the holder began it, so this is enough:
 
     DEADLINE x (1 + r) + E  <=  DURATION x (1 - r)        with 10 s and 15 s
 
-r is by how much a clock may be too fast or too slow, and E the time from a check of `held` to its effect. With r = 1%,
-E may be 4.7 s. What takes longer, such as a process that is stopped in between, needs a fence of its own
-(docs/adr/0029). The times in the object are for readers.
+r is the error of a clock's speed, and E the time from a check of `held` to the effect of the action that follows. For
+an r of 1%, E may be 4.7 s. An action that can take longer, as in a process that is stopped for a while, needs a fence
+of its own (docs/adr/0029). The times in the Lease object are for human readers.
 """
 
 from __future__ import annotations
@@ -32,21 +35,23 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.cluster")
 DURATION_SECONDS: Final = 15.0
 DEADLINE: Final = 2 / 3
-"""Of the duration: how long the holder acts on a renewal."""
+"""Fraction of the duration: how long the holder acts after the beginning of a renewal."""
 ATTEMPT: Final = 1 / 5
-"""Of the duration: between two renewals, and for the requests of one. Two that hang in a row cost nothing yet."""
+"""Fraction of the duration: the time between two renewals, and the time limit of each. The holder keeps the Lease even
+if two renewals in a row fail."""
 LOOK: Final = 1 / 15
-"""Of the duration: between two looks of a replica that waits. So it sees soon that the Lease was given up."""
+"""Fraction of the duration: the time between two reads of a replica that waits, so that it soon sees a released
+Lease."""
 PATIENCE: Final = 1 / 3
-"""Of the duration: how long the API server has to answer a replica again before that takes a Lease that has expired.
-The server may have been away for the holder as well, which renews the Lease by then."""
+"""Fraction of the duration: how long the API server has to have answered a replica without a failure before the replica
+takes an expired Lease. If the server was away, it was away for the holder too, which renews the Lease in this time."""
 LONGEST_SECONDS: Final = 300.0
-"""However long a Lease says that it lasts, no one waits longer."""
+"""The longest time that a replica waits for an expiry, even if the Lease names a longer duration."""
 _MICRO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 def now() -> float:
-    """Seconds of a clock that no one sets, and that runs on while the machine sleeps, where it has one."""
+    """Return the seconds of a clock that no one sets. Where the machine has such a clock, it runs on during sleep."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -54,7 +59,7 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class LeaseApi(Protocol):
-    """What it needs of `Api`."""
+    """The methods of `Api` that a holder calls."""
 
     async def get(self, path: str, **params: object) -> Document: ...
     async def create(self, path: str, body: Document) -> Document: ...
@@ -63,29 +68,31 @@ class LeaseApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObservedLease:
-    """The Lease as it was read last, and since when it has been the same."""
+    """The Lease as this replica read it last, and since when it has not changed."""
 
     document: Document
     since: float
-    """Monotonic seconds, at or after the last change."""
+    """Monotonic seconds: at the last change, or after it."""
     is_gone: bool = False
-    """The object was deleted since. Its holder may not know it yet."""
+    """The object was deleted. Its holder may not know that yet."""
 
     @property
     def holder(self) -> str:
         return str(_spec(self.document).get("holderIdentity") or "")
 
     def is_free(self, now: float, duration: float) -> bool:
-        """Whether another replica may take it: released, or not renewed for its whole duration, and ours."""
+        """Whether another replica may take the Lease: its holder released it, or has not renewed it for `duration` and
+        for the duration that the Lease names."""
         theirs = _spec(self.document).get("leaseDurationSeconds")
         lasts = min(max(theirs, duration), LONGEST_SECONDS) if isinstance(theirs, int) else duration
         return (not self.holder and not self.is_gone) or now - self.since >= lasts
 
 
 def observed(before: ObservedLease | None, document: Document | None, now: float) -> ObservedLease:
-    """`now` is when the answer had arrived, None as document that there is no such object.
+    """Return the next observation. `document` is None if the Lease does not exist; `now` is the time after the answer
+    arrived.
 
-    Any write gives the object another version, so time runs on only while there was none.
+    Each write gives the object another version, so only a time without another version counts towards an expiry.
     """
     if document is None:
         before = before or ObservedLease({}, now)
@@ -96,7 +103,7 @@ def observed(before: ObservedLease | None, document: Document | None, now: float
 
 
 def taken(document: Document, identity: str, duration: float, wall: datetime) -> Document:
-    """The Lease with `identity` as holder: renewed if it is the holder already, else taken over.
+    """Return the Lease with `identity` as its holder: renewed if it is the holder already, else taken over.
 
     `renewTime` always differs from the last one, even if the wall clock stands still: a write without a difference
     gives the object no new version, and others would take the Lease for expired.
@@ -122,7 +129,8 @@ def taken(document: Document, identity: str, duration: float, wall: datetime) ->
 class LeaseHolder:
     """Holds a Lease, or waits for it.
 
-    `identity` differs for each process: a Lease with it is this process's own, whichever request wrote it.
+    `identity` differs for each process. So if the Lease names it, this process holds it, even if the answer to its
+    request was lost.
     """
 
     def __init__(
@@ -135,25 +143,27 @@ class LeaseHolder:
         is_first: Callable[[], Awaitable[bool]] | None = None,
         clock: Callable[[], float] = now,
     ) -> None:
-        """`is_first`: whether no replica can have held it before; asked where there is no such object. Without an
-        answer, another holder may exist, and the Lease is taken after its duration."""
+        """`is_first` returns whether no replica can have held the Lease before. It is called if the Lease does not
+        exist. If it returns False, another holder may exist, and this replica takes the Lease only after its
+        duration."""
         self._api, self._path, self._identity, self._duration, self._clock = api, path, identity, duration, clock
         self._is_first = is_first
         self._seen: ObservedLease | None = None
         self._term: object = None
-        """What all renewals of one holder have in common, of this process's own last write."""
+        """The uid and the number of transitions in this process's last write: they are the same in all renewals of one
+        holder."""
         self._renewed_at = -math.inf
         self._is_current = False
-        """Whether `_seen` is the answer of this process's own last write."""
+        """Whether `_seen` is the answer to this process's own last write."""
         self._answered_since: float | None = None
-        """Since when no attempt has failed; None: the last one has."""
+        """Since when every attempt has succeeded; None if the last one has failed."""
         self._turn = asyncio.Condition()
         self.was_held = False
-        """Whether this process has held it at any time."""
+        """Whether this process has held the Lease at any time."""
         self.is_over = False
-        """It did, and another one has held it since, or may have."""
+        """This process has held the Lease, and another one has held it since, or may have."""
         self.problem = ""
-        """Why it could not be read or renewed at the last attempt; empty if it could."""
+        """Why the last attempt could not read or renew the Lease; empty if it could."""
 
     @property
     def _name(self) -> str:
@@ -161,12 +171,12 @@ class LeaseHolder:
 
     @property
     def holder(self) -> str:
-        """The holder as the Lease names it, this process included; empty if unknown or released."""
+        """The holder that the Lease names, this process included; empty if unknown or released."""
         return self._seen.holder if self._seen else ""
 
     @property
     def left(self) -> float:
-        """For how many seconds this process holds it unless it renews it; 0 if it does not hold it."""
+        """For how many seconds this process still holds the Lease without a renewal; 0 if it does not hold it."""
         return max(0.0, self._renewed_at + self._duration * DEADLINE - self._clock())
 
     @property
@@ -178,7 +188,7 @@ class LeaseHolder:
             await self._turn.wait_for(lambda: self.held)
 
     async def until_lapsed(self) -> None:
-        """Wait until this process does not hold it; returns at once if it does not."""
+        """Wait until this process does not hold the Lease; returns at once if it does not."""
         while (left := self.left) > 0:
             await asyncio.sleep(left)
 
@@ -200,7 +210,7 @@ class LeaseHolder:
             await asyncio.sleep(max(pause / 4, began + next_ - self._clock()))
 
     async def release(self) -> None:
-        """Give it up, so that another replica need not wait. Call it when `run` has ended and nothing is served."""
+        """Give the Lease up, so that another replica need not wait. The caller has to end `run` and serving before."""
         self._renewed_at = -math.inf
         if self._seen is None or self.holder != self._identity:
             return
@@ -212,7 +222,7 @@ class LeaseHolder:
             LOG.info("the Lease `%s` is not released, it expires: %s", self._name, error)
 
     async def _attempt(self) -> None:
-        """One request for a renewal; one or two where the Lease may have changed since the last write."""
+        """Make one request for a renewal, and one more before it if the Lease may have changed since the last write."""
         if not self._is_current:
             await self._read()
         seen = self._seen
@@ -242,7 +252,7 @@ class LeaseHolder:
             self._renewed_at = -math.inf
 
     def _may_be_anothers(self, document: Document | None) -> bool:
-        """Whether another one has it, or can have had it since this process's last write."""
+        """Whether another replica holds the Lease, or can have held it since this process's last write."""
         if document is None:
             return not self.held
         holder = str(_spec(document).get("holderIdentity") or "")
@@ -258,7 +268,7 @@ class LeaseHolder:
             else:
                 answer = await self._api.replace(self._path, taken(seen.document, self._identity, self._duration, now))
         except ApiError as error:
-            # Another replica was first, or the object is gone: what there is now counts.
+            # Another replica was first, or the object is gone: the present object counts.
             if error.is_conflict or error.is_already_there or error.is_not_found:
                 await self._read()
                 return

@@ -1,6 +1,6 @@
 """Requests to the API server: plain JSON in, plain JSON out, with a bound on everything.
 
-The official client keeps connections, TLS and tokens; a request passes none of its typed objects.
+The official client handles connections, TLS and tokens; a request uses none of its typed objects.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 30.0
-"""For a whole request with its answer; for a watch, until the answer begins."""
+"""The time limit of a request with its answer; of a watch, until its answer begins."""
 WATCH_SECONDS: Final = 60
-"""The server is asked to end a watch after this time, so that a connection without any line is known to be dead."""
+"""The server ends a watch after this time, so a connection that is silent for longer is dead."""
 GRACE_SECONDS: Final = 10.0
-"""How much longer a watch may be silent before it is given up."""
+"""How much longer a watch may be silent before the client gives it up."""
 ATTEMPTS: Final = 3
-"""Of a request that the server refuses with 429 or 503 and a time to wait."""
+"""Attempts of a request that the server refuses with 429 or 503 and a time to wait."""
 PATIENCE_SECONDS: Final = 10.0
-"""A longer time to wait is left to the caller."""
+"""The longest time that a request waits before it is repeated; if the server asks for more, the caller decides."""
 MAX_REFUSAL: Final = 64 * 2**10
-"""Bytes of an answer that refuses; the rest is not read."""
+"""How many bytes of a refusal are read."""
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._:@~-]+)+")
 
 
@@ -64,26 +64,27 @@ class Api:
         await self._client.close()
 
     async def get(self, path: str, **params: object) -> Document:
-        """An object, or a page of a list: `get(path, limit=500, **{"continue": token})`."""
+        """Return an object, or a page of a list: `get(path, limit=500, **{"continue": token})`."""
         return await self._request("list" if "limit" in params else "get", "GET", path, params)
 
     async def create(self, path: str, body: Document) -> Document:
-        """`path` is that of the collection."""
+        """Create an object. `path` is that of the collection."""
         return await self._request("create", "POST", path, {"fieldManager": FIELD_MANAGER}, body)
 
     async def replace(self, path: str, body: Document) -> Document:
-        """With `metadata.resourceVersion` in `body`, it is a conflict if another writer was first."""
+        """Replace an object. With `metadata.resourceVersion` in `body`, it is a conflict if another writer was
+        first."""
         return await self._request("update", "PUT", path, {"fieldManager": FIELD_MANAGER}, body)
 
     async def apply(self, path: str, body: Document, *, force: bool = True, subresource: str = "") -> Document:
-        """Server-side apply: creates the object or changes the fields in `body`, and removes those of the last apply
-        that are no longer in it. `force` takes fields over from other managers; without it, that is a conflict."""
+        """Create an object or change the fields in `body`, and remove fields of the last apply that `body` lacks
+        (server-side apply). `force` takes fields over from other managers; without it, such a field is a conflict."""
         where = f"{path}/{subresource}" if subresource else path
         params = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
         return await self._request("patch", "PATCH", where, params, body, "application/apply-patch+yaml")
 
     async def delete(self, path: str, *, uid: str | None = None) -> Document:
-        """With `uid`, it is a conflict if another object has the name by now."""
+        """Delete an object. With `uid`, it is a conflict if another object has the name by now."""
         options: Document = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if uid is not None:
             options["preconditions"] = {"uid": uid}
@@ -92,10 +93,10 @@ class Api:
     async def events(
         self, path: str, params: Mapping[str, object], *, opened: Callable[[], None] = lambda: None
     ) -> AsyncGenerator[Document, None]:
-        """The events of a watch, bookmarks included; an event of type ERROR is raised as `WatchError`.
+        """Yield the events of a watch, bookmarks included; an event of type ERROR is raised as `WatchError`.
 
-        It ends without an error when the server ends it after `timeoutSeconds`. A connection that has been silent for
-        longer is given up. `opened` is called when the server has taken the request.
+        The iteration ends without an error when the server ends the watch after `timeoutSeconds`. The client gives up a
+        connection that is silent for longer. `opened` is called once the server has accepted the request.
         """
         seconds = int(str(params.get("timeoutSeconds", WATCH_SECONDS)))
         query = {"watch": "true", "allowWatchBookmarks": "true", **params, "timeoutSeconds": seconds}
@@ -141,7 +142,7 @@ class Api:
         body: Document | None = None,
         content: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer that is no refusal, while its body is read."""
+        """Yield the answer of a request that succeeds, while the caller reads its body."""
         counted, code = resource(path), "error"
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -184,8 +185,8 @@ class Api:
 
 
 def _leave(answer: aiohttp.ClientResponse) -> None:
-    """Give the connection back, or end it where something is still to come: at once, since a server that fell silent
-    takes no part in the end of a TLS connection."""
+    """Give the connection back, or abort it if the answer is not complete: a server that fell silent would take no part
+    in an orderly end of TLS."""
     connection = answer.connection
     if answer.content.at_eof() or connection is None:
         answer.release()
@@ -196,7 +197,7 @@ def _leave(answer: aiohttp.ClientResponse) -> None:
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> ApiError:
-    """What the server says of a request that it refuses: a `Status`, or any text of a proxy in between."""
+    """Return the error of a refusal, whose body is a `Status` or any text of a proxy in between."""
     retry_after = answer.headers.get("Retry-After", "")
     seconds = float(retry_after) if re.fullmatch(r"[0-9]{1,9}", retry_after) else None
     content = await bodies.start(answer.content.iter_any(), MAX_REFUSAL)

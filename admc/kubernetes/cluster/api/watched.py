@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.cluster")
 PAGE: Final = 100
-"""Objects of a page; fewer where such a page is too large. A page is parsed in one go: 100 pods in some 10 ms."""
+"""Objects of a page; fewer if such a page is too large. A page is parsed in one go: 100 pods take some 10 ms."""
 LIST_SECONDS: Final = 300.0
-"""For all pages of a list; the API server forgets the version that they have in common after five minutes."""
+"""The time limit of a list. The API server forgets the version that its pages have in common after five minutes."""
 STEADY_SECONDS: Final = 5.0
-"""A watch that lasted as long was no failure."""
+"""A watch that lasted this long does not count as a failure."""
 TURN: Final = 50
-"""Objects that are decoded before other tasks have their turn."""
+"""Objects that are decoded before other tasks run."""
 
 T = TypeVar("T")
 
 
 class Reader(Protocol):
-    """What it needs of `Api`."""
+    """The methods of `Api` that `Watched` calls."""
 
     async def get(self, path: str, **params: object) -> Document: ...
 
@@ -52,11 +52,11 @@ class Reader(Protocol):
 
 
 class Watched(Generic[T]):
-    """All objects of `path` that the selectors choose, each as what `decode` makes of it.
+    """All objects of `path` that the selectors choose, each as the record that `decode` makes of it.
 
-    `decode` returns None for an object that is to be left out. One that it rejects (it raises) is left out too, and
-    `rejected` says why. `changed(key, old, new)` is called once for each difference, when `items` has all differences
-    that were found together; an equal record is no difference.
+    `decode` returns None for an object that is to be left out. An object that it rejects with an exception is left out
+    too, and `rejected` has the reason. `changed(key, old, new)` is called once for each difference, after `items` has
+    all differences of the same list or event; an equal record is no difference.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class Watched(Generic[T]):
         watch_seconds: float = WATCH_SECONDS,
         definition: str = "",
     ) -> None:
-        """`definition`: what defines the kind, where the API server may not know it (404). Then there are no objects of
-        it."""
+        """`definition` names the file that defines the kind, if the API server may not know it (404). Without the
+        definition there are no objects of the kind."""
         self.path = path
         self._definition = definition
         self.changed = changed
@@ -87,13 +87,13 @@ class Watched(Generic[T]):
         self._rejected: dict[Key, str] = {}
         self.items: Mapping[Key, T] = MappingProxyType(self._items)
         self.rejected: Mapping[Key, str] = MappingProxyType(self._rejected)
-        """Why an object is left out that `decode` rejects."""
+        """The reason for each object that `decode` rejects."""
         self._api, self._decode = api, decode
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._selectors = {name: value for name, value in selectors.items() if value}
         self._page, self._watch_seconds = page, watch_seconds
         self._version = ""
-        """The version that `items` has; empty: the next attempt lists."""
+        """The version of `items`; if it is empty, the next attempt lists."""
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
@@ -134,7 +134,7 @@ class Watched(Generic[T]):
         self.synced.set()
 
     async def _pages(self) -> AsyncIterator[Document]:
-        """The pages of one list, all of the same version. After 410 the caller begins anew."""
+        """Yield the pages of one list, all of the same version. After 410 the caller begins a new list."""
         limit, token = self._page, ""
         while True:
             query = {**self._selectors, "limit": limit, **({"continue": token} if token else {})}
@@ -180,10 +180,10 @@ class Watched(Generic[T]):
         self._version = version
 
     def _put(self, key: Key, item: Document, records: dict[Key, T], rejected: dict[Key, str]) -> None:
-        """The record of an object into `found`, or the reason why it has none into `rejected`."""
+        """Put the record of an object into `records`, or the reason why it has none into `rejected`."""
         try:
             record = self._decode(item)
-        except Exception as error:  # an object can be anything, and one must not end the others
+        except Exception as error:  # an object can have any form, and must not end the watch of the others
             reason = shown(f"{type(error).__name__}: {error}")
             if self._rejected.get(key) != reason:
                 LOG.warning("%s `%s` is left out: %s", resource(self.path), shown("/".join(filter(None, key))), reason)

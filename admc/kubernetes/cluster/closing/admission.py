@@ -1,9 +1,9 @@
-"""Whether another NetworkPolicy admits more to a closed destination than ours: policies add up.
+"""Whether another NetworkPolicy admits more to a closed destination than admc's own: NetworkPolicies add up.
 
 own NetworkPolicy, ports, other NetworkPolicy -> bool
 
-Only what can be shown to admit no more counts as such. What a policy admits to ports that are none of the program's
-makes no difference: no policy of the program is met there.
+A policy counts as one that admits no more only if this module can show that. Ports that the program does not have are
+ignored: no policy of the program is enforced there.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from admc.kubernetes.cluster.closing.label_sets import Labels, UnreadableSelecto
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NAME_OF_NAMESPACE: Final = "kubernetes.io/metadata.name"
-"""A label that the API server gives to each namespace, and holds."""
+"""A label that the API server gives to each namespace, and does not let others change."""
 MAX_EXCEPTIONS: Final = 100
-"""Of one block of addresses; one with more counts as admitting more."""
+"""The most exceptions of one block of addresses; a block with more counts as admitting more."""
 
 
 class Admitted(NamedTuple):
@@ -31,9 +31,9 @@ class Admitted(NamedTuple):
 
 
 def admits_more(own: Mapping[str, Any], ports: Collection[int], other: Mapping[str, Any]) -> bool:
-    """Whether `other` may admit a source to one of the ports of the pods of `own` that `own` does not admit.
+    """Whether `other` may admit a source that `own` does not admit, to one of the ports of the pods of `own`.
 
-    Both are NetworkPolicies as JSON, and `own` is as `emitters.kubernetes` makes it.
+    Both are NetworkPolicies as JSON. `own` is as `emitters.kubernetes` makes it.
     """
     try:
         return _admits_more(own, ports, other)
@@ -60,7 +60,7 @@ def _admits_more(own: Mapping[str, Any], ports: Collection[int], other: Mapping[
 
 
 def _ports(rule: Mapping[str, Any], ports: Collection[int]) -> frozenset[int]:
-    """Those of the ports that a rule is about. A name may be that of any port."""
+    """Return those of the ports that a rule is about. A named port may be any of them."""
     concerned: set[int] = set()
     items: Sequence[Mapping[str, Any]] = rule.get("ports") or ({},)
     for item in items:
@@ -93,7 +93,7 @@ def _is_admitted(peer: Mapping[str, Any], admitted: Admitted, namespace: str) ->
 
 
 def _pods(peer: Mapping[str, Any], namespace: str) -> Labels:
-    """Without a selector of namespaces, a peer is in the namespace of its policy."""
+    """Return the pods of a peer. Without a selector of namespaces, they are in the namespace of the policy."""
     where = peer.get("namespaceSelector")
     if where is None:
         where = {"matchLabels": {NAME_OF_NAMESPACE: namespace}}

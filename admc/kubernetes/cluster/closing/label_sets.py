@@ -1,8 +1,8 @@
-"""Label selectors of Kubernetes as sets, which can be compared: disjoint, or one inside the other.
+"""Label selectors of Kubernetes as sets that can be compared: disjoint, or one inside the other.
 
-A selector is a product: for each label it allows a set of values. Such a set is finite, or the complement of a finite
-one; `None` in it stands for an object without the label. So the answers are exact, but for a union of many selectors,
-which is compared with a bounded number of steps.
+A selector is a product of sets: for each label, the values that it allows. Such a set is finite, or the complement of a
+finite one; `None` in it stands for an object without the label. So answers are exact, except for a union of many
+selectors, which is compared in a bounded number of steps.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 MAX_SPLITS: Final = 256
-"""Parts into which one selector is cut at most to be compared with a union."""
+"""The most parts into which a selector is cut to be compared with a union."""
 
 
 class UnreadableSelectorError(Exception):
@@ -23,7 +23,7 @@ class Values(NamedTuple):
 
     named: frozenset[str | None]
     complement: bool = False
-    """All but these."""
+    """The label may have all values but `named`."""
 
     def __and__(self, other: Values) -> Values:
         if self.complement and other.complement:
@@ -49,7 +49,7 @@ Labels = Mapping[str, Values]
 
 
 def labels_of(selector: Mapping[str, object]) -> Labels:
-    """A `LabelSelector` as a set of objects; an empty one selects all. Raises `UnreadableSelectorError`."""
+    """Return a `LabelSelector` as a set of objects; an empty one selects all. Raises `UnreadableSelectorError`."""
     labels: dict[str, Values] = {}
 
     def add(key: object, values: Values) -> None:
@@ -101,7 +101,7 @@ def disjoint(one: Labels, other: Labels) -> bool:
 
 
 def within(one: Labels, other: Labels) -> bool:
-    """Whether each object of one is in the other."""
+    """Whether each object of `one` is in `other`."""
     return is_empty(one) or all(one.get(key, ANY).within(values) for key, values in other.items())
 
 
@@ -110,7 +110,7 @@ def is_empty(labels: Labels) -> bool:
 
 
 def within_any(one: Labels, others: Sequence[Labels]) -> bool:
-    """Whether each object of one is in some of the others. False also where that takes too long to find out."""
+    """Whether each object of `one` is in one of the others. Also False if the comparison takes too many steps."""
     parts = [one]
     for _ in range(MAX_SPLITS):
         if not parts:
@@ -126,7 +126,7 @@ def within_any(one: Labels, others: Sequence[Labels]) -> bool:
 
 
 def _split(labels: Labels, others: Iterable[Labels]) -> tuple[Labels, Labels] | None:
-    """Two parts that differ in one label of several values that some other selector asks for."""
+    """Split a set by one value of a label that another selector names; None if no such label has several values."""
     asked = {key for other in others for key in other}
     for key in sorted(asked & labels.keys()):
         values = labels[key]

@@ -1,10 +1,10 @@
-"""Closes destinations by NetworkPolicies of the cluster, and knows which of them are closed.
+"""Closes destinations by NetworkPolicies of the cluster, and keeps track of which of them are closed.
 
 ask(...) --needed--> refresh: server-side apply --> cluster --watch--> changed(...) --a wait--> closed
 
-No API says when a network plugin enforces a policy. So a destination counts as closed only some time after its policy
-was seen in the cluster, and that time begins anew whenever the policy is another one, or this process is. Nothing here
-asks the API server anything: the watch shows what is there.
+No API shows when a network plugin enforces a policy. So a destination counts as closed only some time after the watch
+first saw its policy. That time begins anew when the policy changes, and when this process starts. No question costs a
+request to the API server: the watch shows the policies of the cluster.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 PATH: Final = "/apis/networking.k8s.io/v1/namespaces/{0.namespace}/networkpolicies/{0.name}"
 CLOSED_SECONDS: Final = 10.0
-"""From a policy that was seen in the cluster to a destination that counts as closed. Network plugins follow the API
-server within a second or two; this leaves them time on a busy node."""
+"""How long a policy has to have been seen in the cluster before its destination counts as closed. Network plugins
+follow the API server within a second or two; this leaves them time on a busy node."""
 LOOK_SECONDS: Final = 1.0
-"""Between two looks whether this replica serves."""
+"""The time between two checks whether this replica serves."""
 
 Selectors = Mapping[str, Mapping[str, str]]
-"""Service -> the selector of its Service, where there is one."""
+"""Service -> the selector of its Service, if it has one."""
 
 
 class Api(Protocol):
@@ -55,7 +55,7 @@ class NetworkPolicy(NamedTuple):
     uid: str
     generation: int
     controller: str
-    """The installation that wrote it; empty for another's."""
+    """The installation that wrote it; empty if another writer did."""
     owners: tuple[str, ...]
     """`uid` of each object that owns it."""
     is_going: bool
@@ -63,7 +63,7 @@ class NetworkPolicy(NamedTuple):
 
     @property
     def version(self) -> tuple[str, int]:
-        """Another one with each change of what it admits."""
+        """The version differs after each change of the connections that the policy admits."""
         return self.uid, self.generation
 
     @property
@@ -72,7 +72,7 @@ class NetworkPolicy(NamedTuple):
 
 
 def network_policy(document: Mapping[str, Any]) -> NetworkPolicy:
-    """The record of a NetworkPolicy as the API server shows it."""
+    """Return the record of a NetworkPolicy."""
     metadata = document["metadata"]
     return NetworkPolicy(
         Key(metadata["namespace"], metadata["name"]),
@@ -86,7 +86,7 @@ def network_policy(document: Mapping[str, Any]) -> NetworkPolicy:
 
 
 class _DestinationPolicy(NamedTuple):
-    """The policy of a destination, and the ports that it is about."""
+    """The policy that a destination needs, and the ports that it is about."""
 
     key: Key
     policy: dict[str, Any]
@@ -99,37 +99,37 @@ class ClusterClosing:
 
     api: Api
     controller: str
-    """The installation."""
+    """The name of the installation."""
     owner: Callable[[], Owner]
     """The Program that is served."""
     in_cluster: Mapping[Key, NetworkPolicy]
-    """All NetworkPolicies of the cluster; `changed` has to be called for each difference."""
+    """All NetworkPolicies of the cluster. The watch has to call `changed` for each difference."""
     selectors: Callable[[], Selectors]
     may_write: Callable[[], bool] = lambda: True
-    """Whether this replica is the one that serves: another one would remove what that one needs. Asked before each
-    write."""
+    """Whether this replica is the one that serves. Another replica would remove policies that the serving one needs.
+    Checked before each write."""
     clock: Callable[[], float] = time.monotonic
     seconds: float = CLOSED_SECONDS
     pending: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set where `refresh` may have something to do."""
+    """Set if `refresh` may have something to do."""
     _programs: dict[str, Program] = field(default_factory=dict)
-    """Of each destination that has to be closed."""
+    """Destination that has to be closed -> its program."""
     _selected: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """The selectors from which `_wanted` was made."""
+    """The selectors from which `_needed` was computed."""
     _needed: dict[str, _DestinationPolicy] = field(default_factory=dict)
     _findings: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
-    """Of destinations for which there is no policy."""
+    """Destination for which there is no policy -> why."""
     _since: dict[Key, tuple[tuple[str, int], float]] = field(default_factory=dict)
-    """When the policy that is there was first seen, by this clock."""
+    """When the present version of each policy was first seen, by `clock`."""
     _others: dict[str, tuple[Key, ...]] = field(default_factory=dict)
-    """Of each destination, the other policies that admit more; empty until they are asked for."""
+    """Destination -> the other policies that admit more; empty until they are first asked for."""
     _compared: dict[tuple[str, Key], tuple[tuple[str, int], bool]] = field(default_factory=dict)
     _sent: dict[Key, dict[str, Any]] = field(default_factory=dict)
-    """What was applied, and is not yet seen."""
+    """Policies that were applied and that the watch has not shown yet."""
     _refused: dict[Key, str] = field(default_factory=dict)
     """Why the API server refuses a policy."""
     _asked: bool = False
-    """The server has said which destinations need to be closed: other policies of ours may go."""
+    """The server has named the destinations that have to be closed, so admc's other policies may be removed."""
 
     def ask(self, destinations: Mapping[str, Program]) -> None:
         self._programs = dict(destinations)
@@ -141,11 +141,11 @@ class ClusterClosing:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The destinations that need to be closed, and are not known to be."""
+        """The destinations that have to be closed, and are not known to be."""
         return self.missing(self._programs)
 
     def is_closed(self, destination: str) -> bool:
-        """Whether its policy has been there for long enough, and no other one admits more."""
+        """Whether the destination's policy has been there for long enough, and no other policy admits more."""
         needed = self._needed.get(destination)
         if needed is None or not self._is_there(needed) or self._is_anothers(needed) or self._more(destination):
             return False
@@ -153,7 +153,7 @@ class ClusterClosing:
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
-        """Why destinations that need to be closed cannot be: in the order of their names."""
+        """Why destinations that have to be closed cannot be, in the order of their names."""
         diagnostics: list[Diagnostic] = []
         for name in sorted(self._programs):
             diagnostics += self._findings.get(name, ())
@@ -170,7 +170,7 @@ class ClusterClosing:
         return tuple(diagnostics)
 
     def changed(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
-        """The watch has seen a difference."""
+        """Note a difference that the watch has seen."""
         self._sent.pop(key, None)
         if new is None:
             self._since.pop(key, None)
@@ -180,14 +180,15 @@ class ClusterClosing:
         self.pending.set()
 
     def plan(self) -> None:
-        """Selectors, or the Program that owns the policies, may have changed."""
+        """Compute the policies anew if selectors have changed, and write them: the Program that owns them may have
+        changed too."""
         selectors = dict(self.selectors())
         if selectors != self._selected:
             self._plan(selectors)
         self.pending.set()
 
     def _plan(self, selectors: dict[str, Mapping[str, str]]) -> None:
-        """Compute anew which policies should be there."""
+        """Compute which policies the cluster has to have."""
         groups: dict[int, list[str]] = {}
         for name, program in self._programs.items():
             groups.setdefault(id(program), []).append(name)
@@ -214,7 +215,7 @@ class ClusterClosing:
             )
 
     async def run(self) -> None:
-        """Keep the policies as they should be, until cancelled."""
+        """Keep the policies in the cluster as computed, until cancelled."""
         await retry_while_pending(self.pending, self._refresh_when_active, "network policies")
 
     async def _refresh_when_active(self) -> None:
@@ -223,8 +224,8 @@ class ClusterClosing:
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Write the policies that are not as they should be, and remove those that no destination needs. One that the
-        API server refuses does not stop the others. Raises `ApiError`, the first one."""
+        """Write the policies that the cluster lacks or has in another form, and remove those that no destination needs.
+        A policy that the API server refuses does not stop the others. Raises the first `ApiError`."""
         self.pending.clear()
         refused: list[ApiError] = []
         try:
@@ -242,7 +243,8 @@ class ClusterClosing:
             raise
 
     def _due(self) -> Iterator[Coroutine[Any, Any, None]]:
-        """The requests that have to be made. Each is due at the moment at which it is asked for."""
+        """Yield the requests that have to be made. Whether a request is needed is checked when the caller asks for
+        it."""
         for needed in list(self._needed.values()):
             if not self._is_written(needed) and not self._is_anothers(needed):
                 yield self._apply(needed)
@@ -257,12 +259,12 @@ class ClusterClosing:
             self.pending.set()
 
     def _is_anothers(self, needed: _DestinationPolicy) -> bool:
-        """Whether another installation has an object of that name."""
+        """Whether another installation has a policy of that name."""
         policy = self.in_cluster.get(needed.key)
         return policy is not None and policy.controller not in ("", self.controller)
 
     def _seen(self, policy: NetworkPolicy) -> float:
-        """When this version of a policy was first seen."""
+        """Return when this version of a policy was first seen."""
         version, since = self._since.get(policy.key, (None, 0.0))
         if version != policy.version:
             since = self.clock()
@@ -270,7 +272,7 @@ class ClusterClosing:
         return since
 
     async def _apply(self, needed: _DestinationPolicy) -> None:
-        """Once, until the watch shows what has become of it."""
+        """Apply a policy once, until the watch shows it."""
         body = self._object(needed)
         if self._sent.get(needed.key) != body:
             try:
@@ -286,7 +288,8 @@ class ClusterClosing:
         try:
             await self.api.delete(PATH.format(policy.key), uid=policy.uid)
         except ApiError as error:
-            if not error.is_not_found and not error.is_conflict:  # gone, or another one by now: the watch will show it
+            # If it is gone, or another one has its name, the watch will show that.
+            if not error.is_not_found and not error.is_conflict:
                 raise
 
     def _object(self, needed: _DestinationPolicy) -> dict[str, Any]:
@@ -301,12 +304,12 @@ class ClusterClosing:
         }
 
     def _is_there(self, needed: _DestinationPolicy) -> bool:
-        """Whether the cluster has the policy, with all that it says about connections."""
+        """Whether the cluster has the policy with the same spec."""
         policy = self.in_cluster.get(needed.key)
         return policy is not None and not policy.is_going and _same(policy.spec, needed.policy["spec"])
 
     def _is_written(self, needed: _DestinationPolicy) -> bool:
-        """Whether nothing of the object has to be written."""
+        """Whether the cluster has the policy, its label and its owner."""
         policy = self.in_cluster.get(needed.key)
         if policy is None or not self._is_there(needed):
             return False
@@ -327,13 +330,13 @@ class ClusterClosing:
         ]
 
     def _more(self, destination: str) -> tuple[Key, ...]:
-        """The other policies that admit more to a destination."""
+        """Return the other policies that admit more to a destination."""
         if not self._others:
             self._others.update(self._policies_admitting_more())
         return self._others.get(destination, ())
 
     def _policies_admitting_more(self) -> dict[str, tuple[Key, ...]]:
-        # One of ours that was altered is like any other until it is written again.
+        # An altered policy of admc counts as another writer's until it is written again.
         own_keys = {needed.key for needed in self._needed.values() if self._is_there(needed)}
         others: dict[str, list[NetworkPolicy]] = {}
         for key, policy in sorted(self.in_cluster.items()):
@@ -349,7 +352,7 @@ class ClusterClosing:
         }
 
     def _admits_more(self, name: str, needed: _DestinationPolicy, policy: NetworkPolicy) -> bool:
-        """Found out once for each version of the other policy: there may be many of both."""
+        """Compare once for each version of the other policy: there may be many of both."""
         version, more = self._compared.get((name, policy.key), (None, False))
         if version != policy.version:
             more = admits_more(needed.policy, needed.ports, policy.object)
@@ -358,7 +361,7 @@ class ClusterClosing:
 
 
 def _same(spec: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """The API server leaves out an empty list of rules."""
+    """Whether two specs are equal. The API server leaves out an empty list of rules."""
     return {**spec, "ingress": spec.get("ingress") or []} == other
 
 

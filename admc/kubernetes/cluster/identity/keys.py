@@ -1,6 +1,6 @@
-"""The keys of the cluster's tokens: fetched once, and anew when a token names a key that is not among them.
+"""The public keys of the cluster's tokens: fetched once, and again when a token names a key that is not among them.
 
-Clients choose what their tokens name, so the keys are fetched at most once in some seconds.
+Clients choose the key that their tokens name, so the keys are fetched at most once in some seconds.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.cluster")
 PATH: Final = "/openid/v1/jwks"
-"""Where an API server publishes them. Every service account may read it."""
+"""The path where an API server publishes the keys. Every service account may read it."""
 FETCH_SECONDS: Final = 5.0
 """The least time between two requests for the keys."""
 REMEMBERED: Final = 50_000
-"""Verified tokens. A signature costs 0.1 ms to verify, and identities are looked at again when pods change."""
+"""How many verified tokens are remembered. To verify a signature costs 0.1 ms, and identities are checked again when
+pods change."""
 
 
 class Fetch(Protocol):
@@ -45,18 +46,19 @@ class ClusterKeys:
         self._clock = clock
         self._keys: TokenKeys | None = None
         self._known: dict[bytes, TokenClaims] = {}
-        """Verified with the present keys, by the digest of the token."""
+        """Digest of a token -> its claims, which were verified with the present keys."""
         self._why = ""
-        """Why they could not be fetched at the last attempt; empty if they could."""
+        """Why the last fetch failed; empty if it succeeded."""
         self._fetched = float("-inf")
         """When the keys were fetched last."""
-        self._wanted = asyncio.Event()
-        self._wanted.set()
+        self._fetch_due = asyncio.Event()
+        self._fetch_due.set()
         self.replaced = asyncio.Event()
-        """The keys are others than before. The reader clears it."""
+        """Set when the keys have changed. The reader clears it."""
 
     def verify(self, token: str) -> TokenClaims:
-        """Raises `DeniedError`, and `NotYetError` while the key of the token may be on its way."""
+        """Return the claims of a token. Raises `DeniedError`, and `NotYetError` while the key of the token may be on
+        its way."""
         if self._keys is None:
             raise NotYetError("not_yet", "the keys of the cluster's tokens have not been fetched yet")
         digest = hashlib.sha256(token[: MAX_TOKEN + 1].encode(errors="replace")).digest()
@@ -65,10 +67,10 @@ class ClusterKeys:
             try:
                 claims = self._keys.verify(token)
             except UnknownKeyError as error:
-                # Until the keys are here that were asked for because of this token, or of another one.
-                if not self._wanted.is_set() and self._is_recent:
+                # A key counts as unknown only if the keys were fetched a moment ago, and no fetch is due.
+                if not self._fetch_due.is_set() and self._is_recent:
                     raise
-                self._wanted.set()
+                self._fetch_due.set()
                 raise NotYetError("not_yet", "its token is signed with a key that is being looked for") from error
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
@@ -79,9 +81,9 @@ class ClusterKeys:
         return claims
 
     async def follow(self) -> None:
-        """Fetch the keys, and again whenever a token needs it, until cancelled."""
+        """Fetch the keys, and fetch them again whenever a token needs it, until cancelled."""
         while True:
-            await self._wanted.wait()
+            await self._fetch_due.wait()
             await self.fetch_once()
             await asyncio.sleep(FETCH_SECONDS)
 
@@ -90,7 +92,7 @@ class ClusterKeys:
         return self._clock() < self._fetched + FETCH_SECONDS
 
     async def fetch_once(self) -> None:
-        """Keys that cannot be used, or no answer, leave those that there are."""
+        """Fetch the keys once. If there is no answer, or its keys cannot be used, the present keys stay."""
         try:
             keys = keys_from(await self._fetch(), self._audience, PATH)
         except CommandError as error:
@@ -100,7 +102,7 @@ class ClusterKeys:
             self._report("keys_not_fetched", str(error)[:300])
         else:
             self._why = ""
-            self._wanted.clear()
+            self._fetch_due.clear()
             self._fetched = self._clock()
             if keys != self._keys:
                 self._keys = keys
@@ -108,7 +110,7 @@ class ClusterKeys:
                 self.replaced.set()
 
     def _report(self, event: str, why: str) -> None:
-        """Once, as long as it is the same."""
+        """Log a problem, once as long as it stays the same."""
         if why != self._why:
             LOG.warning(event, extra={"why": why})
         self._why = why

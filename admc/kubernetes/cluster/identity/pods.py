@@ -2,7 +2,7 @@
 
 A token of Kubernetes names its pod and the pod's uid. The pod has to exist, so a token is worth nothing once its pod is
 gone, though it is valid for an hour. The service is the one whose Service selects the pod: pods of several services may
-share an account. The node id is the pod's name, and what the client says of itself counts for nothing.
+share an account. The node id is the pod's name. The names that a client sends count for nothing.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from xds_server.transport.client import Caller
 
 QUIET_SECONDS: Final = 0.2
-"""Changes of pods that are close in time end streams together."""
+"""How long changes of pods are collected before the streams that they concern end."""
 REMEMBERED: Final = 10_000
-"""Pods that are gone."""
+"""How many deleted pods are remembered."""
 
 
 class Records(Protocol):
-    """What the watches have shown."""
+    """The records of the watches."""
 
     @property
     def complete(self) -> bool:
-        """All that there was has been listed."""
+        """Whether everything has been listed once."""
 
     @property
     def pods(self) -> Mapping[Key, Pod]: ...
@@ -53,14 +53,14 @@ class PodIdentities:
         select: Callable[[Program], Selection],
         admins: Collection[str] = (),
     ) -> None:
-        """`select` returns the pods of a program's services as they are now; it is called for each client. `admins`:
-        the service accounts (`system:serviceaccount:NAMESPACE:NAME`) that may read the configuration of every proxy."""
+        """`select` returns the present selection of a program's pods; it is called for each client. `admins` are the
+        service accounts (`system:serviceaccount:NAMESPACE:NAME`) that may read the configuration of every proxy."""
         self._keys = keys
         self._records = records
         self._select = select
         self._admins = frozenset(admins)
         self._gone: dict[str, None] = {}
-        """By uid, the oldest first."""
+        """Uids of deleted pods, the oldest first."""
         self._concerned: set[str] = set()
         self._changed = asyncio.Event()
 
@@ -68,7 +68,7 @@ class PodIdentities:
         return PodIdentifier(self, lambda: self._select(program))
 
     async def changed(self) -> Collection[str] | None:
-        """See the protocol. Streams of pods that are gone, or no longer selected, end by it."""
+        """Wait for a change (see the protocol): streams of pods that are gone, or no longer selected, then end."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self._keys.replaced)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -84,9 +84,9 @@ class PodIdentities:
         return concerned
 
     def pod_changed(self, old: Pod | None, new: Pod | None, services: Collection[str]) -> None:
-        """A watch has shown a change. `services`: what `Selection.pod_changed` returned for it."""
+        """Note a change that a watch has shown. `services` is what `Selection.pod_changed` returned for it."""
         if old is None:
-            return  # no stream is of a pod that was not there
+            return  # a new pod has no stream yet
         if new is None or new.uid != old.uid:
             self._gone[old.uid] = None
             if len(self._gone) > REMEMBERED:
@@ -95,18 +95,18 @@ class PodIdentities:
             self.selection_changed(services)
 
     def selection_changed(self, services: Collection[str]) -> None:
-        """Services may have other pods: a Service has changed."""
+        """Note that services may have other pods, because a Service has changed."""
         if services:
             self._concerned.update(services)
             self._changed.set()
 
-    # For identifiers.
+    # ---- for identifiers ----
 
     def is_admin(self, caller: Caller) -> bool:
         return self._claims(caller).subject in self._admins
 
     def pod_of(self, caller: Caller) -> tuple[Pod, TokenClaims]:
-        """The pod of a client, and what its token says. Raises `DeniedError`."""
+        """Return the pod of a client, and the claims of its token. Raises `DeniedError`."""
         claims = self._claims(caller)
         bound = claims.pod
         if bound is None:
@@ -130,7 +130,7 @@ class PodIdentities:
             if pod.is_over:
                 raise DeniedError("gone", f"the pod `{_shown(bound)}` of its token has ended")
             return pod
-        # Of two pods with one name, the earlier one was gone before the later one was made.
+        # A pod is created only after an earlier one with its name is gone.
         if bound.uid in self._gone or (pod is not None and _seconds(pod.created) > issued):
             raise DeniedError("gone", f"the pod `{_shown(bound)}` of its token is gone")
         raise NotYetError("not_yet", f"the pod `{_shown(bound)}` of its token is not known yet")
@@ -144,7 +144,7 @@ class PodIdentifier:
     """`admc.serve.environment.Identifier`, for one program. It looks at the present pods."""
 
     def __init__(self, source: PodIdentities, selection: Callable[[], Selection]) -> None:
-        """`selection`: another one may be kept up to date later."""
+        """`selection` returns the present selection, which may be replaced by another one later."""
         self._source = source
         self._selection = selection
 
@@ -174,5 +174,5 @@ def _shown(bound: BoundPod) -> str:
 
 
 def _seconds(time: str) -> float:
-    """Seconds since 1970 of a time of the API; 0 for none."""
+    """Return the seconds since 1970 of a time of the API; 0 for an empty one."""
     return datetime.fromisoformat(time).timestamp() if time else 0.0

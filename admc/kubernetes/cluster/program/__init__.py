@@ -1,4 +1,4 @@
-"""The object `Program`: what its spec says, which one is served, and what its status shows.
+"""The object `Program`: its spec, the choice of the one that is served, and its status.
 
 Program, ConfigMaps --spec, content--> files of a program, by content --> compile
 plan, pods, proxies --status, events, plan_objects--> conditions, events, the plan in ConfigMaps

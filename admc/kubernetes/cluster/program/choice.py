@@ -1,7 +1,7 @@
 """Which `Program` an installation serves, and which of two installations has a service: the older one.
 
-The creation time has whole seconds, so that of two in one second the uid decides: for each installation in the same
-way, whatever it has seen first.
+Creation times have whole seconds. Between two Programs of one second the uid decides, so that each installation decides
+alike, whichever Program it saw first.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def age(program: ProgramObject) -> tuple[str, str]:
-    """Less for an older one."""
+    """Return a key for sorting: less for an older Program."""
     return program.created, program.uid
 
 
 def served(programs: Iterable[ProgramObject], controller: str) -> ProgramObject | None:
-    """The Program that an installation serves: of those that name it, the oldest."""
+    """Return the Program that an installation serves: of those that name it, the oldest."""
     return min((program for program in programs if program.controller == controller), key=age, default=None)
 
 
 def other_program(first: ProgramObject) -> Diagnostic:
-    """Why a Program is not served, of which another one is older."""
+    """Return the finding of a Program that is not served because another one is older."""
     return Diagnostic(
         "ADM934",
         Severity.ERROR,
@@ -42,11 +42,11 @@ def other_program(first: ProgramObject) -> Diagnostic:
 def claimed(
     own: ProgramObject, services: Mapping[str, Key], programs: Iterable[ProgramObject]
 ) -> tuple[Diagnostic, ...]:
-    """The services of a Program that an older Program of another installation has.
+    """Return a finding for each service of a Program that an older Program of another installation has.
 
-    `services` are the Services of the program, by its own names. What another Program has, its status says: the
-    namespaces of the plan in force there. A namespace takes part in one installation, so a service in such a namespace
-    is the other one's until it has given the namespace up.
+    `services` are the Services of the program, by its own names. The status of another Program lists the namespaces of
+    the plan in force there. A namespace takes part in one installation, so a service in such a namespace belongs to the
+    other installation until that one has given the namespace up.
     """
     holders: dict[str, ProgramObject] = {}
     for program in sorted(programs, key=age):

@@ -1,4 +1,4 @@
-"""The conditions of a `Program`: what each says, from findings and from what the server knows of pods and proxies.
+"""The conditions of a `Program`, from findings and from the server's knowledge of pods and proxies.
 
 findings, progress -> Verdict
 """
@@ -23,7 +23,7 @@ MAX_MESSAGE: Final = 8_000
 
 class Condition(StrEnum):
     ACCEPTED = "Accepted"
-    """The program compiles, and its plan is the one to serve."""
+    """The program compiles, and its plan is the one that is served."""
     RESOLVED = "Resolved"
     """Its Services, ports and pods fit."""
     PROGRAMMED = "Programmed"
@@ -31,17 +31,17 @@ class Condition(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """What a condition says now."""
+    """The state of a condition."""
 
     status: bool | None
-    """None: unknown."""
+    """None if unknown."""
     reason: str
     """In CamelCase."""
     message: str
 
 
 class Names(NamedTuple):
-    """How many there are, and the first of them."""
+    """How many names there are, and the first of them."""
 
     number: int = 0
     first: tuple[str, ...] = ()
@@ -61,17 +61,17 @@ class Progress(NamedTuple):
     """How far the plan is in force."""
 
     rollout: str = ""
-    """What the rollout waits for, in a sentence; empty if none is under way."""
+    """What the rollout waits for, in a sentence; empty without a rollout."""
     lacking: Names = Names()
     """Pods that lack what the plan needs: the captures, or an ADM."""
     out_of_sync: Names = Names()
     """Services of which some proxy has not acknowledged the newest configuration."""
     unclosed: Names = Names()
-    """Destinations that the plan needs closed, and that are not known to be."""
+    """Destinations that have to be closed, and are not known to be."""
     findings: tuple[Diagnostic, ...] = ()
-    """What stands against it: destinations that cannot be closed, addresses that cannot be used."""
+    """Obstacles: destinations that cannot be closed, addresses that cannot be used."""
     problem: str = ""
-    """Why what is known of the cluster may be old; empty if it is not."""
+    """Why the server's view of the cluster may be old; empty if it is not."""
 
 
 _REASONS: Final = {
@@ -91,7 +91,7 @@ _REASONS: Final = {
 
 
 def accepted(findings: Sequence[Diagnostic], *, has_plan: bool, folder: str = "") -> Verdict:
-    """`findings` are errors of reading or compiling, and warnings; `has_plan`: an earlier plan is in force."""
+    """`findings` are errors and warnings of reading or compiling. With `has_plan`, an earlier plan is in force."""
     errors = _errors(findings)
     if not errors:
         return Verdict(True, "Accepted", _joined("the program compiles", findings, folder))
@@ -109,7 +109,7 @@ def resolved(findings: Sequence[Diagnostic], folder: str = "") -> Verdict:
 
 
 def unknown(reason: str, message: str) -> Verdict:
-    """Of a condition that another one stands before: `NoPlan`, `Starting`."""
+    """Return the verdict of a condition that cannot be judged before another one holds: `NoPlan`, `Starting`."""
     return Verdict(None, reason, message)
 
 
@@ -119,7 +119,7 @@ def not_programmed(message: str) -> Verdict:
 
 
 def audited(*, has_plan: bool) -> Verdict:
-    """`has_plan`: proxies have the plan of an earlier program."""
+    """With `has_plan`, proxies have the plan of an earlier program."""
     stays = "; an earlier plan stays in force" if has_plan else ""
     return Verdict(False, "Audit", f"in mode `Audit` admc plans and reports, and changes nothing{stays}")
 

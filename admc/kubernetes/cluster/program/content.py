@@ -2,7 +2,7 @@
 
 ProgramSpec, {name: ConfigMap} -> Content | findings
 
-A program changes whole or not at all: there is no content before each file has the digest that the spec names.
+A program changes whole or not at all: there is no content until each file has the digest that the spec names.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.program.spec import ConfigMapFile, ProgramSpec
 
 MAX_BYTES: Final = 64_000_000
-"""Of all files together, unpacked."""
+"""The most bytes of all files together, unpacked."""
 PACKED: Final = ".gz"
 DIGITS: Final = 12
-"""Of a digest in a message."""
+"""How many digits of a digest a message has."""
 
 
 class Content(NamedTuple):
     """A whole program."""
 
     main: str
-    """What is served: the reviewed plan beside the main file if there is one, else the main file."""
+    """The file that is served: the reviewed plan beside the main file if there is one, else the main file."""
     files: Mapping[str, bytes]
     digest: str
 
@@ -46,13 +46,13 @@ class Reading(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether a ConfigMap that is applied may mend it, without another spec."""
+        """Whether another ConfigMap may correct the findings, without another spec."""
         return any(item.code in ("ADM931", "ADM932", "ADM933") for item in self.findings)
 
 
 def assemble(spec: ProgramSpec, config_maps: Mapping[str, Mapping[str, Any] | None], namespace: str) -> Reading:
-    """The program of a spec. `config_maps` has those that it names, each None where there is none; `namespace` is
-    where they are. It may unpack 64 MB: call it in a thread."""
+    """Return the program of a spec. `config_maps` has the ConfigMaps that the spec names, None for one that does not
+    exist; `namespace` is where they are. The call may unpack 64 MB, so it belongs in a thread."""
     findings = Diagnostics()
     if spec.files is not None:
         files = dict(spec.files)
@@ -70,13 +70,13 @@ def assemble(spec: ProgramSpec, config_maps: Mapping[str, Mapping[str, Any] | No
 
 
 def _inside(folder: PurePosixPath, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files of the program's folder, by their paths in it: a program cannot read others."""
+    """Return the files in the program's folder, by their paths in it: a program cannot read others."""
     paths = ((PurePosixPath(path), content) for path, content in files.items())
     return {str(path.relative_to(folder)): content for path, content in paths if path.is_relative_to(folder)}
 
 
 def served_file(main: str, files: Iterable[str]) -> str:
-    """The reviewed plan beside the main file if there is one, else the main file."""
+    """Return the reviewed plan beside the main file if there is one, else the main file."""
     plan = str(PurePosixPath(main).with_name(f"{PurePosixPath(main).stem}{PLAN_ENDING}"))
     return plan if plan in files else main
 
@@ -111,7 +111,7 @@ def _files(
         try:
             content = _content(key, config_map, left)
         except PackedError as error:
-            if error.too_large:  # others may be as large, and each takes its time
+            if error.too_large:  # other files may be as large, and each takes time to unpack
                 findings.add(_too_large(f"at `{key}` of the ConfigMap `{item.name}`"))
                 break
             findings.add(_unreadable(item.name, key, str(error)))
@@ -164,7 +164,7 @@ def _path(key: str, config_map: Mapping[str, Any]) -> str:
 
 
 def _content(key: str, config_map: Mapping[str, Any], limit: int) -> bytes:
-    """The content of one file of at most `limit` bytes. Raises `PackedError`."""
+    """Return the content of one file of at most `limit` bytes. Raises `PackedError`."""
     text = (config_map.get("data") or {}).get(key)
     if text is not None:
         content = str(text).encode("utf-8", "surrogatepass")

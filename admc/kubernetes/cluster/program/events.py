@@ -26,7 +26,7 @@ MAX_NOTE: Final = 1_000
 """The API server takes at most 1,024 bytes."""
 BURST: Final = 20
 SECONDS_EACH: Final = 30.0
-"""After a burst."""
+"""After a burst, the time for each further event."""
 
 
 class Happening(NamedTuple):
@@ -38,7 +38,7 @@ class Happening(NamedTuple):
 
 
 def transitions(former: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Happening, ...]:
-    """Conditions whose status or reason differs."""
+    """Return an event for each condition whose status or reason differs."""
     before = {
         name: (condition.get("status"), condition.get("reason")) for name, condition in conditions_of(former).items()
     }
@@ -55,17 +55,17 @@ def transitions(former: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Happ
 
 
 _EXPECTED: Final = ("Audit", "RollingOut", "PodsNotReady", "NotInSync", "Closing", "NotAccepted")
-"""Reasons of a condition that is not yet true, or that another condition stands before, which says what is wrong."""
+"""Reasons that are no warning: the condition is not true yet, or another condition shows what is wrong."""
 
 
 def rollout_step(text: str) -> Happening:
-    """A step of a rollout that has begun, as the server describes it."""
+    """Return the event of a rollout step that has begun; `text` is the server's description."""
     return Happening("RolloutStep", "RollOut", text)
 
 
 @dataclass
 class Limiter:
-    """Lets a burst through, and after that one at a time; the same one again only after others."""
+    """Admits a burst of events, then one at a time. An event equal to the last admitted one is refused."""
 
     clock: Callable[[], float] = time.monotonic
     _left: float = BURST
@@ -84,7 +84,7 @@ class Limiter:
 
 
 def event(program: Owner, happening: Happening, controller: str, instance: str, now: str) -> tuple[str, dict[str, Any]]:
-    """The path and the object of an event. `now` is the time in RFC 3339 with microseconds."""
+    """Return the path and the object of an event. `now` is the time in RFC 3339 with microseconds."""
     note = happening.note.encode("utf-8", "replace")[:MAX_NOTE].decode("utf-8", "ignore")
     parts = "\0".join((program.uid, controller, instance, now, *happening[:3]))
     name = f"{program.name}.{hashlib.sha256(parts.encode('utf-8', 'replace')).hexdigest()[:16]}"

@@ -1,4 +1,6 @@
-"""The Program as the owner of what an installation writes for it: objects go with it."""
+"""The Program as the owner of the objects that an installation writes for it: the cluster removes them with the
+Program.
+"""
 
 from __future__ import annotations
 

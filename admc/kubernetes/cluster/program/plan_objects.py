@@ -1,13 +1,13 @@
-"""The plan of a `Program` in ConfigMaps: packed, in parts, with digests, and written again where one is not as it was.
+"""The plan of a `Program` in ConfigMaps: packed, in parts with digests. An altered ConfigMap is written again.
 
 plan --plan_objects--> parts and an index --missing--> applied, or removed
 
     admc-NAME-plan              the index: the digest of the plan, its size, and the names and digests of its parts
     admc-NAME-plan-DIGEST-N     a part, immutable, named by the digest of the packed plan
-    admc-NAME-plan-facts-...    the same of the facts that the plan rests on
+    admc-NAME-plan-facts-...    the same of the facts that the plan relies on
 
-The parts are there before the index names them, and the ones that it named before go after that. So a reader who sees
-an index finds its parts, unless the plan was replaced in between.
+New parts are written before the index names them, and earlier parts are removed after that. So a reader of an index
+finds its parts, unless the plan was replaced in between.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ MAX_PLAN: Final = 512_000_000
 """Bytes of a plan, unpacked."""
 INDEX: Final = "index.json"
 FACTS: Final = "facts"
-"""In the index: the document of facts that is an input of the plan, in parts of its own."""
+"""Field of the index: the document of facts that is an input of the plan, in parts of its own."""
 PART: Final = "part"
 CONFIG_MAP_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 DIGITS: Final = 16
-"""Of the digest in a name."""
+"""Digits of the digest in a name."""
 
 
 class PlanReference(NamedTuple):
@@ -53,11 +53,11 @@ class PlanReference(NamedTuple):
     namespace: str
     name: str
     sha256: str
-    """Of the plan."""
+    """The digest of the plan."""
 
 
 class PlanObjectError(Exception):
-    """The plan cannot be put together. The message is lower case, for the cause of a finding."""
+    """The plan cannot be joined from its parts. The message is lower case, for the cause of a finding."""
 
 
 class PlanObjects(NamedTuple):
@@ -74,7 +74,7 @@ class PlanConfigMap(NamedTuple):
 
     uid: str
     digest: str
-    """Of all that matters in it."""
+    """The digest of all fields that matter."""
 
 
 def index_name(program: str) -> str:
@@ -84,7 +84,7 @@ def index_name(program: str) -> str:
 def plan_objects(
     plan: bytes, program: Owner, namespace: str, controller: str, facts: bytes | None = None
 ) -> PlanObjects:
-    """`facts`: the document that is an input of the plan."""
+    """Return the ConfigMaps of a plan. `facts` is the document that is an input of the plan."""
     common = {
         "namespace": namespace,
         "labels": {CONTROLLER: controller, PLAN_OF: program.name},
@@ -103,7 +103,7 @@ def plan_objects(
 def _packed_parts(
     content: bytes, prefix: str, common: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """What the index says of a document, and the ConfigMaps that it is in."""
+    """Return the entry of a document in the index, and the ConfigMaps with its parts."""
     small = packed(content)
     name = f"{prefix}-{hashlib.sha256(small).hexdigest()[:DIGITS]}"
     pieces = [small[at : at + MAX_PART] for at in range(0, len(small), MAX_PART)]
@@ -126,7 +126,7 @@ def _config_map(metadata: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def plan_config_map(document: Mapping[str, Any]) -> PlanConfigMap:
-    """What a ConfigMap of the cluster has, so that it can be compared with what it should have."""
+    """Return the record of a ConfigMap, which can be compared with the wanted one."""
     return PlanConfigMap(document["metadata"].get("uid", ""), _digest(document))
 
 
@@ -143,14 +143,14 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 class Changes(NamedTuple):
-    """What has to be done so that the cluster has a plan, in this order."""
+    """The writes that give the cluster a plan, in this order."""
 
     replaced: tuple[tuple[str, str], ...]
-    """Names and uids of parts that were altered: an immutable object has to be removed before it is written again."""
+    """Names and uids of altered parts: an immutable object has to be removed before it is written again."""
     applied: tuple[dict[str, Any], ...]
     """Parts, then the index."""
     removed: tuple[tuple[str, str], ...]
-    """Names and uids of what no index names any more."""
+    """Names and uids of ConfigMaps that no index names any more."""
 
     @property
     def is_empty(self) -> bool:
@@ -158,7 +158,7 @@ class Changes(NamedTuple):
 
 
 def changes(wanted: PlanObjects, there: Mapping[str, PlanConfigMap]) -> Changes:
-    """`there` are the ConfigMaps with the label of the plan, by name."""
+    """Return the differences. `there` has the ConfigMaps with the label of the plan, by name."""
     altered = {name for name, part in wanted.parts.items() if name in there and there[name].digest != _digest(part)}
     applied = [part for name, part in wanted.parts.items() if name in altered or name not in there]
     index = wanted.directory["metadata"]["name"]
@@ -191,7 +191,7 @@ class Stored:
 
 @document
 class _Index(Stored):
-    """The plan, and beside it its facts."""
+    """The index of the plan and of its facts."""
 
     schema_version: Literal[1]
     facts: Given[Stored] = None
@@ -230,7 +230,7 @@ def read_part(part: Part, document: Mapping[str, Any]) -> bytes:
 
 
 def put_together(stored: Stored, pieces: list[bytes]) -> bytes:
-    """The plan, or its facts. Raises `PlanObjectError`."""
+    """Join the parts of the plan, or of its facts. Raises `PlanObjectError`."""
     try:
         content = unpacked(b"".join(pieces), stored.size)
     except PackedError as error:

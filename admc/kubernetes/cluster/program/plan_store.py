@@ -1,6 +1,6 @@
 """Keeps the plan of a `Program` in ConfigMaps of the cluster, and reads it from there.
 
-put(plan) --wanted--> sync --apply, delete--> ConfigMaps --watch--> there --> sync
+put(plan) --> sync --apply, delete--> ConfigMaps --watch--> there --> sync
 """
 
 from __future__ import annotations
@@ -48,39 +48,37 @@ class PlanStore:
 
     api: Writer
     namespace: str
-    """The installation's."""
+    """The namespace of the installation."""
     controller: str
     there: Mapping[Key, PlanConfigMap]
     """The ConfigMaps of this installation's plans (labels CONTROLLER and PLAN_OF), as records. The watch has to call
     `changed` for each difference."""
     pending: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set where `sync` may have something to do."""
-    _wanted: PlanObjects | None = None
+    """Set if `sync` may have something to do."""
+    _plan: PlanObjects | None = None
     _sent: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What was applied, and is not yet seen."""
+    """ConfigMaps that were applied and that the watch has not shown yet."""
 
     async def put(self, plan: bytes, program: Owner, facts: bytes | None = None) -> PlanReference:
-        """From now on the cluster is to have this plan, and the facts that it rests on."""
+        """Keep this plan in the cluster from now on, and the facts that it relies on."""
         # 12 MB are packed in 0.2 s.
-        wanted = await asyncio.to_thread(plan_objects, plan, program, self.namespace, self.controller, facts)
-        self._wanted = wanted
+        objects = await asyncio.to_thread(plan_objects, plan, program, self.namespace, self.controller, facts)
+        self._plan = objects
         self.pending.set()
-        return wanted.reference
+        return objects.reference
 
     def changed(self, key: Key, old: PlanConfigMap | None, new: PlanConfigMap | None) -> None:
-        """The watch has seen a difference."""
+        """Note a difference that the watch has seen."""
         self._sent.pop(key.name, None)
         self.pending.set()
 
     async def sync(self) -> bool:
-        """Write what is not as it should be, and remove what no index names. Returns whether there was anything to do.
-
-        Raises `ApiError`.
-        """
+        """Write ConfigMaps that are missing or altered, and remove those that no index names. Returns whether there was
+        anything to do. Raises `ApiError`."""
         self.pending.clear()
-        if self._wanted is None:
+        if self._plan is None:
             return False
-        due = changes(self._wanted, {key.name: item for key, item in self.there.items()})
+        due = changes(self._plan, {key.name: item for key, item in self.there.items()})
         try:
             for name, uid in due.replaced:
                 await self._delete(name, uid)
@@ -94,7 +92,7 @@ class PlanStore:
         return not due.is_empty
 
     async def _apply(self, body: dict[str, Any]) -> None:
-        """Once, until the watch shows what has become of it."""
+        """Apply a ConfigMap once, until the watch shows it."""
         name = body["metadata"]["name"]
         if self._sent.get(name) != body:
             await self.api.apply(self._path(name), body)
@@ -104,7 +102,8 @@ class PlanStore:
         try:
             await self.api.delete(self._path(name), uid=uid)
         except ApiError as error:
-            if not error.is_not_found and not error.is_conflict:  # another one by that name: the watch will show it
+            # If it is gone, or another one has its name, the watch will show that.
+            if not error.is_not_found and not error.is_conflict:
                 raise
 
     def _path(self, name: str) -> str:
@@ -112,12 +111,13 @@ class PlanStore:
 
 
 async def stored_plan(api: Reader, namespace: str, name: str) -> bytes:
-    """The plan that an index names, verified. Raises `ApiError`, and `PlanObjectError` where it is not whole."""
+    """Return the plan that an index names, verified. Raises `ApiError`, and `PlanObjectError` if the plan is not
+    whole."""
     return (await stored_plan_and_facts(api, namespace, name))[0]
 
 
 async def stored_plan_and_facts(api: Reader, namespace: str, name: str) -> tuple[bytes, bytes | None]:
-    """The same with the facts that the plan rests on; None: the server that wrote it kept none."""
+    """Return the plan, and the facts that it relies on; None if the server that wrote it kept no facts."""
     index = read_index(await api.get(f"{CONFIG_MAPS.format(namespace)}/{name}"))
     plan = await _stored(api, namespace, index.plan)
     return plan, None if index.facts is None else await _stored(api, namespace, index.facts)

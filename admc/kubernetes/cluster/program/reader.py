@@ -24,22 +24,22 @@ class Api(Protocol):
 
 
 class ProgramRead(NamedTuple):
-    """What a `Program` says."""
+    """A `Program` as it was read."""
 
     spec: ProgramSpec | None
-    """None: it is malformed."""
+    """None if it is malformed."""
     content: Content | None
     findings: tuple[Diagnostic, ...]
     """Why there is no content."""
     waits: bool = False
-    """ConfigMaps may mend it: read again a little later."""
+    """Other ConfigMaps may correct it, so it has to be read again a little later."""
     versions: Mapping[str, str] = _NONE
-    """Of the ConfigMaps that it was read from; empty for one that is not there."""
+    """ConfigMap that it was read from -> its version; empty for one that does not exist."""
 
 
 async def read(api: Api, program: ProgramObject, namespace: str, before: ProgramRead | None = None) -> ProgramRead:
-    """`namespace` is the installation's. `before`, what was read last, is returned where nothing of it has changed.
-    Raises `ApiError` where the API server does not answer."""
+    """Read a program. `namespace` is the installation's. `before` is what was read last; it is returned if nothing has
+    changed. Raises `ApiError` if the API server does not answer."""
     spec, findings = read_spec(program.spec)
     findings = (*check_name(program.name), *findings)
     if spec is None or findings:

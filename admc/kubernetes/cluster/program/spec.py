@@ -1,7 +1,7 @@
 """Reads the spec of a `Program`: JSON -> `ProgramSpec`, or findings.
 
-The API server has checked it by the CustomResourceDefinition, perhaps of another version: everything is checked here
-again.
+The API server has checked the spec by the CustomResourceDefinition, but perhaps by that of another version. So
+everything is checked again here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIELDS: Final = ("controller", "mode", "main", "files", "configMaps", "services
 class Mode(StrEnum):
     ENFORCE = "Enforce"
     AUDIT = "Audit"
-    """Plan and report; nothing is changed."""
+    """Plan and report; change nothing."""
 
 
 class ConfigMapFile(NamedTuple):
@@ -39,9 +39,9 @@ class ConfigMapFile(NamedTuple):
 
     name: str
     key: str | None
-    """None: the ConfigMap has one key."""
+    """None if the ConfigMap has one key."""
     sha256: str
-    """Of the file, unpacked."""
+    """The digest of the unpacked file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class ProgramSpec:
     main: str
     """The path of the main file."""
     files: Mapping[str, bytes] | None
-    """None: the ConfigMaps have them."""
+    """None if the ConfigMaps have them."""
     config_maps: tuple[ConfigMapFile, ...]
     services: Mapping[str, str]
-    """Of a service of the program, the name of its Service, where it is not `kubernetes_name` of it."""
+    """Service of the program -> the name of its Service, where that is not `kubernetes_name` of the service."""
 
 
 class ProgramObject(NamedTuple):
@@ -76,7 +76,7 @@ class ProgramObject(NamedTuple):
 
 
 def program_object(document: Mapping[str, Any]) -> ProgramObject | None:
-    """The record of a `Program` as the API server shows it; None for one that is being deleted."""
+    """Return the record of a `Program`; None for one that is being deleted."""
     metadata = document["metadata"]
     if "deletionTimestamp" in metadata:
         return None
@@ -92,12 +92,13 @@ def program_object(document: Mapping[str, Any]) -> ProgramObject | None:
 
 
 def _object(value: object) -> Mapping[str, Any]:
-    """Another CustomResourceDefinition may admit anything. A spec that is no object names no installation."""
+    """Return an object, or an empty one in place of another value, which another CustomResourceDefinition may admit. A
+    spec that is no object names no installation."""
     return value if isinstance(value, dict) else {}
 
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[ProgramSpec | None, tuple[Diagnostic, ...]]:
-    """The spec, or what is wrong with it (ADM930), all at once."""
+    """Return the spec, or all findings about it (ADM930)."""
     reader = _Reader(spec)
     parsed = ProgramSpec(
         reader.matching("controller", LABEL, "must be a DNS label: the name of an installation"),
@@ -113,7 +114,7 @@ def read_spec(spec: Mapping[str, Any]) -> tuple[ProgramSpec | None, tuple[Diagno
 
 
 def check_name(name: str) -> tuple[Diagnostic, ...]:
-    """What is wrong with the name of a `Program`: names and labels of other objects are made from it."""
+    """Check the name of a `Program`: names and labels of other objects are made from it."""
     if LABEL.fullmatch(name):
         return ()
     hint = "apply it under another name; the definition in `deploy/crd.yaml` does not admit this one"
@@ -122,7 +123,7 @@ def check_name(name: str) -> tuple[Diagnostic, ...]:
 
 
 def check_services(spec: ProgramSpec, services: Collection[str]) -> tuple[Diagnostic, ...]:
-    """The fields of `spec.services` that are not among the services of the program."""
+    """Return a finding for each field of `spec.services` that is no service of the program."""
     findings = Diagnostics()
     for name in sorted(spec.services.keys() - set(services)):
         hint = findings.did_you_mean(name, services) or "leave it out, or declare the service in the program"
@@ -228,7 +229,7 @@ class _Reader:
 
 
 def _is_path(path: str) -> bool:
-    """A path as a program names its files: relative, inside its folder, and written in one way only."""
+    """Whether a path has the form in which a program names its files: relative, inside its folder, and normalised."""
     if not 0 < len(path) <= MAX_PATH or not path.isprintable() or "\\" in path:
         return False
     return posixpath.normpath(path) == path and not path.startswith(("/", "~", "../")) and path not in (".", "..")

@@ -1,9 +1,9 @@
-"""The status of a `Program`, as a pure function of what is known and of the status before.
+"""The status of a `Program`, as a pure function of a report and of the former status.
 
 Report, former status, time -> status
 
-It has counts and short lists, so that its size does not follow the number of pods. A condition keeps the time of its
-last transition until its status changes, so that a status that says the same is the same.
+The status has counts and short lists, so that its size does not grow with the number of pods. A condition keeps the
+time of its last transition until its status changes, so that an unchanged status stays equal.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _STATUS: Final = {True: "True", False: "False", None: "Unknown"}
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is known of a Program."""
+    """What the server knows of a Program."""
 
     generation: int
-    """`metadata.generation` of the spec that this is about."""
+    """`metadata.generation` of the spec that the report is about."""
     verdicts: Mapping[Condition, Verdict]
     adms: int | None = None
-    """Services that host an ADM; None: there is no plan."""
+    """Services that host an ADM; None without a plan."""
     services: int | None = None
     pods: int | None = None
     lacking: Names = field(default_factory=Names)
     """Pods that lack what the plan needs."""
     plan: PlanReference | None = None
     namespaces: Collection[str] = ()
-    """Those of the services of the plan in force."""
+    """The namespaces of the services in the plan in force."""
     keeps: bool = False
-    """Not all is known yet: what the status says beyond this stays."""
+    """The server does not know everything yet, so other fields of the former status stay."""
 
 
 def status(report: Report, former: Mapping[str, Any], now: str) -> dict[str, Any]:
-    """`now` is the time in RFC 3339, which conditions get whose status changes."""
+    """Return the next status. `now` is the time in RFC 3339, for conditions whose status changes."""
     before = conditions_of(former)
     fields: dict[str, Any] = {
         "observedGeneration": report.generation,
@@ -65,7 +65,8 @@ def status(report: Report, former: Mapping[str, Any], now: str) -> dict[str, Any
 
 
 def conditions_of(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The conditions of a status by their type, whatever another CustomResourceDefinition or a hand has put there."""
+    """Return the well-formed conditions of a status by their type: another CustomResourceDefinition, or a user, may
+    have put anything there."""
     conditions = status.get("conditions")
     listed = conditions if isinstance(conditions, list) else ()
     return {

@@ -1,4 +1,4 @@
-"""Writes the status of a `Program` and its events: only what differs from what the cluster has."""
+"""Writes the status of a `Program` and its events, if they differ from those in the cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.program.spec import ProgramObject
 
 SPACING_SECONDS: Final = 10.0
-"""Between two writes of one status in which only the counts of pods differ: pods come and go all the time."""
+"""The time between two writes of one status that differ in counts of pods alone: pods come and go all the time."""
 
 
 class Api(Protocol):
@@ -30,7 +30,7 @@ class Api(Protocol):
 
 class _Written(NamedTuple):
     seen: str
-    """The version of the object that the watch had when this was written."""
+    """The version of the Program that the watch had when this was written."""
     status: Mapping[str, Any]
     at: float
 
@@ -41,7 +41,7 @@ def _now() -> datetime:
 
 @dataclass(eq=False)
 class StatusWriter:
-    """Of all Programs of one installation."""
+    """Writes the status of all Programs of one installation."""
 
     api: Api
     controller: str
@@ -53,8 +53,8 @@ class StatusWriter:
     _written: dict[str, _Written] = field(default_factory=dict)
 
     async def write(self, program: ProgramObject, report: Report) -> bool:
-        """Apply the status if it differs, with an event for each transition. Returns whether it did: other counts of
-        pods alone wait for a while.
+        """Apply the status if it differs, with an event for each transition. Returns whether it was applied: a
+        difference in counts of pods alone waits for a while.
 
         Raises `ApiError`; the caller tries again with a newer report.
         """
@@ -75,7 +75,7 @@ class StatusWriter:
         return True
 
     async def event(self, program: ProgramObject, happening: Happening) -> None:
-        """Raises `ApiError`. Too many at once are left out."""
+        """Write an event, unless there are too many. Raises `ApiError`."""
         if not self.limiter.admits(happening):
             return
         now = self.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -83,7 +83,7 @@ class StatusWriter:
         await self.api.apply(path, body)
 
     def forget(self, uid: str) -> None:
-        """The Program is gone."""
+        """Forget a Program that is gone."""
         self._written.pop(uid, None)
 
     def _is_recent(self, program: ProgramObject) -> bool:
@@ -91,7 +91,7 @@ class StatusWriter:
         return written is not None and self.clock() < written.at + SPACING_SECONDS
 
     def _former(self, program: ProgramObject) -> Mapping[str, Any]:
-        """The status that the cluster has. The watch may be behind what was written last."""
+        """Return the status that the cluster has. The watch may be behind the last write."""
         written = self._written.get(program.uid)
         return written.status if written is not None and written.seen == program.version else program.status
 

@@ -1,7 +1,7 @@
-"""The EndpointSlice of the xDS Service, in which the active replica writes its address: itself alone.
+"""The EndpointSlice of the xDS Service, in which the active replica writes its own address alone.
 
-The Service has no selector, so no one else writes its slices. A replica that was stopped while it wrote may be late;
-so the active one looks again from time to time.
+The Service has no selector, so no controller writes its slices. A write of a replica that was stopped may arrive late,
+so the active replica checks the slice from time to time.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ PORT_NAME: Final = "xds"
 
 
 class SliceApi(Protocol):
-    """What it needs of `Api`."""
+    """The methods of `Api` that `ActiveAddress` calls."""
 
     async def get(self, path: str, **params: object) -> Document: ...
     async def apply(self, path: str, body: Document, *, force: bool = True, subresource: str = "") -> Document: ...
 
 
 class ActiveAddress:
-    """Of one replica. `may_write`: whether it is the active one."""
+    """Writes the address of one replica. `may_write` returns whether the replica is the active one."""
 
     def __init__(
         self, api: SliceApi, namespace: str, installation: str, address: tuple[str, int], may_write: Callable[[], bool]
@@ -48,7 +48,7 @@ class ActiveAddress:
         self._is_failing = False
 
     async def keep(self) -> None:
-        """Write it, and again whenever it differs, while this replica may; until cancelled."""
+        """Write the address, and again whenever it differs, while this replica is active; until cancelled."""
         while True:
             pause = LOOK_SECONDS
             if self._may_write():

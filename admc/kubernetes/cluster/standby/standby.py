@@ -1,11 +1,12 @@
-"""The life of a replica: it stands by, serves once it holds the Lease, and ends when another one may hold it.
+"""The life of a replica: it stands by, serves once it holds the Lease, and ends when another replica may hold it.
 
     STANDBY --the Lease is free--> ACTIVE <--renewed-- UNSURE      the deadline of the last renewal is over: nothing new
                                      |  --deadline--> |
                                      +---- another holds it, or has written the kept state ----> it exits
 
-An unsure replica answers with what it has, and ends its streams now and then: proxies that reconnect through the
-Service then reach the active one. It goes on if it renews the Lease, and no other one can have held it in between.
+An unsure replica answers with its present state, and ends its streams now and then: proxies that reconnect through the
+Service then reach the active replica. It is active again if it renews the Lease, and no other replica can have held the
+Lease in between.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.cluster")
 RECONNECT_SECONDS: Final = 30.0
-"""Between two times that an unsure replica ends all streams."""
+"""The time after which an unsure replica ends all streams again."""
 END_SECONDS: Final = 10.0
 """How long serving may take to end before the process ends all the same."""
 LOOK_SECONDS: Final = 1.0
-"""How often a replica that stands by looks who holds the Lease, for the log."""
+"""How often a replica that stands by reads the holder of the Lease, for the log."""
 
 
 class Role(StrEnum):
     STANDBY = "standby"
     ACTIVE = "active"
     UNSURE = "unsure"
-    """It was the active one, and does not know whether another one is by now."""
+    """It was the active replica, and does not know whether another one is by now."""
 
 
 class Lease(Protocol):
-    """What it needs of `LeaseHolder`."""
+    """The members of `LeaseHolder` that `Standby` uses."""
 
     was_held: bool
     is_over: bool
@@ -57,8 +58,8 @@ class Lease(Protocol):
 class Standby:
     """One replica. All calls belong on one event loop, except `superseded`.
 
-    keep_ready      runs while it stands by, until cancelled
-    keep_address    runs while it is active, until cancelled
+    keep_ready      runs while the replica stands by, until cancelled
+    keep_address    runs while the replica is active, until cancelled
     end_streams     ends all streams of proxies, so that they reconnect
     """
 
@@ -75,9 +76,9 @@ class Standby:
         self._loop = asyncio.get_running_loop()
         self._superseded = asyncio.Event()
         self._is_over = True
-        """It does not serve, or does not any more."""
+        """Whether serving has not begun, or has ended."""
         self._why = ""
-        """Why it ends; empty if it does not."""
+        """Why this replica ends; empty if it does not."""
 
     @property
     def role(self) -> Role:
@@ -87,21 +88,21 @@ class Standby:
 
     @property
     def holder(self) -> str:
-        """The replica that the Lease names; empty if it is not known or none."""
+        """The replica that the Lease names; empty if unknown or none."""
         return self._lease.holder
 
     def may_act(self) -> bool:
-        """Whether this replica may store and publish now. Ask just before each of these."""
+        """Whether this replica may store and publish at this moment. The caller checks it just before each of these."""
         return not self._why and self._lease.held
 
     def superseded(self, why: str) -> None:
-        """Another replica has written what this one keeps. Safe to call in any thread."""
+        """End this replica, because another one has written the state that it keeps. Safe to call in any thread."""
         self._why = self._why or why
         self._loop.call_soon_threadsafe(self._superseded.set)
 
     async def run(self, serve_active: Callable[[], Coroutine[Any, Any, int]]) -> int:
-        """Stand by, and serve once this replica holds the Lease; returns the exit code of serving. Raises
-        `CommandError` when another replica has taken over: end the process then."""
+        """Stand by, serve once this replica holds the Lease, and return the exit code of serving. Raises `CommandError`
+        if another replica has taken over; the caller then has to end the process."""
         leasing = asyncio.create_task(self._lease.run())
         try:
             await self._stand_by(leasing)
@@ -179,7 +180,7 @@ class Standby:
 async def _first(
     tasks: set[asyncio.Task[Any]], *, awaited: asyncio.Task[Any], ends: set[asyncio.Task[Any]] | None = None
 ) -> None:
-    """Wait for one task, or one of `ends`. What another task raises is raised here."""
+    """Wait for `awaited`, or for one of `ends`. An exception of any of the tasks is raised."""
     finals = {awaited} | (ends or set())
     waiting = set(tasks)
     while not any(task.done() for task in finals):

@@ -1,4 +1,4 @@
-"""Keeps what another replica has stored ready, while this one stands by."""
+"""Keeps the stored state of the active replica ready, while this replica stands by."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ UNREAD: Final = "unread"
 
 
 class Storage(Protocol):
-    """What it needs of `SecretStorage`."""
+    """The method of `SecretStorage` that a follower calls."""
 
     def peek(self, version: str) -> Peeked | None: ...
 
 
 class StateFollower:
-    """`prepare` is called again and again with the stored state, None where there is none: it builds what this replica
-    would build if it became active now. It raises `CommandError` or `WorkerError` where it cannot."""
+    """Calls `prepare` again and again with the stored state, None if there is none. `prepare` builds what this replica
+    would need if it became active now, and raises `CommandError` or `WorkerError` if it cannot."""
 
     def __init__(self, storage: Storage, prepare: Callable[[StoredState | None], Awaitable[None]]) -> None:
         self._storage, self._prepare = storage, prepare
         self._version = self._ready = UNREAD
-        """The version that was read last, and the last one that is ready."""
+        """The version that was read last, and the version that was prepared last."""
         self._state: StoredState | None = None
         self.problem = ""
-        """Why it cannot be used; empty if it can."""
+        """Why the state cannot be used; empty if it can."""
 
     async def follow(self) -> None:
-        """Until cancelled. A request that is under way then ends by itself."""
+        """Follow the state until cancelled. A request that is under way then ends by itself."""
         while True:
             await self._look()
             await asyncio.sleep(LOOK_SECONDS)
 
     async def newest(self) -> StoredState | None:
-        """The stored state as it is now; as it was read last, where that is not known."""
+        """Return the present stored state; if it cannot be read, the state that was read last."""
         with contextlib.suppress(CommandError):
             await self._read()
         return self._state

@@ -1,4 +1,4 @@
-"""The kept state in Secrets: what a restarted server, or another replica, goes on from.
+"""The kept state in Secrets, from which a restarted server, or another replica, goes on.
 
 StoredState --admc.serve.storage.contents--> manifest + objects by digest --packs--> parts --secrets--> API server
 """

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.storage.packs import Pack
 
     Fetch = Callable[[Collection[str]], Mapping[str, bytes]]
-    """Digests of parts -> those that are there, whatever they have."""
+    """Digests of parts -> the parts that exist, not verified."""
 
 
 MAX_PACKS: Final = 16
 SLACK: Final = 2 * 1024 * 1024
-"""Bytes in packs that may be of no use, however little is used."""
+"""Bytes of packs that may be unused in any case."""
 
 
 class _Stored(NamedTuple):
@@ -27,7 +27,7 @@ class _Stored(NamedTuple):
 
 
 class PackedObjects:
-    """`Objects` of `admc.serve.storage.contents`. Not for several threads at once."""
+    """`Objects` of `admc.serve.storage.contents`. Not for use by several threads at once."""
 
     def __init__(self) -> None:
         self._stored: dict[str, _Stored] = {}
@@ -35,19 +35,19 @@ class PackedObjects:
         self._read: dict[Pack, dict[str, bytes]] = {}
         """The contents of packs that were read, until `release`."""
         self._damage = ""
-        """What is wrong with the first pack that cannot be used."""
+        """The fault of the first pack that cannot be used; empty without one."""
 
     def clear(self) -> None:
-        """No object is known to be stored."""
+        """Forget which objects are stored."""
         self._stored, self._new, self._read = {}, {}, {}
 
     def release(self) -> None:
-        """The contents are not needed any more."""
+        """Drop the contents of packs: they are not needed any more."""
         self._read = {}
 
     def read(self, packs: Collection[Pack], fetch: Fetch) -> None:
-        """Read these packs, and forget all others. One that was read before is not read again. `damage` says afterwards
-        what cannot be used of them."""
+        """Read these packs, and forget all others. A pack that was read before is not read again. Afterwards
+        `is_damaged` says whether a pack could not be used."""
         there = {pack: self._read[pack] for pack in packs if pack in self._read}
         wanted = [pack for pack in packs if pack not in there]
         parts = fetch(sorted({part for pack in wanted for part in pack.parts})) if wanted else {}
@@ -68,7 +68,7 @@ class PackedObjects:
         return bool(self._damage)
 
     def get(self, digest: str) -> bytes:
-        """Raises `ManifestError` where it was not read."""
+        """Return an object. Raises `ManifestError` if it was not read."""
         stored = self._stored.get(digest)
         content = None if stored is None else self._read.get(stored.pack, {}).get(digest)
         if content is None:
@@ -76,14 +76,14 @@ class PackedObjects:
         return content
 
     def put(self, content: bytes) -> str:
-        """It waits for the next pack, if it is not stored yet."""
+        """Return the digest of an object. One that is not stored yet waits for the next pack."""
         digest = digest_of(content)
         if digest not in self._stored:
             self._new[digest] = content
         return digest
 
     def packs(self, wanted: Collection[str]) -> frozenset[Pack]:
-        """The packs with some of these objects."""
+        """Return the packs that have some of these objects."""
         return frozenset(stored.pack for name in wanted if (stored := self._stored.get(name)) is not None)
 
     def is_wasteful(self, wanted: Collection[str]) -> bool:
@@ -93,11 +93,11 @@ class PackedObjects:
         return len(packs) >= MAX_PACKS or sum(pack.length for pack in packs) - used > max(used, SLACK)
 
     def pack_new(self, wanted: Collection[str]) -> tuple[Pack, dict[str, bytes]]:
-        """A pack of those that wait and are wanted, and its parts."""
+        """Return a pack of the waiting objects that are wanted, and its parts."""
         return packed({name: content for name, content in self._new.items() if name in wanted})
 
     def stored(self, pack: Pack, wanted: Collection[str]) -> None:
-        """That pack is stored; of all others only those with wanted objects still are."""
+        """Note that a pack is stored, and that of all others only those with wanted objects still are."""
         packs = self.packs(wanted)
         self._stored = {name: item for name, item in self._stored.items() if item.pack in packs}
         self._stored |= {name: _Stored(pack, len(item)) for name, item in self._new.items() if name in wanted}

@@ -2,8 +2,8 @@
 
     objects by digest --> pack: a line that lists them, then their contents --gzip--> parts of at most 512 KB, by digest
 
-A part is known by its digest, and so is each object: what a hand has touched is not used. The bytes of a pack are a
-function of its objects.
+Each part and each object is named by its digest, so one that was altered is not used. The bytes of a pack depend on its
+objects alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_PART: Final = 512 * 1024
 """Bytes of a part. The API server takes Secrets of 1 MB."""
 MAX_PARTS: Final = 256
-"""Of all packs together: 128 MB of the cluster's database, which has 2 GB by default."""
+"""The most parts of all packs together: 128 MB of the cluster's database, which has 2 GB by default."""
 MAX_UNPACKED: Final = 512 * 1024 * 1024
 """Bytes of all packs together."""
 LEVEL: Final = 6
@@ -31,10 +31,10 @@ LEVEL: Final = 6
 
 @record
 class Pack:
-    """Where a pack lies."""
+    """The size and the parts of a pack."""
 
     length: Count
-    """Its bytes, unpacked."""
+    """The number of its bytes, unpacked."""
     parts: tuple[str, ...]
     """The digests of its parts, in order."""
 
@@ -54,7 +54,7 @@ def packed(objects: Mapping[str, bytes]) -> tuple[Pack, dict[str, bytes]]:
 
 
 def unpacked(pack: Pack, parts: Sequence[bytes]) -> dict[str, bytes]:
-    """The objects of a pack by digest; those whose digest is another are left out. Raises `ManifestError`."""
+    """Return the objects of a pack by digest; an object with another digest is left out. Raises `ManifestError`."""
     whole = _inflated(parts, pack.length)
     end = whole.find(b"\n")
     try:
@@ -71,7 +71,7 @@ def unpacked(pack: Pack, parts: Sequence[bytes]) -> dict[str, bytes]:
 
 
 def _inflated(parts: Sequence[bytes], length: int) -> bytes:
-    """Never more than `length` bytes, whatever the parts say."""
+    """Unpack the parts, but never more than `length` bytes."""
     inflate = zlib.decompressobj(wbits=31)
     content = bytearray()
     try:

@@ -1,9 +1,9 @@
 """The Secrets of the kept state, as objects of the API server.
 
-    admc-NAME-state           which parts belong together; `admc.dev/written-by` says which replica wrote it
+    admc-NAME-state           names the parts; its annotation `admc.dev/written-by` names the replica that wrote it
     admc-NAME-part-SHA256     a part, never changed
-    admc-NAME-rollout         there while proxies may have more than one plan: it lies apart, because the others may be
-                              damaged, and are then no reason to begin anew
+    admc-NAME-rollout         exists while proxies may have more than one plan. It is apart from the others: if they are
+                              damaged, it shows that the server must not begin anew
 
 All have the type `admc.dev/state`, and the label `admc.dev/controller`.
 """
@@ -32,7 +32,7 @@ Document = dict[str, Any]
 
 @record
 class Index:
-    """What `admc-NAME-state` says."""
+    """The content of `admc-NAME-state`."""
 
     schema_version: Literal[1]
     manifest: str
@@ -45,10 +45,10 @@ class Index:
 
 
 class Record(NamedTuple):
-    """What a replica remembers of a Secret that it watches."""
+    """The record of a Secret that a replica watches."""
 
     digest: str
-    """Of its content."""
+    """The digest of its content."""
     writer: str
 
 
@@ -74,19 +74,19 @@ class Names(NamedTuple):
         return f"admc-{self.installation}-part-{digest}"
 
     def digest(self, name: str) -> str | None:
-        """The digest in the name of a part; None if it is no part of this installation."""
+        """Return the digest in the name of a part; None for a Secret that is no part of this installation."""
         head, digits = name[:-64], name[-64:]
         return digits if head == self.part("") and _DIGEST.fullmatch(digits) else None
 
     @property
     def selectors(self) -> dict[str, str]:
-        """Of all Secrets of the kept state, for a list or watch."""
+        """The selectors of all Secrets of the kept state, for a list or watch."""
         return {"labelSelector": f"{CONTROLLER}={self.installation}", "fieldSelector": f"type={TYPE}"}
 
     def secret(
         self, name: str, data: dict[str, bytes], writer: str = "", *, version: str = "", immutable: bool = False
     ) -> Document:
-        """`version`: only that one is replaced."""
+        """Return a Secret. With `version`, it replaces that version only."""
         metadata: Document = {"name": name, "namespace": self.namespace, "labels": {CONTROLLER: self.installation}}
         if writer:
             metadata["annotations"] = {WRITER: writer}
@@ -116,7 +116,7 @@ def index_from_json(content: bytes) -> Index:
 
 
 def check(index: Index) -> None:
-    """Raises `ManifestError` if it is too large."""
+    """Check the size. Raises `ManifestError` if it is too large."""
     if sum(len(pack.parts) for pack in index.packs) > MAX_PARTS:
         raise ManifestError(f"it has more than {MAX_PARTS} parts")
     if sum(pack.length for pack in index.packs) > MAX_UNPACKED:
@@ -124,13 +124,13 @@ def check(index: Index) -> None:
 
 
 def decode(secret: Document) -> Record:
-    """For a watch."""
+    """Return the record of a Secret, for a watch."""
     content = next((text for key in (INDEX, PART) if (text := content_of(secret, key)) is not None), b"")
     return Record(digest_of(content), writer_of(secret))
 
 
 def content_of(secret: Document | None, key: str) -> bytes | None:
-    """A value of a Secret; None where it has none, or none that can be read."""
+    """Return a value of a Secret; None if the Secret has none, or none that can be read."""
     data = secret.get("data") if secret else None
     value = data.get(key) if isinstance(data, dict) else None
     if not isinstance(value, str):
@@ -142,7 +142,7 @@ def content_of(secret: Document | None, key: str) -> bytes | None:
 
 
 def writer_of(secret: Document) -> str:
-    """The replica that wrote the state; empty where that is unknown."""
+    """Return the replica that wrote the state; empty if unknown."""
     annotations = _metadata(secret).get("annotations")
     return str(annotations.get(WRITER) or "") if isinstance(annotations, dict) else ""
 

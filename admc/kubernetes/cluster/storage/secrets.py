@@ -1,6 +1,6 @@
 """Requests about the Secrets of the kept state, and the way to make them from a thread.
 
-Each request has a bounded time. A writing request asks whether this replica may write just before it is sent.
+Each request has a time limit. A request that writes checks just before it is sent whether this replica may write.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 REQUEST_SECONDS: Final = 10.0
 WAIT_SECONDS: Final = 120.0
-"""For several requests one after the other."""
+"""The time limit of several requests in a row."""
 AT_ONCE: Final = 8
 """Requests at the same time."""
 PAGE: Final = 50
@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 
 class SecretApi(Protocol):
-    """What it needs of `Api`."""
+    """The methods of `Api` that `Secrets` calls."""
 
     async def get(self, path: str, **params: object) -> Document: ...
     async def create(self, path: str, body: Document) -> Document: ...
@@ -50,7 +50,7 @@ class Secrets:
         self._api, self._names, self._may_write = api, names, may_write
 
     async def get(self, name: str) -> Document | None:
-        """None where there is none."""
+        """Return a Secret; None if it does not exist."""
         try:
             return await self._bounded(lambda: self._api.get(self._path(name)))
         except ApiError as error:
@@ -59,16 +59,16 @@ class Secrets:
             raise
 
     async def get_all(self, names: Collection[str]) -> dict[str, Document]:
-        """Those of them that are there."""
+        """Return those of the Secrets that exist."""
         secrets = await _at_once(self.get, names)
         return {name: item for name, item in zip(names, secrets, strict=True) if item is not None}
 
     async def create(self, secret: Document) -> Document:
-        """An error (`is_already_there`) where there is one."""
+        """Create a Secret. It is an error (`is_already_there`) if the Secret exists."""
         return await self._written(lambda: self._api.create(self._names.collection, secret))
 
     async def create_all(self, secrets: Collection[Document]) -> tuple[str, ...]:
-        """Returns the names of those that were there already."""
+        """Create Secrets, and return the names of those that existed already."""
 
         async def send(secret: Document) -> bool:
             try:
@@ -83,11 +83,11 @@ class Secrets:
         return tuple(name_of(secret) for secret, was_there in zip(secrets, there, strict=True) if was_there)
 
     async def replace(self, secret: Document) -> Document:
-        """A conflict if it has another version by now."""
+        """Replace a Secret. It is a conflict if the Secret has another version by now."""
         return await self._written(lambda: self._api.replace(self._path(name_of(secret)), secret))
 
     async def delete_all(self, uids: Mapping[str, str | None]) -> None:
-        """By name; with a uid, only if it is that one. They need not be there."""
+        """Delete Secrets by name; one with a uid only if it still has that uid. They need not exist."""
 
         async def send(name: str) -> None:
             try:
@@ -133,7 +133,8 @@ class Bridge:
         self._loop = asyncio.get_running_loop()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns or raises; `ApiError` if the event loop does not run any more."""
+        """Return or raise what the coroutine returns or raises; raise `ApiError` if the event loop does not run any
+        more."""
         done = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return done.result(WAIT_SECONDS)
@@ -143,7 +144,7 @@ class Bridge:
 
 
 async def _at_once(request: Callable[[Item], Coroutine[Any, Any, T]], items: Collection[Item]) -> list[T]:
-    """All of them, some at a time. The first error is raised when none is under way any more."""
+    """Make all requests, some at a time. The first error is raised when no request is under way any more."""
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def one(item: Item) -> T:

@@ -1,6 +1,6 @@
-"""The Secret that names the parts, and the fence: it is replaced only with the version that this replica knows.
+"""The Secret that names the parts. It is also the fence: a replica can replace only the version that it knows.
 
-A replica that becomes active claims it with a write of its own. From then on no other replica can replace it.
+A replica that becomes active claims the Secret with a write of its own. From then on no other replica can replace it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.storage.secrets import Secrets
 
 ATTEMPTS: Final = 5
-"""To replace it while it changes."""
+"""Attempts to replace the Secret while it changes."""
 REMEMBERED: Final = 16
 
 
 class SupersededError(Exception):
-    """Another replica has written it."""
+    """Another replica has written the Secret."""
 
 
 class StateSecret:
@@ -31,15 +31,15 @@ class StateSecret:
     def __init__(self, secrets: Secrets, names: Names, writer: str) -> None:
         self._secrets, self._names, self._writer = secrets, names, writer
         self._version: str | None = None
-        """The version that this replica may replace; "": there is none; None: it has to be read."""
+        """The version that this replica may replace; "" if there is no Secret; None if the version has to be read."""
         self._own: deque[str] = deque(maxlen=REMEMBERED)
-        """Digests of what this replica has written last, or tried to write."""
+        """Digests of the contents that this replica has written last, or tried to write."""
 
     async def get(self) -> Document | None:
         return await self._secrets.get(self._names.state)
 
     async def claim(self) -> Document:
-        """The Secret as it is, with this replica as its last writer."""
+        """Claim the Secret, and return it with this replica as its last writer."""
         for _ in range(ATTEMPTS):
             there = await self.get()
             try:
@@ -57,18 +57,18 @@ class StateSecret:
         if there is None:
             return await self._secrets.create(self._names.secret(self._names.state, {}, self._writer))
         claim = self._names.secret(self._names.state, {}, self._writer, version=version_of(there))
-        # The API server refuses another type than the one that it has.
+        # The API server refuses a change of the type.
         return await self._secrets.replace({**claim, "data": there.get("data") or {}, "type": there.get("type")})
 
     async def replace(self, content: bytes) -> None:
-        """Raises `SupersededError` too."""
+        """Replace the content of the Secret. Raises `SupersededError` too."""
         self._own.append(digest_of(content))
         for _ in range(ATTEMPTS):
             if self._version is None:
                 self._version = await self._own_version()
             secret = self._names.secret(self._names.state, {INDEX: content}, self._writer, version=self._version)
             version, self._version = self._version, None
-            # If the answer is lost, it may be written all the same: then the next attempt finds it as its own.
+            # If the answer is lost, the Secret may be written all the same: the next attempt then finds it as its own.
             try:
                 answer = await (self._secrets.replace(secret) if version else self._secrets.create(secret))
             except ApiError as error:
@@ -90,11 +90,11 @@ class StateSecret:
         return version_of(there)
 
     def forget(self) -> None:
-        """It is read again before it is replaced."""
+        """Forget the version, so that it is read again before the Secret is replaced."""
         self._version = None
 
     def is_own(self, record: Record) -> bool:
-        """Whether this replica has written it like that."""
+        """Whether this replica has written the Secret with this content."""
         return record.writer == self._writer and record.digest in self._own
 
 

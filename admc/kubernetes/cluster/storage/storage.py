@@ -1,16 +1,16 @@
 """The kept state in Secrets, as the `Storage` of a server that follows a cluster.
 
-What differs from the folder of `--state`, and why:
+It differs from the folder of `--state`:
 
-- The snapshots that proxies have acknowledged are kept only where some proxy may have another label than the one that
-  is published, or refuses something. Of all other services proxies have acknowledged what the stored plan gives, so the
-  next server makes it again: each snapshot would be a write to the database of the whole cluster.
-- Addresses are not kept. The next server reads them in the cluster before it serves, and addresses change all the time.
-- What proxies acknowledge is stored at intervals; before a step everything is stored at once, as in the folder.
+- An acknowledged snapshot is kept only if some proxy of its service may have another label than the published one, or
+  refuses something. The proxies of all other services have acknowledged the snapshot of the stored plan, and the next
+  server makes that again. To keep each snapshot would be a write to the database of the whole cluster.
+- Addresses are not kept: they change all the time, and the next server reads them in the cluster before it serves.
+- Acknowledgements are stored at intervals. Before a step everything is stored at once, as in the folder.
 
 The Secret that names the parts is replaced only with the version that this replica read or wrote last. A replica that
-becomes active claims it first, with a write of its own: from then on no other replica can store a step, so none can
-publish one, whatever it believes.
+becomes active claims the Secret first, with a write of its own. From then on no other replica can store a step, so none
+can publish one, whatever it believes.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.cluster")
 
 SPACING_SECONDS: Final = 5.0
-"""Between two writes of what proxies have acknowledged, without a step."""
+"""The time between two writes of acknowledgements, without a step."""
 LOAD_SECONDS: Final = 30.0
-"""How long a replica that becomes active asks an API server that does not answer."""
+"""How long a replica that becomes active repeats its request while the API server does not answer."""
 LOAD_PAUSE_SECONDS: Final = 0.5
 ATTEMPTS: Final = 5
-"""To read parts while another replica removes some."""
+"""Attempts to read parts while another replica removes some."""
 EMPTY: Final = Manifest(None, {}, {})
 
 
 class Peeked(NamedTuple):
-    """What a replica that stands by has read."""
+    """The state as a replica that stands by has read it."""
 
     version: str
     state: StoredState | None
 
 
 class _DamagedPartsError(ManifestError):
-    """A part is missing or damaged. Where another replica writes, it may have removed the part."""
+    """A part is missing or damaged. If another replica writes, it may have removed the part."""
 
 
 class SecretStorage:
@@ -84,8 +84,8 @@ class SecretStorage:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Called on the event loop of `secrets`. `writer` names this process and no other. `superseded` is called in a
-        thread, once another replica has written: nothing may be published from then on."""
+        """Call it on the event loop of `secrets`. `writer` names this process and no other. `superseded` is called in a
+        thread once another replica has written; from then on this process must publish nothing."""
         self._secrets, self._names = secrets, names
         self._secret = StateSecret(secrets, names, writer)
         self._wait = Bridge().wait
@@ -97,13 +97,13 @@ class SecretStorage:
         """The snapshots of the state that was read last, until `load`."""
         self._position: Position | None = None
         self._index: Index | None = None
-        """What this replica has written, or read as the active one."""
+        """The index that this replica has written, or read as the active one."""
         self._is_marked: bool | None = None
-        """Whether the marker of a rollout is there; None: unknown."""
+        """Whether the marker of a rollout exists; None if unknown."""
         self._there: dict[str, str | None] | None = None
-        """The uids of all Secrets of the state by name, as far as they are known; None: not listed yet."""
+        """The uids of the state's Secrets by name, as far as they are known; None before they are listed."""
         self._changed = False
-        """Something was changed from outside."""
+        """A Secret was removed or changed from outside."""
         self._saved_at = -math.inf
         self._turn = threading.Lock()
 
@@ -145,8 +145,8 @@ class SecretStorage:
                     return state
 
     def peek(self, version: str) -> Peeked | None:
-        """Read the state without claiming it, and verify its parts; None if it still has this version. What is read
-        here, `load` need not read again. Raises `CommandError` (ADM854)."""
+        """Read the state without a claim, and verify its parts; None if it still has this version. `load` need not read
+        these parts again. Raises `CommandError` (ADM854)."""
         with self._turn:
             for attempt in range(ATTEMPTS):
                 try:
@@ -188,7 +188,7 @@ class SecretStorage:
         self._parsed = _by_object(manifest, state)
         state = state._replace(is_reduced=True)
         if not self._objects.is_damaged:
-            self._manifest = manifest  # else the next `save` stores again what is missing
+            self._manifest = manifest  # otherwise the next `save` stores the missing objects again
         return state
 
     def _parts(self, digests: Collection[str]) -> dict[str, bytes]:
@@ -201,8 +201,8 @@ class SecretStorage:
     def save(
         self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = frozenset()
     ) -> bool:
-        """Keep these instead, if that is more than the last write a while ago; False where nothing was written. Raises
-        `CommandError`: what was kept before is still there."""
+        """Keep this state in place of the last one, unless the last write was a moment ago. Returns whether anything
+        was written. Raises `CommandError`; the last state then stays."""
         with self._turn:
             if self._clock() < self._saved_at + SPACING_SECONDS:
                 return False
@@ -211,12 +211,12 @@ class SecretStorage:
     def save_as_owner(
         self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = frozenset()
     ) -> None:
-        """The same, at once."""
+        """Keep this state at once."""
         with self._turn:
             self._save(position, groups, refusing)
 
     def renew(self) -> bool:
-        """Whether a Secret was removed or changed from outside; the next `save` then writes all of them."""
+        """Return whether a Secret was removed or changed from outside; the next `save` then writes all of them."""
         with self._turn:
             if not self._changed:
                 return False
@@ -228,7 +228,7 @@ class SecretStorage:
             return True
 
     def observed(self, name: str, record: Record | None) -> None:
-        """What is there now of a Secret; None: it was removed."""
+        """Note the present record of a Secret; None if it was removed."""
         index = self._index
         if index is None:
             return
@@ -260,7 +260,7 @@ class SecretStorage:
         return new
 
     def _stored(self, position: Position, groups: Mapping[str, Snapshot]) -> Manifest:
-        """The manifest; its new objects wait for the next pack."""
+        """Return the manifest; its new objects wait for the next pack."""
         manifest = self._contents.store(self._manifest, position, groups)
         if manifest != self._manifest and self._objects.is_wasteful(manifest.objects):
             self._objects.clear()
@@ -295,7 +295,8 @@ class SecretStorage:
             self._there |= dict.fromkeys(documents)
         there = self._wait(self._secrets.create_all(tuple(documents.values())))
         for name, stored in self._wait(self._secrets.get_all(there)).items():
-            if content_of(stored, PART) != secrets[name][PART]:  # no one can change it, but another can have created it
+            # A part is immutable, but another writer can have created one of that name.
+            if content_of(stored, PART) != secrets[name][PART]:
                 self._wait(self._secrets.delete_all({name: uid_of(stored)}))
                 self._create(documents[name])
 
@@ -303,8 +304,8 @@ class SecretStorage:
         self._wait(self._secrets.create_all((secret,)))
 
     def _tidy(self) -> None:
-        """Remove the marker if no rollout is under way, and the parts that the state does not name. It is stored, so a
-        failure is no reason to stop; the next `save` tries again."""
+        """Remove the marker if no rollout is under way, and the parts that the state does not name. The state is stored
+        already, so a failure is no reason to stop; the next `save` tries again."""
         try:
             if self._is_marked is not False and not self._manifest.under_way:
                 self._wait(self._secrets.delete_all({self._names.under_way: None}))

@@ -18,7 +18,7 @@ PAGE: Final = 20
 
 
 def watched(api: Reader, names: Names, storage: SecretStorage) -> Watched[Record]:
-    """Its `run` belongs beside the active replica."""
+    """Return the watch. Its `run` belongs beside the active replica."""
 
     def changed(key: Key, old: Record | None, new: Record | None) -> None:
         storage.observed(key.name, new)
