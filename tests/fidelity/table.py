@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HEAD = """\
 # Fidelity: on both sides a policy has the same results for clients
 
-Real Envoys give the same answers wherever a policy is enforced. In the [first table](#kind-side-protocol), `equal (2)`
+This page shows the samples for which real Envoys were tried. In the [first table](#kind-side-protocol), `equal (2)`
 stands for two samples with the predicted results; [differences](#what-differs) are at the end.
 
 A judge without any notion of sides predicts the results. It reads each program as layers (policies in declared order
