@@ -88,7 +88,7 @@ class Service:
 
     @property
     def can_host(self) -> bool:
-        """Whether the service can host an ADM (R8). A mesh with a sidecar for each service has one in each of these."""
+        """Whether the service can host an ADM (R8). A full mesh has a sidecar in each service that can."""
         return self.hosts_adm and not self.host_network
 
     def place(self, mark: Mark) -> Span:

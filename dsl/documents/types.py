@@ -120,7 +120,7 @@ def _decoded(text: str) -> bytes:
     except ValueError:
         from pydantic_core import PydanticCustomError
 
-        # Not a cause: it may quote the text.
+        # Without the original error as a cause, since that may quote the text.
         raise PydanticCustomError("base64_type", "must be in base 64") from None
 
 

@@ -66,9 +66,9 @@ _MAX_OWNER: Final = 200
 _TO_INGRESS: Final = f"-j REDIRECT --to-ports {INGRESS_PORT}"
 _TO_EGRESS: Final = f"-j REDIRECT --to-ports {EGRESS_PORT}"
 _REFUSE: Final = "-j REJECT --reject-with tcp-reset"
-# Marks a connection that began under these rules with a packet to this pod. The mark tells its answers from packets of
-# an older connection that the pod opened: connection tracking first saw that one half-way, and took another host
-# for the one that opened it.
+# Marks a connection that began under these rules with a packet to this pod. By the mark, answers on it differ from
+# packets of an older connection that the pod opened, if connection tracking first saw that connection half-way and
+# took the other end for the one that opened it.
 _BEGAN: Final = f"{PACKET_MARK:#x}/{PACKET_MASK:#x}"
 
 

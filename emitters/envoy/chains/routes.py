@@ -100,7 +100,7 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> RouteTable:
             header = ROUTE + hashlib.sha256(filter_name(hop.name, group.policies[0]).encode()).hexdigest()[:8]
             marks.append(_mark(hop, group.policies[0], group.needed, header))
             groups[index] = group._replace(needed=[header_predicate(header, {"exact": "1"})])
-    # `check` has counted them.
+    # `check` has counted the sets.
     chosen = _sets(groups, always)
     clusters: dict[str, ClusterVariant] = {}
     shares: set[str] = set()

@@ -47,7 +47,6 @@ class BrokenRulesError(ValueError):
     def __init__(self, violations: list[BrokenRule]) -> None:
         more = f" and {len(violations) - _SHOWN} more" if len(violations) > _SHOWN else ""
         super().__init__("; ".join(map(str, violations[:_SHOWN])) + more)
-        self.rules = tuple(violations)
 
 
 def check(item: Message) -> None:
