@@ -47,7 +47,7 @@ class Message(NamedTuple):
 
 @contextmanager
 def started(run: Callable[[Channel], None]) -> Iterator[Iterator[Message]]:
-    """The messages of a measurement. At the end of the context, the process is ended, also if it is left early."""
+    """The messages of a measurement. The process is ended with the context, also if the context is left early."""
     reading, writing = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()

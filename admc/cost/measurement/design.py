@@ -182,10 +182,11 @@ def limit(tried: Tried, first: Tried) -> str | None:
 
 _FIRST_TRIES: Final = 5
 _ENOUGH: Final = 2
-"""So many tries that pass, or that fail, decide: other work on the machine may spoil one, and one may pass by luck."""
+"""A rate holds after this many tries that pass, and does not hold after this many that fail. Other work on the machine
+may spoil one try, and one may pass by luck."""
 _MOST_TRIES: Final = 20
-"""Most tries at one rate. Tries that fail while the host takes time away do not decide, and a burst goes on for
-seconds."""
+"""Most tries at one rate. A try that fails while the host takes time away does not count as failed, and the host may go
+on for seconds."""
 
 
 def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int = 2) -> Highest:
@@ -233,7 +234,7 @@ class Sample(NamedTuple):
 
 
 LEAST_TURNS: Final = 5
-"""With fewer there is no interval."""
+"""With fewer turns there is no interval."""
 NARROW: Final = 0.05
 """An interval is narrow if half of it is at most this part of the cost of the whole arm."""
 

@@ -77,7 +77,7 @@ def budget_minutes(given: float | None, *, quick: bool) -> float:
 
 
 def check_output(path: Path | None, inputs: tuple[Path, ...]) -> None:
-    """Refuse a file that cannot be written before the measurement, and not after it. Raises `CommandError`."""
+    """Before the measurement, refuse an output file that cannot be written. Raises `CommandError`."""
     if path is None:
         return
     check_folder(path)

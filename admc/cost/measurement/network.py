@@ -34,7 +34,7 @@ COMMIT
 -A INPUT -p tcp --syn -j CONNMARK --set-xmark 1/1
 COMMIT
 """
-"""Rules that need all that the emitted rules need of the kernel."""
+"""Rules of a test: a kernel that accepts them supports the emitted rules."""
 
 
 class NetworkError(Exception):

@@ -53,7 +53,7 @@ class Sampled(NamedTuple):
     """The stacks of one slice."""
 
     stacks: Counter[str]
-    """By part."""
+    """The number of stacks of each part."""
     period: int
     """Nanoseconds of CPU from one stack to the next."""
 

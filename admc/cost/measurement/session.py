@@ -93,7 +93,7 @@ def compared(protocol: Protocol, side: Side) -> str:
 
 
 def arms(protocols: Sequence[Protocol], uses: Sequence[Use]) -> tuple[Arm, ...]:
-    """Every hop that is measured."""
+    """The arms of all hops that are measured."""
     all_arms = [
         Arm(bare(protocol, side), _hop_pod(protocol), side, protocol) for protocol in protocols for side in Side
     ]

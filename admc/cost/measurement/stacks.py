@@ -43,7 +43,7 @@ _IN_USER: Final = 2
 _LARGEST: Final = 1 << 12
 """Bytes of the largest record: a stack has at most 127 frames and a few marks."""
 _MARKS: Final = 2**64 - 4095
-"""Addresses from here on are marks: whether the next addresses are in the kernel or in user space."""
+"""Addresses from here on are marks, which tell whether the next addresses are in the kernel or in user space."""
 
 
 class Symbols:

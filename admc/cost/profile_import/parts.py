@@ -32,7 +32,7 @@ from dsl.program import Protocol
 
 DRAWS: Final = 400
 LEAST_TURNS: Final = 5
-"""With fewer there is no interval."""
+"""With fewer turns there is no interval."""
 MOST_BLOCKS: Final = 100
 """If there are more turns, they are put into this many groups, and groups are drawn."""
 _TAIL: Final = DRAWS // 20

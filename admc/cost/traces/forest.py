@@ -61,7 +61,7 @@ class Forest(NamedTuple):
 
     linked: Linked
     work: Ints
-    """Nanoseconds in which the callee does not wait for its own calls."""
+    """Nanoseconds in which the callee works itself, and does not wait for its own calls."""
     asynchronous: Flags
     order: Ints
     group_starts: Ints

@@ -38,7 +38,7 @@ _UNREADABLE: Final = (
     (BOM_UTF16_LE, "its text is UTF-16", "write it as UTF-8"),
     (BOM_UTF16_BE, "its text is UTF-16", "write it as UTF-8"),
 )
-"""How files of common formats begin that are not read, with the cause and the hint of the message."""
+"""First bytes of common formats that are not read, with the cause and the hint of the message."""
 WORKERS: Final = 2
 """Parts that are worked on at the same time; each needs some 300 MB."""
 _READERS: Final[dict[str, Callable[[Any], Iterator[Span]]]] = {otlp.KEY: otlp.spans, jaeger.KEY: jaeger.spans}
