@@ -43,8 +43,8 @@ class Endpoints:
     """
 
     def __init__(self, selection: Selection, at: Callable[[str], Mapping[Key, bool]] = lambda address: {}) -> None:
-        """`at` returns the pods of the whole cluster with an address, each with whether it stays (does not
-        terminate)."""
+        """`at` returns the pods of the whole cluster with an address, each with whether it stays: it does not
+        terminate."""
         self._selection = selection
         self._at = at
         self._moved: set[str] = set()
@@ -182,8 +182,8 @@ class Endpoints:
             self._owners[address] = owner
 
     def _is_strangers(self, address: str, services: Iterable[str]) -> bool:
-        """Whether a pod that stays has the address and belongs to no service. False if one of `services` is known by
-        its EndpointSlices alone: its pods are not known."""
+        """Whether a pod that stays has the address and belongs to no service. False if the pods of one of `services`
+        are not known, because EndpointSlices give its addresses."""
         if any(_slices(self._selection, name) for name in services):
             return False
         return any(stays and not self._selection.services_of(pod) for pod, stays in self._at(address).items())

@@ -44,7 +44,7 @@ class Audit:
         await self._programs.restored.wait()
         while True:
             changed = self._cluster.changed.next, self._cluster.programs_changed.next
-            await self._look()
+            await self._compile()
             tasks = [asyncio.create_task(event.wait()) for event in changed]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -53,7 +53,7 @@ class Audit:
                     task.cancel()
             await asyncio.sleep(1.0)  # `ClusterPrograms` reads the candidate first
 
-    async def _look(self) -> None:
+    async def _compile(self) -> None:
         candidate = self._programs.candidate
         followed = None if candidate is None else candidate.followed
         if not self._programs.is_audit or candidate is None or followed is None or candidate.read.content is None:

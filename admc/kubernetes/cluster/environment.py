@@ -141,22 +141,23 @@ class ClusterEnvironment:
             group.create_task(audit.run())
             group.create_task(self._config.run(lambda: programs.owner, may_act))
             group.create_task(self._close())
-            group.create_task(self._look())
+            group.create_task(self._update())
         raise AssertionError  # the tasks end by being cancelled
 
-    async def _look(self) -> None:
-        """Follow the programs that are in force, and forget earlier ones."""
+    async def _update(self) -> None:
+        """Keep the followed programs and the owner up to date, until cancelled: programs in force stay followed, others
+        are forgotten."""
         assert self._serving is not None  # noqa: S101 - as above
         while True:
-            self._look_at_programs(self._serving)
-            self._look_at_owner()
+            self._update_programs(self._serving)
+            self._update_owner()
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _look_at_programs(self, serving: Serving) -> None:
+    def _update_programs(self, serving: Serving) -> None:
         served, published = ([placed.program for placed in plans] for plans in (serving.placed, serving.published))
         self.programs.in_force(served[::-1], published)
 
-    def _look_at_owner(self) -> None:
+    def _update_owner(self) -> None:
         before, now = self._owned, (self.programs.owner, self.programs.followed)
         if now == before:
             return

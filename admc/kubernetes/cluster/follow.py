@@ -83,9 +83,9 @@ class Followed:
         names = tuple(names)
         self.endpoints.update(names)
         self._mismatches.update(names)
-        self._look_at_facts(names)
+        self._observe_facts(names)
 
-    def _look_at_facts(self, names: Iterable[str]) -> None:
+    def _observe_facts(self, names: Iterable[str]) -> None:
         now = time.monotonic()
         for name in names:
             has_pods = bool(self.selection.pods(name))
@@ -97,7 +97,7 @@ class Followed:
         if facts.document() == self.facts_document():
             return
         self.facts = facts
-        self._look_at_facts(self.program.services)
+        self._observe_facts(self.program.services)
 
     def facts_document(self) -> bytes:
         self.facts = self.facts.at(time.monotonic())

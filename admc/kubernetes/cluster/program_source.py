@@ -1,6 +1,6 @@
 """Which program an installation serves (`admc.serve.environment.Programs`): one whose services fit the cluster.
 
-    Programs --oldest--> spec --read--> content --resolve--> Program --follow--> findings --none--> Source
+    Programs --oldest--> spec --read--> content --resolve--> Program --follow--> findings --no error--> Source
 
 A program that cannot be read or resolved, or that does not fit, is reported, and the last servable program stays. After
 a restart that one comes from the stored plan.
@@ -53,14 +53,14 @@ RETRY_SECONDS: Final = 2.0
 
 
 class Candidate(NamedTuple):
-    """The `Program` that the cluster asks for, as it was read."""
+    """The `Program` of the cluster that is to be served, as it was read."""
 
     object: ProgramObject
     read: ProgramRead
     followed: Followed | None
     """None if the program has errors."""
     findings: tuple[Diagnostic, ...]
-    """Why the program cannot be followed."""
+    """The errors because of which the program cannot be followed."""
 
 
 class ServableProgram(NamedTuple):
@@ -84,24 +84,24 @@ class ClusterPrograms:
         self._stored: tuple[tuple[Recipe, Followed], ...] = ()
         """The stored plans that can be read, the newest one first."""
         self.candidate: Candidate | None = None
-        """The program that the cluster asks for; the status is about it."""
+        """The program of the cluster that is to be served; the status is about it."""
         self.servable: ServableProgram | None = None
         """The last program that could be served."""
         self._earlier: tuple[Followed, ...] = ()
-        """What is followed for programs that proxies may have, the newest one first; then for earlier servable
+        """The records for programs that proxies may have, the newest one first; then those for earlier servable
         programs."""
         self._known: tuple[tuple[Program, Followed], ...] = ()
-        """The last programs for which `followed_for` was called, with the answers."""
+        """The last calls of `followed_for`: programs and answers."""
         self._in_force: tuple[object, ...] = ()
-        """The programs of the last call of `in_force`, for a comparison."""
+        """The programs of the last call of `in_force`: the same programs again change nothing."""
         self.restored = asyncio.Event()
-        """Set once the cluster has been read, and the stored plans are known."""
+        """Set once the cluster has been read, and `restore` has the stored plans."""
         self._cluster_read = asyncio.Event()
         self._turn = asyncio.Lock()
-        self._source: Source | None = None
-        self._given: Source | None = None
+        self._source: Source | None = None  # the present one
+        self._given: Source | None = None  # the one that `current` returned last
         self._compiled: Source | None = None
-        """The source that was compiled last, whatever came of it."""
+        """The source that was compiled last, with or without errors."""
         self._changed = asyncio.Event()
 
     # ---- Programs ----
@@ -218,16 +218,19 @@ class ClusterPrograms:
             changes = self._cluster.programs_changed.next, self._cluster.changed.next
             try:
                 async with self._turn:
-                    again = await self._look()
+                    again = await self._refresh()
             except ApiError:
                 again = RETRY_SECONDS  # a watch reports it
             self._cluster_read.set()
-            await _any(changes, again)
+            await _wait_for_any(changes, again)
 
     async def restore(self, facts: FactState, stored: Sequence[Recipe]) -> None:
         """Begin with the programs of the stored plans, the newest one first, and the facts that the newest plan relies
-        on. The newest program is served until the cluster has a candidate that can be served. Programs that were
-        followed before are not in force any more."""
+        on.
+
+        The newest program is served until the cluster has a candidate that can be served. Programs that were followed
+        before are not in force any more.
+        """
         recipes = [recipe._replace(endpoints=None) for recipe in stored]
         if recipes != [recipe for recipe, _ in self._stored]:
             self.restored.clear()
@@ -244,7 +247,7 @@ class ClusterPrograms:
             for followed in before:
                 if followed not in self.followed:
                     self._forget(followed)
-            self._renewed()
+            self._update_source()
             self.restored.set()
         self._cluster.changed.send()
 
@@ -280,12 +283,12 @@ class ClusterPrograms:
             else None
         )
 
-    async def _look(self) -> float | None:
+    async def _refresh(self) -> float | None:
         """Read the candidate. Returns after how many seconds to read again if nothing changes."""
         object_ = choice.served(self._cluster.programs.items.values(), self._cluster.controller)
         if object_ is None:
             self._replace_candidate(None)
-            return self._renewed()
+            return self._update_source()
         candidate = self.candidate
         if candidate is None or not _is_same(candidate, object_):
             before, candidate = candidate, await self._read(object_)
@@ -296,7 +299,7 @@ class ClusterPrograms:
         elif candidate.object is not object_:
             self.candidate = candidate = candidate._replace(object=object_)  # its status has changed
         self._make_servable(candidate)
-        again = self._renewed()
+        again = self._update_source()
         return min(RETRY_SECONDS, again or RETRY_SECONDS) if candidate.read.waits else again
 
     async def _read(self, object_: ProgramObject) -> Candidate:
@@ -311,7 +314,7 @@ class ClusterPrograms:
             program = await asyncio.to_thread(_program, read.spec.main, read.content)
         except CommandError as error:
             return Candidate(object_, read, None, error.diagnostics)
-        except Exception as error:  # a bug that this program meets would end each server that is started again
+        except Exception as error:  # a bug that this program meets would end this server, and the next one
             return Candidate(object_, read, None, (_unexpected(error),))
         if unknown := check_services(read.spec, program.services):
             return Candidate(object_, read, None, unknown)
@@ -343,8 +346,8 @@ class ClusterPrograms:
             self._earlier = tuple(dict.fromkeys((*self._earlier, before.followed)))
         self._cluster.changed.send()  # the addresses of another program are needed
 
-    def _renewed(self) -> float | None:
-        """Offer another source if anything in it differs. Returns in how many seconds facts may change by
+    def _update_source(self) -> float | None:
+        """Let `changed` return if the source differs from the last one. Returns in how many seconds facts may change by
         themselves."""
         servable = self.servable
         if servable is None:
@@ -394,7 +397,7 @@ def _unexpected(error: Exception) -> Diagnostic:
     return Diagnostic("ADM901", Severity.ERROR, "admc met an unexpected error", None, describe(error))
 
 
-async def _any(events: tuple[asyncio.Event, ...], seconds: float | None) -> None:
+async def _wait_for_any(events: tuple[asyncio.Event, ...], seconds: float | None) -> None:
     """Wait for one of the events, at most for so many seconds."""
     tasks = [asyncio.create_task(event.wait()) for event in events]
     try:

@@ -33,7 +33,7 @@ class Selection:
     in the program. The cost of a change of a pod does not grow with the number of pods or services."""
 
     def __init__(self, program: Program, names: Mapping[str, str] | None = None) -> None:
-        """`names` has the Service of each service whose Service does not have its name (`kubernetes_name`)."""
+        """`names` maps a service to the name of its Service, where that is not `kubernetes_name` of the service."""
         self.program = program
         given = names or {}
         self.keys: Mapping[str, Key] = {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xds_server.transport.server import XdsServer
 
 SETTLE_SECONDS: Final = 1.0
-"""How long a pod waits after the last acknowledgement. The main thread of a proxy sends it; the workers apply the
+"""How long a pod waits after the last acknowledgement. The main thread of a proxy acknowledges; its workers apply the
 configuration within this time."""
 AWAY_SECONDS: Final = 35.0
 """How long a pod waits for proxies that should be connected and are not. A proxy that lost its server tries again after
@@ -75,7 +75,7 @@ class ServerView(NamedTuple):
 class Memory(NamedTuple):
     """The state of a waiting pod between two checks. Times are of a monotonic clock."""
 
-    began: float
+    began: float  # when the pod began to wait
     included: Mapping[str, int] | None = None
     """Service -> the number of its latest snapshot when the pod's addresses were published; None while they are not."""
     acknowledged: float | None = None

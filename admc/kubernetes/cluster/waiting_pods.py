@@ -83,10 +83,10 @@ class WaitingPods:
         self._may_answer = may_answer
         self._waiters: dict[str, _Waiter] = {}
         """By the pod's uid."""
-        self._looking: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._plans: tuple[Placed, ...] = ()
         self._needed: Mapping[str, frozenset[str]] = {}
-        """The answer of `_needed` for these plans."""
+        """Service -> the services whose ADMs need the addresses of its pods, by `_plans`."""
 
     def add(self, grpc_server: Any) -> None:
         """Offer the service on a gRPC server."""
@@ -121,8 +121,8 @@ class WaitingPods:
             before.end(grpc.StatusCode.ABORTED)  # a pod has one stream: it has lost the earlier one
         self._waiters[uid] = waiter
         try:
-            if self._looking is None or self._looking.done():
-                self._looking = asyncio.create_task(self._look_while_pods_wait())
+            if self._checking is None or self._checking.done():
+                self._checking = asyncio.create_task(self._check_while_pods_wait())
             while waiter.over is None:
                 await waiter.changed.wait()
                 waiter.changed.clear()
@@ -133,11 +133,11 @@ class WaitingPods:
             if self._waiters.get(uid) is waiter:
                 del self._waiters[uid]
 
-    async def _look_while_pods_wait(self) -> None:
+    async def _check_while_pods_wait(self) -> None:
         try:
             while self._waiters:
                 began = time.monotonic()
-                await self._look()
+                await self._check_pods()
                 pause = (time.monotonic() - began) / LOOK_SHARE
                 await asyncio.sleep(max(LOOK_SECONDS, pause))
         except BaseException:
@@ -149,7 +149,7 @@ class WaitingPods:
         for waiter in self._waiters.values():
             waiter.end(code)
 
-    async def _look(self) -> None:
+    async def _check_pods(self) -> None:
         if not self._may_answer():
             self._end_all(grpc.StatusCode.UNAVAILABLE)
             return

@@ -231,8 +231,8 @@ def _ports(
 
 
 def _targets(port: Mapping[str, Any], templates: Sequence[_Template]) -> Iterator[tuple[int | None, str]]:
-    """Yield the ports of the pods to which a port of a Service leads, each with the template whose name it is. The port
-    is None if no container has the name."""
+    """Yield the ports of the pods to which a port of a Service leads. A port that is found by its name comes with a
+    text about the template that has it; None stands for a name that no container has."""
     target = port.get("targetPort")
     if target is None or target == "":
         yield port["port"], ""

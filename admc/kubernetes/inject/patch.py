@@ -262,5 +262,5 @@ def _named(items: list[Any]) -> bool:
 
 
 def _names(items: list[Any]) -> list[str]:
-    """Return what identifies each item of a list: containers and volumes have names."""
+    """Return a text that identifies each item of a list: the name of a container or volume, else the whole item."""
     return [str(it["name"]) if isinstance(it, dict) and "name" in it else json.dumps(it, default=str) for it in items]

@@ -59,7 +59,7 @@ class _Changed(NamedTuple):
 
 def rewritten(
     files: Sequence[tuple[str, bytes]],
-    program: InjectionDocument,
+    injection: InjectionDocument,
     installation: Installation,
     *,
     namespace: str | None = None,
@@ -73,11 +73,11 @@ def rewritten(
     """
     per_file = [list(objects(read(path, content), namespace or DEFAULT_NAMESPACE)) for path, content in files]
     everything = [manifest for some in per_file for manifest in some]
-    services = Services(program.services, everything)
+    services = Services(injection.services, everything)
     texts: list[str] = []
     outcomes: list[TemplateOutcome] = []
     findings = Diagnostics()
-    for manifest, finding in disagreements(program, services, everything):
+    for manifest, finding in disagreements(injection, services, everything):
         findings.add(diagnostic(finding, manifest))
     for manifest in everything:
         if namespace is not None and manifest.own_namespace is not None and manifest.namespace != namespace:
@@ -89,7 +89,12 @@ def rewritten(
         edits: list[Edit] = []
         for _, own in groupby(inside, key=lambda manifest: id(manifest.document)):
             changed = _document(
-                list(own), program, installation, services, is_placed=namespace is not None, skips_unknown=skips_unknown
+                list(own),
+                injection,
+                installation,
+                services,
+                is_placed=namespace is not None,
+                skips_unknown=skips_unknown,
             )
             outcomes += changed.outcomes
             for item in changed.findings:
@@ -102,7 +107,7 @@ def rewritten(
 
 def _document(
     inside: Sequence[Object],
-    program: InjectionDocument,
+    injection: InjectionDocument,
     installation: Installation,
     services: Services,
     *,
@@ -135,7 +140,7 @@ def _document(
             if elsewhere is not None:
                 findings.append(diagnostic(_of_no_namespace(manifest, *elsewhere), manifest, in_template=False))
                 continue
-        needs = NOTHING if service is None else needs_of(program, service)
+        needs = NOTHING if service is None else needs_of(injection, service)
         if service is None and not _has_own(template):
             outcomes.append(TemplateOutcome(_named(manifest), "", (), changed=False))
             continue
@@ -145,7 +150,7 @@ def _document(
             continue
         if service is not None:
             findings += [
-                diagnostic(finding, manifest) for finding in reliance(made.template, program.services[service])
+                diagnostic(finding, manifest) for finding in reliance(made.template, injection.services[service])
             ]
         changed = made.template != template
         if changed:

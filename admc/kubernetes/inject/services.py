@@ -94,12 +94,12 @@ class Services:
 
     def named_elsewhere(self, manifest: Object) -> tuple[str, str] | None:
         """Return the service whose Kubernetes Service an object would be in the namespace of that service, and the
-        namespace. None if the object is such a Service where it is."""
+        namespace. None if the object is such a Service in its own namespace."""
         is_one = is_service(manifest) and self.named(manifest) is None
         return self._objects.get(manifest.name) if is_one else None
 
     def selected_by(self, service: Object) -> Sequence[str]:
-        """Return the services of the program of which another Kubernetes Service selects a template, sorted."""
+        """Return the services of the program, sorted, with a template that another Kubernetes Service selects."""
         return sorted(self._selected_by.get(id(service), ()))
 
     def _other_services(self, manifests: list[Object]) -> Mapping[int, set[str]]:

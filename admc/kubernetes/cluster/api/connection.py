@@ -62,8 +62,8 @@ class _Credentials:
 
 
 async def connect(kubeconfig: Path | None = None, context: str | None = None) -> Api:
-    """Return the API server of `kubeconfig`; without it, of the first that is set of: the files of KUBECONFIG, the
-    service account of this pod, `~/.kube/config`. Raises `CommandError`. Nothing is sent yet."""
+    """Return the API server of `kubeconfig`. Without it, the first of these counts that is set: the files of
+    KUBECONFIG, the service account of this pod, `~/.kube/config`. Raises `CommandError`. Nothing is sent yet."""
     client = _library().client
     credentials = _Credentials(_loader(kubeconfig, context))
     configuration = client.Configuration()

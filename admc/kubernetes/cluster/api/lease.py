@@ -129,8 +129,8 @@ def taken(document: Document, identity: str, duration: float, wall: datetime) ->
 class LeaseHolder:
     """Holds a Lease, or waits for it.
 
-    `identity` differs for each process. So if the Lease names it, this process holds it, even if the answer to its
-    request was lost.
+    Each process has an `identity` of its own. If the Lease names it, this process holds the Lease, even if the answer
+    to the request was lost.
     """
 
     def __init__(

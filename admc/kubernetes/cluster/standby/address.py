@@ -54,14 +54,14 @@ class ActiveAddress:
             if self._may_write():
                 try:
                     async with asyncio.timeout(REQUEST_SECONDS):
-                        await self._look()
+                        await self._check_slice()
                     self._is_failing = False
                 except (ApiError, TimeoutError) as error:
                     self._report(str(error) or "the API server did not answer in time")
                     pause = RETRY_SECONDS
             await asyncio.sleep(pause)
 
-    async def _look(self) -> None:
+    async def _check_slice(self) -> None:
         try:
             slice_ = await self._api.get(self._path)
         except ApiError as error:

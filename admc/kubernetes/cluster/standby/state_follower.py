@@ -42,7 +42,7 @@ class StateFollower:
     async def follow(self) -> None:
         """Follow the state until cancelled. A request that is under way then ends by itself."""
         while True:
-            await self._look()
+            await self._prepare_newest()
             await asyncio.sleep(LOOK_SECONDS)
 
     async def newest(self) -> StoredState | None:
@@ -51,7 +51,7 @@ class StateFollower:
             await self._read()
         return self._state
 
-    async def _look(self) -> None:
+    async def _prepare_newest(self) -> None:
         try:
             await self._read()
             problem = ""

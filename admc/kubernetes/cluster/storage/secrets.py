@@ -133,7 +133,7 @@ class Bridge:
         self._loop = asyncio.get_running_loop()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return or raise what the coroutine returns or raises; raise `ApiError` if the event loop does not run any
+        """Return the value of the coroutine, or raise its exception; `ApiError` if the event loop does not run any
         more."""
         done = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
