@@ -40,7 +40,7 @@ class Alternatives:
     def difference(self, decision: Decision, side: Side) -> Difference | None:
         """For a decision at one side, and `side` the other; None if both are equally good in all levels."""
         point = self._points[decision.policy, decision.destination]
-        now, then = (self._own(point, each, side.other) for each in (side.other, side))
+        now, then = (self._own(point, taken, side.other) for taken in (side.other, side))
         for metric, one, two in zip(self.levels.names, now, then, strict=True):
             if one != two:
                 return Difference(metric, two - one)
@@ -50,7 +50,7 @@ class Alternatives:
         """What each level has at a side because of this decision alone. It is at `taken`, and a service that calls
         itself hosts it at either side."""
         here, shared_here = set(hosts(point, taken, self.program)), set(self.levels.shared(point, taken))
-        found = (host for host in hosts(point, side, self.program) if self._hosts[host] == (host in here))
+        added_hosts = (host for host in hosts(point, side, self.program) if self._hosts[host] == (host in here))
         shared = [item for item in set(self.levels.shared(point, side)) if self._shared[item] == (item in shared_here)]
         choice = self.levels.choice(point, INGRESS if side is Side.INGRESS else EGRESS)
-        return add(self.levels.of_shared(shared), choice, *(self.levels.host(host) for host in found))
+        return add(self.levels.of_shared(shared), choice, *(self.levels.host(host) for host in added_hosts))

@@ -59,10 +59,10 @@ class Hops:
         calls = {
             (call.source, call.destination, call.port.number): index for index, call in enumerate(self.program.calls)
         }
-        found: dict[int, Cost] = {}
+        numbered: dict[int, Cost] = {}
         for (service, side, destination, port), cost in costs.items():
             if side is Side.INGRESS:
-                found[self._at_ingress(destination, port)] = cost
+                numbered[self._at_ingress(destination, port)] = cost
             elif (service, destination, port) in calls:
-                found[calls[service, destination, port]] = cost
-        return found
+                numbered[calls[service, destination, port]] = cost
+        return numbered

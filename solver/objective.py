@@ -107,13 +107,13 @@ class Levels:
         if not self.costs.enforcement:
             return []
         policy = self.program.policies[point.policy].name
-        found: list[tuple[str, Cost]] = []
+        loads: list[tuple[str, Cost]] = []
         for side in sides_of(choice):
             for host in hosts(point, side, self.program):
                 cost = self.costs.enforcement.get((host, side, policy, point.destination))
                 if cost is not None:
-                    found.append((host, cost))
-        return found
+                    loads.append((host, cost))
+        return loads
 
     def hop_loads(self, items: Iterable[Shared]) -> list[tuple[str, int]]:
         """(host, CPU in nano-cores) of each hop that costs something."""

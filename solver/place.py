@@ -57,16 +57,16 @@ def place(
     """
     stages = Stages()
     costs = costs or Costs()
-    found = decision_points(program) if points is None else points
+    decisions = decision_points(program) if points is None else points
     stages.end("options")
-    clashing = clashes(program, found)
-    domains, dead = propagate(program, found, clashing)
+    clashing = clashes(program, decisions)
+    domains, dead = propagate(program, decisions, clashing)
     stages.end("order")
     if dead:
-        sizes = Counter(point.destination for point in found)
+        sizes = Counter(point.destination for point in decisions)
         raise explain(program, costs, sorted(dead, key=lambda name: (sizes[name], name)))
     most = DEFAULT_EFFORT if effort is None else effort
-    search = Search(program, costs, found, domains, clashing, reductions=reductions)
+    search = Search(program, costs, decisions, domains, clashing, reductions=reductions)
     levels = Levels(program, costs, previous)
     best = search.best(levels, Effort(most), stages)
     if previous is not None:
@@ -210,14 +210,14 @@ def _by_model(
 def _as_before(
     previous: Previous,
     program: Program,
-    found: Sequence[DecisionPoint],
+    points: Sequence[DecisionPoint],
     group: Sequence[int],
     covered: Sequence[int] | None,
 ) -> list[int]:
     """The choices of an earlier plan; where it has none, those of the cover, or else ingress."""
     choices: list[int] = []
     for index in group:
-        before = previous.sides.get((program.policies[found[index].policy].name, found[index].destination))
+        before = previous.sides.get((program.policies[points[index].policy].name, points[index].destination))
         known = before is not None and len(before) == 1
         choices.append(
             (EGRESS if before == (Side.EGRESS,) else INGRESS)

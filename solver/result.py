@@ -64,11 +64,11 @@ class Solution:
     @cached_property
     def shared(self) -> Counter[Shared]:
         """Hops that are in use, and destinations that are closed, with the number of decisions that need each."""
-        found: Counter[Shared] = Counter()
+        needed: Counter[Shared] = Counter()
         for point, choice in zip(self.points, self.choices, strict=True):
             for side in sides_of(choice):
-                found.update(self.levels.shared(point, side))
-        return found
+                needed.update(self.levels.shared(point, side))
+        return needed
 
     def worth(self) -> Vector:
         """Value of each level."""
@@ -120,15 +120,15 @@ class Solution:
     def _added_load(self, index: int, choice: int) -> Counter[str]:
         """Nano-cores by which another choice changes the load of each host. A service that calls itself is a host at
         either side, so what the present choice takes there counts, too."""
-        found: Counter[str] = Counter()
+        added: Counter[str] = Counter()
         for taken, sign, others in ((choice, 1, 0), (self.choices[index], -1, 1)):
             (side,) = sides_of(taken)
             for host, cost in self.levels.loads(self.points[index], taken):
-                found[host] += sign * cost.cpu
+                added[host] += sign * cost.cpu
             needed = self.levels.shared(self.points[index], side)
             for host, cpu in self.levels.hop_loads(item for item in needed if self.shared[item] == others):
-                found[host] += sign * cpu
-        return found
+                added[host] += sign * cpu
+        return added
 
 
 def placement(solution: Solution, objectives: tuple[ObjectiveValue, ...]) -> Placement:

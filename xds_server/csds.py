@@ -33,13 +33,13 @@ def add(
     server: XdsServer,
     may_ask: Callable[[Caller], bool],
     shown: Callable[[bytes], bytes] = lambda body: body,
-    said: Callable[[str], str] = lambda error: error,
+    shown_error: Callable[[str], str] = lambda error: error,
 ) -> None:
     """Offer the service on a gRPC server: `server.start(..., services=[lambda it: csds.add(it, server, may_ask)])`.
 
-    `shown` returns the bytes of a resource, and `said` the message of a NACK, without secrets.
+    `shown` returns the bytes of a resource, and `shown_error` the message of a NACK, without secrets.
     """
-    servicer = _Servicer(server, may_ask, shown, said)
+    servicer = _Servicer(server, may_ask, shown, shown_error)
     csds_pb2_grpc.add_ClientStatusDiscoveryServiceServicer_to_server(servicer, grpc_server)
 
 
@@ -49,12 +49,12 @@ class _Servicer:
         server: XdsServer,
         may_ask: Callable[[Caller], bool],
         shown: Callable[[bytes], bytes],
-        said: Callable[[str], str],
+        shown_error: Callable[[str], str],
     ) -> None:
         self._server = server
         self._may_ask = may_ask
         self._shown = shown
-        self._said = said
+        self._shown_error = shown_error
 
     async def FetchClientStatus(self, request: Any, context: Any) -> Any:  # noqa: N802 - the name in the service
         return await self._answer(request, context)
@@ -114,7 +114,7 @@ class _Servicer:
                     shown.xds_config.value = self._shown(held.body)
                     size += len(held.body)
                 if shown.config_status == csds_pb2.ConfigStatus.ERROR:
-                    shown.error_state.details = self._said(state.error)
+                    shown.error_state.details = self._shown_error(state.error)
                     shown.error_state.version_info = state.nacked[name] or ""
                     size += len(state.error)
         return size

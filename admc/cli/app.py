@@ -25,7 +25,7 @@ from admc.cli.import_ import app as import_
 from admc.cli.inject import inject
 from admc.cli.output import write_out
 from admc.cli.overhead import overhead
-from admc.cli.parser import Command, Group, usage_error
+from admc.cli.parser import Command, CommandGroup, usage_error
 from admc.cli.plan import plan
 from admc.cli.profile import app as profile
 from admc.cli.report import report
@@ -42,7 +42,7 @@ _UNSET: Final = "is a variable of the shell not set?"
 
 app = typer.Typer(
     name="admc",
-    cls=Group,
+    cls=CommandGroup,
     # Plain help: Rich would double the time to the first line.
     rich_markup_mode=None,
     add_completion=False,

@@ -13,7 +13,7 @@ import typer
 
 from admc.base.exits import Exit, wrong_usage
 from admc.base.terminal import visible
-from admc.cli.parser import Command, Group
+from admc.cli.parser import Command, CommandGroup
 
 if TYPE_CHECKING:
     from admc.cli.output import Progress
@@ -36,7 +36,7 @@ class CommentFormat(StrEnum):
     JSON = "json"
 
 
-app = typer.Typer(name="comment", cls=Group, rich_markup_mode=None, help="Comment on a change.")
+app = typer.Typer(name="comment", cls=CommandGroup, rich_markup_mode=None, help="Comment on a change.")
 
 
 @app.callback()
@@ -105,15 +105,15 @@ def github(
     if (pull is None) is (commit is None):
         raise wrong_usage("ADM801", "`--pull` or `--commit` has to name the pull request", hint="give one of them")
     _check(tag, commit, repository)
-    found = [read_diff(path) for path in diffs]
+    differences = [read_diff(path) for path in diffs]
     wanted = WantedComment(
         pull or 0,
         author,
         tag,
         _run(run),
-        _content(found, repository or ""),
+        _content(differences, repository or ""),
         quiet_if_same,
-        nothing_to_say=not any(changes_anything(diff) or diff.notes for diff in found),
+        nothing_to_say=not any(changes_anything(diff) or diff.notes for diff in differences),
     )
     address = api or os.environ.get("GITHUB_API_URL") or API
     progress = Progress()
@@ -169,11 +169,11 @@ def _run(given: str | None) -> Run:
     from admc.review.comment.body import Run
 
     text = given or f"{os.environ.get('GITHUB_RUN_ID', '')}.{os.environ.get('GITHUB_RUN_ATTEMPT') or 1}"
-    found = re.fullmatch(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?", text)
+    if match is None:
         hint = "give `--run ID` or `--run ID.ATTEMPT`: of two comments, that of the larger one remains"
         raise wrong_usage("ADM801", "the run that made the differences is not known", hint=hint)
-    return Run(int(found[1]), int(found[2] or 1))
+    return Run(int(match[1]), int(match[2] or 1))
 
 
 def _content(diffs: list[Diff], repository: str) -> str:

@@ -172,13 +172,13 @@ def compile_(
         notes.append(
             "ADMs read `xds-*.yaml` from this folder; if they are moved, name the new folder with `--xds-files DIR`"
         )
-    found = [
+    diagnostics = [
         *compiled.program.warnings,
         *compiled.program.notes,
         *_other_app(earlier, compiled),
         *(emitted.warnings if emitted else ()),
     ]
-    _show(compiled, folder_of(program), notes, found, target, format_)
+    _show(compiled, folder_of(program), notes, diagnostics, target, format_)
     return Exit.DONE
 
 
@@ -338,7 +338,12 @@ def _notes(
 
 
 def _show(
-    compiled: Compiled, folder: str, notes: list[str], found: list[Diagnostic], target: Path | None, format_: Format
+    compiled: Compiled,
+    folder: str,
+    notes: list[str],
+    diagnostics: list[Diagnostic],
+    target: Path | None,
+    format_: Format,
 ) -> None:
     from admc.base.findings.report import Report
     from admc.cli.output import show_report, write_out
@@ -346,7 +351,7 @@ def _show(
 
     summary = summarize(compiled.program, compiled.plan)
     # The summary shows the program's own warnings, which are in the plan. Its notes are not.
-    own = tuple(item for item in found if item not in compiled.program.warnings)
+    own = tuple(item for item in diagnostics if item not in compiled.program.warnings)
     if format_ is Format.TEXT:
         import sys
 
@@ -362,4 +367,4 @@ def _show(
         write_out(summary_markdown.render(summary, folder, [*findings, *notes]))
     else:
         numbers = {**facts(summary), "plan": None if target is None else target.as_posix()}
-        show_report(Report(tuple(found), Exit.DONE, folder, numbers), format_)
+        show_report(Report(tuple(diagnostics), Exit.DONE, folder, numbers), format_)

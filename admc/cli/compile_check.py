@@ -29,7 +29,7 @@ class Checked(NamedTuple):
     warnings_as_errors: bool
 
 
-class _Found(NamedTuple):
+class _ExistingPlan(NamedTuple):
     """The file of the plan: its content, and its plan unless it is no plan of this admc."""
 
     content: bytes | None
@@ -47,14 +47,14 @@ def check_plan(checked: Checked, format_: Format) -> int:
     from admc.compile.proof import earlier_plan, require_optimal
 
     target = checked.output or default_plan_path(checked.program)
-    found = _find(target)
+    existing = _find(target)
     progress = Progress()
     try:
         compiled = compile_program(
             checked.program,
             include=checked.include,
             facts=None if checked.facts is None else read_facts(checked.facts),
-            previous=earlier_plan(found.plan, must_be_optimal=checked.require_optimal),
+            previous=earlier_plan(existing.plan, must_be_optimal=checked.require_optimal),
             effort=checked.effort,
             progress=progress,
             warnings_as_errors=checked.warnings_as_errors,
@@ -62,12 +62,12 @@ def check_plan(checked: Checked, format_: Format) -> int:
         folder = folder_of(checked.program)
         if checked.require_optimal:
             require_optimal(compiled, folder)
-        fresh = to_json(compiled.plan) == found.content
+        fresh = to_json(compiled.plan) == existing.content
     finally:
         progress.clear()
     warnings = compiled.program.warnings
     if not fresh:
-        error = _stale(checked, target, found, compiled.plan)
+        error = _stale(checked, target, existing, compiled.plan)
         raise CommandError(error.exit_code, [*error.diagnostics, *warnings], folder)
     numbers = {"plan": target.as_posix()}
     show_report(Report((*warnings, *compiled.program.notes), Exit.DONE, folder, numbers), format_)
@@ -78,36 +78,36 @@ def check_plan(checked: Checked, format_: Format) -> int:
     return Exit.DONE
 
 
-def _find(target: Path) -> _Found:
+def _find(target: Path) -> _ExistingPlan:
     """Raises `CommandError` for a plan that cannot be read or is of a newer admc."""
     from admc.base.files import present, read_bounded
     from admc.compile.plan.read import MAX_BYTES, PlanFormatError, from_json, named_plan
 
     if not present(target):
-        return _Found(None, None, "there is no such file")
+        return _ExistingPlan(None, None, "there is no such file")
     content = read_bounded(target, MAX_BYTES, "the plan")
     try:
-        return _Found(content, from_json(content), None)
+        return _ExistingPlan(content, from_json(content), None)
     except PlanFormatError as error:
         if error.code == "ADM805":
             named_plan(content, str(target))
-        return _Found(content, None, f"it is not a plan that admc can read: {error}")
+        return _ExistingPlan(content, None, f"it is not a plan that admc can read: {error}")
 
 
-def _stale(checked: Checked, target: Path, found: _Found, anew: Plan) -> CommandError:
+def _stale(checked: Checked, target: Path, existing: _ExistingPlan, anew: Plan) -> CommandError:
     from admc.compile.plan.differing import differing
 
     command = ["admc", "compile", str(checked.program)]
     command += [word for path in checked.include or () for word in ("--include", str(path))]
     command += [] if checked.facts is None else ["--facts", str(checked.facts)]
-    if found.plan is not None:
+    if existing.plan is not None:
         command += ["--previous", str(target)]
     command += [] if checked.output is None else ["-o", str(target)]
     command += [] if checked.effort is None else ["--effort", f"{checked.effort:g}"]
     command += ["--require-optimal"] if checked.require_optimal else []
     return wrong_usage(
         CODE,
-        f"the plan `{target}` is {'missing' if found.content is None else 'stale'}",
-        cause=found.why or (None if found.plan is None else differing(found.plan, anew)),
+        f"the plan `{target}` is {'missing' if existing.content is None else 'stale'}",
+        cause=existing.why or (None if existing.plan is None else differing(existing.plan, anew)),
         hint=f"run `{shlex.join(command)}`, and commit the plan with the program",
     )

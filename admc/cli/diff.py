@@ -87,19 +87,19 @@ def diff(
     from admc.review.diff.compare import fails
 
     if head is None:
-        found = _saved(base, merge_base or bool(include or accepted or facts) or effort is not None)
+        difference = _saved(base, merge_base or bool(include or accepted or facts) or effort is not None)
         inputs: tuple[Path, ...] = (Path(base),)
     else:
-        found, inputs = _compared(
+        difference, inputs = _compared(
             base, head, tuple(include or ()), facts, effort, accepted, merge_base=merge_base, causes=causes
         )
     if output is None:
-        write_out(_rendered(found, shown, terminal=True))
+        write_out(_rendered(difference, shown, terminal=True))
     else:
-        _write(output, _rendered(found, shown, terminal=False), inputs)
-    if fails(found):
+        _write(output, _rendered(difference, shown, terminal=False), inputs)
+    if fails(difference):
         return Exit.GATE
-    return Exit.CHANGES if detailed_exitcode and changes_anything(found) else Exit.DONE
+    return Exit.CHANGES if detailed_exitcode and changes_anything(difference) else Exit.DONE
 
 
 def _compared(
@@ -124,8 +124,8 @@ def _compared(
     try:
         before, after = sides(base, head, Options(include, effort, progress, known), merge_base=merge_base)
         progress("comparing")
-        found = compared(before, after, accepted, causes=causes, effort=effort, facts=known)
-        return found, (*before.on_disk(), *after.on_disk(), *(() if facts is None else (facts,)))
+        difference = compared(before, after, accepted, causes=causes, effort=effort, facts=known)
+        return difference, (*before.on_disk(), *after.on_disk(), *(() if facts is None else (facts,)))
     finally:
         progress.clear()
 
@@ -157,53 +157,53 @@ def _two_sides(given: str) -> str:
 
 def _accepted(given: list[str] | tuple[str, ...]) -> dict[str, str]:
     """Gate -> reason. Raises `CommandError`."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for item in given:
         name, separator, reason = item.partition("=")
         if not separator or not name:
             raise wrong_usage(
                 "ADM801", f"`--accept {visible(item)}` gives no reason", hint="write `--accept GATE=REASON`"
             )
-        if name in found:
+        if name in reasons:
             raise wrong_usage("ADM801", f"`--accept` names the gate `{visible(name)}` twice")
-        found[name] = reason
-    return found
+        reasons[name] = reason
+    return reasons
 
 
-def _rendered(found: Diff, shown: _Shown, *, terminal: bool) -> str:
+def _rendered(difference: Diff, shown: _Shown, *, terminal: bool) -> str:
     """A renderer is imported only when it is needed."""
     if shown.format is DiffFormat.JSON:
         from admc.review.diff.render import json as diff_json
 
-        return diff_json.render(found)
+        return diff_json.render(difference)
     if shown.format is DiffFormat.MARKDOWN:
         from admc.review.diff.render import markdown as diff_markdown
 
-        return diff_markdown.render(found, blob=shown.links, limit=shown.max_bytes)
+        return diff_markdown.render(difference, blob=shown.links, limit=shown.max_bytes)
     if shown.format is DiffFormat.SARIF:
         from admc.review.diff.render import sarif as diff_sarif
 
-        return diff_sarif.render(found)
+        return diff_sarif.render(difference)
     if shown.format is DiffFormat.JUNIT:
         from admc.review.diff.render import junit as diff_junit
 
-        return diff_junit.render(found)
+        return diff_junit.render(difference)
     if shown.format is DiffFormat.GITHUB:
         from admc.review.diff.render import github as diff_github
 
-        return diff_github.render(found)
-    return _text(found, terminal=terminal)
+        return diff_github.render(difference)
+    return _text(difference, terminal=terminal)
 
 
-def _text(found: Diff, *, terminal: bool) -> str:
+def _text(difference: Diff, *, terminal: bool) -> str:
     import sys
 
     from admc.base.terminal import takes_colour, width
     from admc.review.diff.render import text as diff_text
 
     if not terminal:
-        return diff_text.render(found)
-    return diff_text.render(found, colour=takes_colour(sys.stdout), width=width(sys.stdout))
+        return diff_text.render(difference)
+    return diff_text.render(difference, colour=takes_colour(sys.stdout), width=width(sys.stdout))
 
 
 def _write(output: Path, text: str, inputs: tuple[Path, ...]) -> None:

@@ -24,13 +24,17 @@ def doctor(
     from admc.cli.machine import Verdict, findings
     from admc.cli.output import write_out
 
-    found = findings()
+    checks = findings()
     if format_ is DoctorFormat.JSON:
-        write_out(json.dumps({"findings": [finding._asdict() for finding in found]}, indent=2) + "\n")
+        rows = [
+            {"subject": check.subject, "verdict": check.verdict, "said": check.state, "advice": check.advice}
+            for check in checks
+        ]
+        write_out(json.dumps({"findings": rows}, indent=2) + "\n")
     else:
-        wide = max(len(finding.subject) for finding in found)
-        for finding in found:
-            advice = f"; {finding.advice}" if finding.advice else ""
-            line = f"{finding.verdict.value:<8} {finding.subject:<{wide}}  {visible(finding.said)}{advice}"
+        wide = max(len(check.subject) for check in checks)
+        for check in checks:
+            advice = f"; {check.advice}" if check.advice else ""
+            line = f"{check.verdict.value:<8} {check.subject:<{wide}}  {visible(check.state)}{advice}"
             write_out(line + "\n")
-    return Exit.INPUT if any(finding.verdict is Verdict.BAD for finding in found) else Exit.DONE
+    return Exit.INPUT if any(check.verdict is Verdict.BAD for check in checks) else Exit.DONE

@@ -9,12 +9,12 @@ import typer
 
 from admc.base.exits import Exit
 from admc.cli.options import IncludeOption
-from admc.cli.parser import Command, Group
+from admc.cli.parser import Command, CommandGroup
 from admc.cli.trace_options import NamesOption, PartialOption, SampledOption, share
 
 app = typer.Typer(
     name="import",
-    cls=Group,
+    cls=CommandGroup,
     rich_markup_mode=None,
     help="Make statements of the language from other files.",
 )
@@ -63,15 +63,15 @@ def traces(
     progress = Progress()
     try:
         progress("traces")
-        found = imported(loaded, files, of_all, given, partial_traces=partial)
+        requests = imported(loaded, files, of_all, given, partial_traces=partial)
     finally:
         progress.clear()
-    text = requests_adm.render(found)
-    notes = "".join(f"{line}\n" for line in traces_text.dropped(found.taken, found.names))
+    text = requests_adm.render(requests)
+    notes = "".join(f"{line}\n" for line in traces_text.dropped(requests.taken, requests.names))
     if output is None:
         write_out(text)
         write_error(notes)
         return Exit.DONE
     write_whole(output, text.encode("utf-8"), inputs=(*files, *(() if names is None else (names,))))
-    write_out(traces_text.imported(found, output) + notes)
+    write_out(traces_text.imported(requests, output) + notes)
     return Exit.DONE

@@ -182,10 +182,10 @@ def _installation(
 
 def _joined(texts: tuple[str, ...]) -> str:
     """The files as one stream of documents; one file stays as it is."""
-    found = texts[0]
+    stream = texts[0]
     for text in texts[1:]:
-        if found and not found.endswith("\n"):
-            found += "\n"
-        separated = not found.strip() or text.startswith(("---", "%"))
-        found += text if separated else f"---\n{text}"
-    return found
+        if stream and not stream.endswith("\n"):
+            stream += "\n"
+        separated = not stream.strip() or text.startswith(("---", "%"))
+        stream += text if separated else f"---\n{text}"
+    return stream

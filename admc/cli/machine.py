@@ -40,14 +40,14 @@ class Verdict(StrEnum):
     BAD = "wrong"
 
 
-class Finding(NamedTuple):
+class MachineFinding(NamedTuple):
     subject: str
     verdict: Verdict
-    said: str
+    state: str
     advice: str = ""
 
 
-def findings() -> tuple[Finding, ...]:
+def findings() -> tuple[MachineFinding, ...]:
     """All checks, in the order in which a command needs their subjects."""
     return (
         _python(),
@@ -61,106 +61,110 @@ def findings() -> tuple[Finding, ...]:
     )
 
 
-def _python() -> Finding:
-    found = ".".join(str(part) for part in sys.version_info[:3])
+def _python() -> MachineFinding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
     if sys.version_info[:2] < PYTHON:
-        return Finding("python", Verdict.BAD, found, "admc needs Python 3.11 or later")
-    return Finding("python", Verdict.GOOD, found)
+        return MachineFinding("python", Verdict.BAD, version, "admc needs Python 3.11 or later")
+    return MachineFinding("python", Verdict.GOOD, version)
 
 
-def _packages() -> Iterable[Finding]:
+def _packages() -> Iterable[MachineFinding]:
     """Installed versions against what admc's own metadata asks for."""
     from packaging.requirements import Requirement
 
     try:
         wanted = [Requirement(line) for line in metadata.requires("admc") or ()]
     except metadata.PackageNotFoundError:
-        yield Finding("admc", Verdict.BAD, "not installed", "install it with `make setup` or pip")
+        yield MachineFinding("admc", Verdict.BAD, "not installed", "install it with `make setup` or pip")
         return
     for requirement in wanted:
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         try:
-            found = metadata.version(requirement.name)
+            version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            yield Finding(requirement.name, Verdict.BAD, "not installed", f"install `{requirement}`")
+            yield MachineFinding(requirement.name, Verdict.BAD, "not installed", f"install `{requirement}`")
             continue
-        if requirement.specifier.contains(found, prereleases=True):
-            yield Finding(requirement.name, Verdict.GOOD, found)
+        if requirement.specifier.contains(version, prereleases=True):
+            yield MachineFinding(requirement.name, Verdict.GOOD, version)
         else:
-            yield Finding(
+            yield MachineFinding(
                 requirement.name,
                 Verdict.BAD,
-                f"{found}, and admc needs {requirement.specifier}",
+                f"{version}, and admc needs {requirement.specifier}",
                 "run `make setup`",
             )
 
 
-def _solver() -> Finding:
+def _solver() -> MachineFinding:
     """OR-Tools has native code that fits some releases of protobuf only: solving shows that the two work together."""
-    said = _run([sys.executable, "-c", _SOLVE])
-    if said is not None and said.strip() == "2":
-        return Finding("solver", Verdict.GOOD, "OR-Tools and protobuf work together")
-    return Finding("solver", Verdict.BAD, f"OR-Tools does not solve, or not within {SECONDS:.0f} s", "run `make setup`")
+    output = _run([sys.executable, "-c", _SOLVE])
+    if output is not None and output.strip() == "2":
+        return MachineFinding("solver", Verdict.GOOD, "OR-Tools and protobuf work together")
+    return MachineFinding(
+        "solver", Verdict.BAD, f"OR-Tools does not solve, or not within {SECONDS:.0f} s", "run `make setup`"
+    )
 
 
-def _envoy() -> Finding:
+def _envoy() -> MachineFinding:
     beside = Path(sys.executable).parent / "envoy"
     program = shutil.which("envoy") or (str(beside) if beside.is_file() else None)
     if program is None:
-        return Finding(
+        return MachineFinding(
             "envoy",
             Verdict.OPTIONAL,
             "not found",
             "compiling works without it; running ADMs here does not",
         )
-    said = _run([program, "--version"])
-    match = None if said is None else re.search(r"/(\d+)\.(\d+)\.(\d+)", said)
+    output = _run([program, "--version"])
+    match = None if output is None else re.search(r"/(\d+)\.(\d+)\.(\d+)", output)
     if match is None:
-        return Finding("envoy", Verdict.BAD, f"{program} does not print its version", "replace it with a working Envoy")
+        return MachineFinding(
+            "envoy", Verdict.BAD, f"{program} does not print its version", "replace it with a working Envoy"
+        )
     version = ".".join(match.groups())
     if (int(match[1]), int(match[2])) < ENVOY_TESTED:
         least = ".".join(str(part) for part in ENVOY_TESTED)
-        return Finding("envoy", Verdict.BAD, f"{version} at {program}", f"use Envoy {least} or later")
-    return Finding("envoy", Verdict.GOOD, f"{version} at {program}")
+        return MachineFinding("envoy", Verdict.BAD, f"{version} at {program}", f"use Envoy {least} or later")
+    return MachineFinding("envoy", Verdict.GOOD, f"{version} at {program}")
 
 
-def _redirection() -> Finding:
+def _redirection() -> MachineFinding:
     program = shutil.which("iptables-restore")
     if program is None:
-        return Finding(
+        return MachineFinding(
             "iptables",
             Verdict.OPTIONAL,
             "not found",
             "needed only where traffic is redirected on this machine; explicit listeners work without it",
         )
-    said = _run([program, "--version"])
-    return Finding("iptables", Verdict.GOOD, f"{(said or 'version unknown').strip()} at {program}")
+    output = _run([program, "--version"])
+    return MachineFinding("iptables", Verdict.GOOD, f"{(output or 'version unknown').strip()} at {program}")
 
 
-def _privileges() -> Finding:
+def _privileges() -> MachineFinding:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        return Finding("privileges", Verdict.GOOD, "root")
-    return Finding(
+        return MachineFinding("privileges", Verdict.GOOD, "root")
+    return MachineFinding(
         "privileges", Verdict.OPTIONAL, "not root", "needed only to redirect traffic; explicit listeners work without"
     )
 
 
-def _temporary() -> Finding:
+def _temporary() -> MachineFinding:
     return _writable("temporary files", Path(tempfile.gettempdir()))
 
 
-def _working_folder() -> Finding:
+def _working_folder() -> MachineFinding:
     return _writable("working folder", Path.cwd())
 
 
-def _writable(subject: str, folder: Path) -> Finding:
+def _writable(subject: str, folder: Path) -> MachineFinding:
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".admc-doctor-"):
-            return Finding(subject, Verdict.GOOD, str(folder))
+            return MachineFinding(subject, Verdict.GOOD, str(folder))
     except OSError as error:
-        said = (error.strerror or "the system refused").lower()
-        return Finding(subject, Verdict.BAD, f"{folder}: {said}", "free space, or get write permission there")
+        cause = (error.strerror or "the system refused").lower()
+        return MachineFinding(subject, Verdict.BAD, f"{folder}: {cause}", "free space, or get write permission there")
 
 
 def _run(command: list[str]) -> str | None:

@@ -82,15 +82,15 @@ def overhead(
     price_list = None if prices is None else named_prices(prices)
     progress = Progress()
     try:
-        found = _estimates(program, include, effort, scenario, progress)
-        if require_priced and found.missing:
+        estimates = _estimates(program, include, effort, scenario, progress)
+        if require_priced and estimates.missing:
             from admc.cost.overhead_notes import phrases
 
-            raise _unpriced(phrases(found.missing))
+            raise _unpriced(phrases(estimates.missing))
         if traces:
-            text = _of_traces(found, Reading(traces, of_all, names, partial), progress, format_)
+            text = _of_traces(estimates, Reading(traces, of_all, names, partial), progress, format_)
         else:
-            text = _rendered(found, price_list, format_)
+            text = _rendered(estimates, price_list, format_)
     finally:
         progress.clear()
     write_out(text)
@@ -131,7 +131,7 @@ def _estimates(
     folder = folder_of(program)
     loaded = load_program(program, include=include)
     return estimates(
-        loaded, scenario, lambda each: place_program(each, folder, effort=effort, progress=progress)[0], folder
+        loaded, scenario, lambda changed: place_program(changed, folder, effort=effort, progress=progress)[0], folder
     )
 
 
@@ -144,20 +144,20 @@ class Reading(NamedTuple):
     partial_traces: bool
 
 
-def _of_traces(found: Estimates, reading: Reading, progress: Progress, format_: OverheadFormat) -> str:
+def _of_traces(estimates: Estimates, reading: Reading, progress: Progress, format_: OverheadFormat) -> str:
     from admc.cost.traces import json as traces_json
     from admc.cost.traces import text as traces_text
     from admc.cost.traces.names import read_names
     from admc.cost.traces.report import trace_report
 
-    if found.comparison is not None:
+    if estimates.comparison is not None:
         raise _beside_traces("--profile")
     progress("traces")
-    named = found.report.profile
-    parties = {*found.program.services, *found.program.externals}
+    named = estimates.report.profile
+    parties = {*estimates.program.services, *estimates.program.externals}
     requests = trace_report(
-        found.program,
-        found.placement,
+        estimates.program,
+        estimates.placement,
         named.profile,
         reading.files,
         reading.sampled,
@@ -165,8 +165,8 @@ def _of_traces(found: Estimates, reading: Reading, progress: Progress, format_: 
         partial_traces=reading.partial_traces,
     )
     if format_ is OverheadFormat.JSON:
-        return traces_json.render(found.program.app, named, requests)
-    return traces_text.render(found.program.app, named.named, requests, width=_columns())
+        return traces_json.render(estimates.program.app, named, requests)
+    return traces_text.render(estimates.program.app, named.named, requests, width=_columns())
 
 
 def _columns() -> int | None:
@@ -174,23 +174,23 @@ def _columns() -> int | None:
     return width(sys.stdout) if is_terminal(sys.stdout) else None
 
 
-def _rendered(found: Estimates, prices: PriceList | None, format_: OverheadFormat) -> str:
+def _rendered(estimates: Estimates, prices: PriceList | None, format_: OverheadFormat) -> str:
     from admc.cost import overhead_json, overhead_text
     from admc.cost.money.bill import bill
     from admc.cost.what_if import json as comparison_json
     from admc.cost.what_if import text as comparison_text
 
     json = format_ is OverheadFormat.JSON
-    if found.comparison is None or found.other is None:
-        money = None if prices is None else bill(found.report, prices)
+    if estimates.comparison is None or estimates.other is None:
+        money = None if prices is None else bill(estimates.report, prices)
         if json:
-            return overhead_json.render(found.program, found.report, money)
-        return overhead_text.render(found.program, found.report, money, width=_columns())
-    compared = found.comparison
+            return overhead_json.render(estimates.program, estimates.report, money)
+        return overhead_text.render(estimates.program, estimates.report, money, width=_columns())
+    compared = estimates.comparison
     bills = None if prices is None else (bill(compared.before, prices), bill(compared.after, prices))
     if json:
-        return comparison_json.render((found.program, found.other), compared, bills)
-    return comparison_text.render(found.program, compared, bills, width=_columns())
+        return comparison_json.render((estimates.program, estimates.other), compared, bills)
+    return comparison_text.render(estimates.program, compared, bills, width=_columns())
 
 
 def _unpriced(reasons: list[str]) -> CommandError:

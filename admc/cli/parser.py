@@ -29,7 +29,7 @@ class Command(TyperCommand):
         return [_bare(piece) for piece in super().collect_usage_pieces(ctx)]
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     def get_help_option(self, ctx: Any) -> TyperOption | None:
         return _printed(super().get_help_option(ctx))
 

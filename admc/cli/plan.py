@@ -85,7 +85,7 @@ def plan(
 
     _check_names(name, namespace)
     content, shown = asyncio.run(_read(name, namespace, kubeconfig))
-    found = named_plan(content, f"admc-{name}-plan")
+    compiled = named_plan(content, f"admc-{name}-plan")
     if facts is not None and shown is None:
         raise _no_facts(name)
     notes = [_written(path, text) for path, text in ((output, content), (facts, shown)) if path and text is not None]
@@ -99,7 +99,7 @@ def plan(
     from admc.compile.plan.summary import summary_of
 
     colour = takes_colour(sys.stdout)
-    write_out(summary_text.render(summary_of(found), "", notes, colour=colour, width=width(sys.stdout)))
+    write_out(summary_text.render(summary_of(compiled), "", notes, colour=colour, width=width(sys.stdout)))
     return Exit.DONE
 
 
@@ -163,9 +163,9 @@ async def _reference(api: Api, name: str) -> PlanReference:
 
 
 def _why(status: dict[str, Any]) -> str:
-    for each in status.get("conditions") or ():
-        if each.get("type") == "Accepted" and each.get("status") != "True":
-            return visible(str(each.get("message", "")).replace("\n", "; ")[:1000])
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Accepted" and condition.get("status") != "True":
+            return visible(str(condition.get("message", "")).replace("\n", "; ")[:1000])
     return "no server of its installation has compiled it, or none is running"
 
 
@@ -182,7 +182,7 @@ async def _no_program(api: Api, name: str) -> CommandError:
             return wrong_usage("ADM939", "the cluster does not have the kind `Program`", hint=hint)
         return unreadable(error, "the Programs")
     names = [item["metadata"]["name"] for item in page.get("items") or ()]
-    listed = ", ".join(f"`{each}`" for each in sorted(names)[:10])
+    listed = ", ".join(f"`{program}`" for program in sorted(names)[:10])
     there = f"there are {listed}" if names else "the cluster has none: `kubectl apply` one"
     hint = did_you_mean(name, names) or there
     return wrong_usage("ADM939", f"there is no Program `{name}`", hint=hint)

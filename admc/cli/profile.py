@@ -10,7 +10,7 @@ import typer
 
 from admc.base.exits import CommandError, Exit
 from admc.cli.options import IncludeOption
-from admc.cli.parser import Command, Group
+from admc.cli.parser import Command, CommandGroup
 
 if TYPE_CHECKING:
     from admc.cost.profiles.new_profile import NewProfile
@@ -33,7 +33,7 @@ OutputOption = Annotated[
 
 app = typer.Typer(
     name="profile",
-    cls=Group,
+    cls=CommandGroup,
     rich_markup_mode=None,
     help="Show, check, compare and make profiles: measured costs of proxy components.",
 )
@@ -44,14 +44,14 @@ def list_(format_: FormatOption = ProfileFormat.TEXT) -> int:
     """List the profiles that admc brings."""
     from admc.cost.profiles.source import built_in, built_in_names
 
-    found = [built_in(name) for name in built_in_names()]
+    profiles = [built_in(name) for name in built_in_names()]
     if format_ is ProfileFormat.JSON:
         from admc.cost.profiles import json as profile_json
 
-        return _print(profile_json.listed(found))
+        return _print(profile_json.listed(profiles))
     from admc.cost.profiles import text as profile_text
 
-    return _print(profile_text.listed(found))
+    return _print(profile_text.listed(profiles))
 
 
 @app.command("show", cls=Command)
@@ -59,14 +59,14 @@ def show(profile: NamedArgument, format_: FormatOption = ProfileFormat.TEXT) -> 
     """Show the figures of a profile."""
     from admc.cost.profiles.source import named_profile
 
-    found = named_profile(profile)
+    named = named_profile(profile)
     if format_ is ProfileFormat.JSON:
         from admc.cost.profiles import json as profile_json
 
-        return _print(profile_json.described(found))
+        return _print(profile_json.described(named))
     from admc.cost.profiles import text as profile_text
 
-    return _print(profile_text.described(found))
+    return _print(profile_text.described(named))
 
 
 @app.command("validate", cls=Command)
@@ -77,11 +77,11 @@ def validate(
     """Check profiles; report all their errors."""
     from admc.cost.profiles.source import named_profile
 
-    found: list[NamedProfile] = []
+    valid: list[NamedProfile] = []
     errors: list[CommandError] = []
     for name in dict.fromkeys(profiles):
         try:
-            found.append(named_profile(name))
+            valid.append(named_profile(name))
         except CommandError as error:
             errors.append(error)
     if errors:
@@ -89,10 +89,10 @@ def validate(
     if format_ is ProfileFormat.JSON:
         from admc.cost.profiles import json as profile_json
 
-        return _print(profile_json.validated(found))
+        return _print(profile_json.validated(valid))
     from admc.cost.profiles import text as profile_text
 
-    return _print("".join(profile_text.validated(each) for each in found))
+    return _print("".join(profile_text.validated(named) for named in valid))
 
 
 @app.command("diff", cls=Command)
@@ -101,14 +101,14 @@ def diff(one: NamedArgument, other: NamedArgument, format_: FormatOption = Profi
     from admc.cost.profiles.diff import difference
     from admc.cost.profiles.source import named_profile
 
-    found = difference(named_profile(one).profile, named_profile(other).profile)
+    differences = difference(named_profile(one).profile, named_profile(other).profile)
     if format_ is ProfileFormat.JSON:
         from admc.cost.profiles import json as profile_json
 
-        return _print(profile_json.compared(found))
+        return _print(profile_json.compared(differences))
     from admc.cost.profiles import text as profile_text
 
-    return _print(profile_text.compared(found))
+    return _print(profile_text.compared(differences))
 
 
 @app.command("import", cls=Command)
@@ -192,13 +192,13 @@ def measure(
     progress = Progress()
     try:
         loaded = None if program is None else load_program(program, include=include)
-        found = measured(loaded, name_of(output), minutes, quick=quick, progress=progress)
+        measurement = measured(loaded, name_of(output), minutes, quick=quick, progress=progress)
     finally:
         progress.clear()
     if runs is not None:
-        write_whole(runs, found.table.encode("utf-8"), inputs=inputs)
-    code = _made(found.made, output, format_, inputs)
-    return Exit.INTERRUPTED if found.interrupted else code
+        write_whole(runs, measurement.table.encode("utf-8"), inputs=inputs)
+    code = _made(measurement.made, output, format_, inputs)
+    return Exit.INTERRUPTED if measurement.interrupted else code
 
 
 def _made(made: NewProfile, output: Path | None, format_: ProfileFormat, inputs: tuple[Path, ...]) -> int:

@@ -48,14 +48,14 @@ def status(
     from admc.cli.output import write_out
     from admc.serve.observe.status import to_json
 
-    found = status_of(server)
+    fleet = status_of(server)
     if format_ is StatusFormat.JSON:
-        write_out(to_json(found).decode("ascii"))
+        write_out(to_json(fleet).decode("ascii"))
     else:
         from admc.serve.observe.status_text import render
 
-        write_out(render(found, server))
-    return Exit.CHANGES if detailed_exitcode and not found.settled else Exit.DONE
+        write_out(render(fleet, server))
+    return Exit.CHANGES if detailed_exitcode and not fleet.settled else Exit.DONE
 
 
 def status_of(server: str) -> Status:

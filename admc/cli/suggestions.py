@@ -57,17 +57,17 @@ def _starting(words: list[str], incomplete: str) -> list[str]:
 
 def _paths(incomplete: str) -> list[str]:
     folder = incomplete[: incomplete.rfind("/") + 1]
-    found = []
+    paths = []
     try:
         with os.scandir(folder or ".") as entries:
             for entry in islice(entries, MAX_ENTRIES):
                 if entry.is_dir():
-                    found.append(f"{folder}{entry.name}/")
+                    paths.append(f"{folder}{entry.name}/")
                 elif entry.name.endswith(".adm"):
-                    found.append(f"{folder}{entry.name}")
+                    paths.append(f"{folder}{entry.name}")
     except (OSError, ValueError):
         return []
-    return sorted(name for name in found if not name[len(folder) :].startswith("."))
+    return sorted(name for name in paths if not name[len(folder) :].startswith("."))
 
 
 def _declared(path: Path, include: Sequence[Path]) -> Iterator[str]:

@@ -54,7 +54,9 @@ def run_tests(
     from admc.review.program_tests import text as tests_text
 
     reports = [Report(run.problems, run.exit_code)] if run.problems else []
-    reports += [Report(each.diagnostics, each.exit_code, each.folder) for each in run.programs if each.diagnostics]
+    reports += [
+        Report(tested.diagnostics, tested.exit_code, tested.folder) for tested in run.programs if tested.diagnostics
+    ]
     show_reports(reports)
     write_out(tests_text.render(run))
     return run.exit_code

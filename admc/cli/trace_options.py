@@ -46,7 +46,7 @@ def share(text: str | None) -> float:
 
     if text is None:
         return 1.0
-    found = units.chance(text)
-    if isinstance(found, units.BadNumber):
+    sampled_share = units.chance(text)
+    if isinstance(sampled_share, units.BadNumber):
         raise wrong_usage("ADM801", f"`--sampled {visible(text[:40])}` is no share", hint="write `--sampled 1%`")
-    return float(found)
+    return float(sampled_share)

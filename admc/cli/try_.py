@@ -66,16 +66,16 @@ def try_(
         loaded = load_program(program, include=include)
         session.check_size(loaded)
         try:
-            found = find_envoy(envoy)
+            envoy_path = find_envoy(envoy)
         except EnvoyError as error:
             raise wrong_usage("ADM827", str(error), hint=_HINT) from error
-        if found is None:
+        if envoy_path is None:
             raise wrong_usage(
                 "ADM827", "there is no Envoy here", cause="neither the PATH nor this Python has an `envoy`", hint=_HINT
             )
         loaded, moved = open_ports.with_open_ports(loaded, open_ports.first_open_port())
         placement, _ = place_program(loaded, folder_of(program), effort=effort, progress=progress)
-        trial = session.run(loaded, placement, found, seconds=timeout, progress=progress)
+        trial = session.run(loaded, placement, envoy_path, seconds=timeout, progress=progress)
         trial = replace(trial, moved_ports=moved)
     finally:
         progress.clear()
@@ -103,9 +103,9 @@ def _diagnostics(trial: Trial, timeout: float) -> list[Diagnostic]:
     from admc.base.terminal import counted
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
-    found = []
+    diagnostics = []
     if trial.wrong:
-        found.append(
+        diagnostics.append(
             Diagnostic(
                 "ADM830",
                 Severity.ERROR,
@@ -115,7 +115,7 @@ def _diagnostics(trial: Trial, timeout: float) -> list[Diagnostic]:
             )
         )
     if trial.not_tried:
-        found.append(
+        diagnostics.append(
             Diagnostic(
                 "ADM831",
                 Severity.ERROR,
@@ -124,4 +124,4 @@ def _diagnostics(trial: Trial, timeout: float) -> list[Diagnostic]:
                 hint="give it more time: `--timeout SECONDS`",
             )
         )
-    return found
+    return diagnostics

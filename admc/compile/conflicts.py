@@ -13,11 +13,13 @@ from solver.placement import Conflict, ConflictPart, PlacementError, Reason, Rul
 def conflict_diagnostics(program: Program, error: PlacementError) -> list[Diagnostic]:
     """One for each conflict. Each points at the policy that cannot be placed; the other lines of the irreducible set
     follow with their remedies."""
-    found = [_diagnostic(program, conflict) for conflict in error.conflicts]
+    diagnostics = [_diagnostic(program, conflict) for conflict in error.conflicts]
     if error.more:
-        last = found[-1]
-        found[-1] = replace(last, hint=f"{last.hint}; there are more conflicts, which are shown once these are gone")
-    return found
+        last = diagnostics[-1]
+        diagnostics[-1] = replace(
+            last, hint=f"{last.hint}; there are more conflicts, which are shown once these are gone"
+        )
+    return diagnostics
 
 
 def _diagnostic(program: Program, error: Conflict) -> Diagnostic:

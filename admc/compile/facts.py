@@ -66,9 +66,9 @@ class _Facts:
 def to_json(facts: Mapping[str, ServiceFacts]) -> bytes:
     """The document, in canonical form: only services with a fact, and only their facts."""
     services = {
-        name: {field: value for field, value in found._asdict().items() if value}
-        for name, found in facts.items()
-        if found != NO_FACTS
+        name: {field: value for field, value in known._asdict().items() if value}
+        for name, known in facts.items()
+        if known != NO_FACTS
     }
     content = {"schema_version": 1, "services": services}
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()

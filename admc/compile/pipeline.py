@@ -82,8 +82,8 @@ def load_program(
     try:
         program = dsl.load(path, read, tuple(include or ()))
     except ProgramError as error:
-        found = [_as_typed(item, path, names) for item in error.diagnostics]
-        raise CommandError(Exit.INPUT, found, folder_of(path)) from error
+        diagnostics = [_as_typed(item, path, names) for item in error.diagnostics]
+        raise CommandError(Exit.INPUT, diagnostics, folder_of(path)) from error
     if program.profile is not None:
         from admc.cost.profiles.source import profile_of
 
@@ -117,8 +117,10 @@ def _program_in(folder: Path) -> str:
     """A hint for a folder where one program is expected."""
     from admc.compile.programs import find_programs
 
-    found = find_programs([str(folder)]).files
-    return f"name a program in it, such as `{found[0]}`" if found else "name the file of a program: `policies.adm`"
+    programs = find_programs([str(folder)]).files
+    return (
+        f"name a program in it, such as `{programs[0]}`" if programs else "name the file of a program: `policies.adm`"
+    )
 
 
 def program_meant(path: Path) -> str | None:
@@ -167,8 +169,8 @@ def costs_of(program: Program, folder: str = "", points: Sequence[DecisionPoint]
     from solver.rules.options import decision_points
 
     named = profile_of(program, folder)
-    found = decision_points(program) if points is None else points
-    return Costs() if named is None else coefficients(program, found, named.profile)
+    decisions = decision_points(program) if points is None else points
+    return Costs() if named is None else coefficients(program, decisions, named.profile)
 
 
 def place_program(
@@ -260,12 +262,12 @@ def overhead_of(program: Program, placement: Placement, folder: str = "") -> Rep
     return report(program, placement, folder)
 
 
-def refuse_warnings(found: Iterable[Diagnostic], folder: str) -> None:
-    """Raises `CommandError` (exit 1) if there is a warning among `found`."""
-    found = tuple(found)
-    refused = refused_warnings(found)
+def refuse_warnings(diagnostics: Iterable[Diagnostic], folder: str) -> None:
+    """Raises `CommandError` (exit 1) if there is a warning among `diagnostics`."""
+    diagnostics = tuple(diagnostics)
+    refused = refused_warnings(diagnostics)
     if refused:
-        raise CommandError(Exit.INPUT, [*found, *refused], folder)
+        raise CommandError(Exit.INPUT, [*diagnostics, *refused], folder)
 
 
 def expressible(program: Program, placement: Placement, folder: str) -> None:
@@ -273,9 +275,9 @@ def expressible(program: Program, placement: Placement, folder: str) -> None:
     `--emit`."""
     from emitters import envoy, kubernetes
 
-    found = (*envoy.check(program, placement), *kubernetes.check(program, placement))
-    if found:
-        raise CommandError(Exit.NO_PLACEMENT, [*found, *program.warnings], folder)
+    diagnostics = (*envoy.check(program, placement), *kubernetes.check(program, placement))
+    if diagnostics:
+        raise CommandError(Exit.NO_PLACEMENT, [*diagnostics, *program.warnings], folder)
 
 
 def _silent(_stage: str) -> None:
@@ -284,10 +286,10 @@ def _silent(_stage: str) -> None:
 
 def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic]:
     """A placement that the verifier rejects is a bug in admc, whatever the program is."""
-    found = []
+    diagnostics = []
     for violation in violations[:SHOWN_VIOLATIONS]:
         policy = None if violation.policy is None else program.policy_by_name.get(violation.policy)
-        found.append(
+        diagnostics.append(
             Diagnostic(
                 "ADM902",
                 Severity.ERROR,
@@ -297,7 +299,7 @@ def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic
                 hint="please report it with the program; nothing was written",
             )
         )
-    return found
+    return diagnostics
 
 
 def input_files(path: Path, program: Program) -> tuple[Path, ...]:

@@ -42,14 +42,14 @@ def find_programs(names: Iterable[str], *, parts: bool = False) -> ProgramFiles:
             continue
         folders = True
         try:
-            found = [path for path in _below(Path(name)) if not path.is_symlink() or not parts]
-            found = [path for path in found if parts or _is_program(path)]
-            if not found:
+            paths = [path for path in _below(Path(name)) if not path.is_symlink() or not parts]
+            paths = [path for path in paths if parts or _is_program(path)]
+            if not paths:
                 raise _nothing(name, parts=parts)
         except CommandError as error:
             problems.extend(error.diagnostics)
             continue
-        for path in found:
+        for path in paths:
             files.setdefault(_key(str(path)), str(path))
     return ProgramFiles(tuple(files.values()), tuple(problems), folders)
 
@@ -72,13 +72,13 @@ def find_tests(names: Iterable[str]) -> ProgramFiles:
         else:
             folders = True
             try:
-                found = [str(path) for path in _below(Path(name)) if path.name.endswith(TEST_ENDING)]
+                paths = [str(path) for path in _below(Path(name)) if path.name.endswith(TEST_ENDING)]
             except CommandError as error:
                 problems.extend(error.diagnostics)
                 continue
-            if not found:
+            if not paths:
                 problems.extend(_no_tests_in(name).diagnostics)
-            for path_ in found:
+            for path_ in paths:
                 files.setdefault(_key(path_), path_)
     return ProgramFiles(tuple(files.values()), tuple(problems), folders)
 

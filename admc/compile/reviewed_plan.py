@@ -68,12 +68,12 @@ def same_contents(path: Path, plan: Plan, anew: Plan) -> None:
 
 def _same_files(path: Path, plan: Plan, program: Program) -> None:
     wanted = {item.path: item.sha256 for item in plan.inputs}
-    found = {item.path: item.sha256 for item in program.inputs}
-    others = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    present = {item.path: item.sha256 for item in program.inputs}
+    others = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
     if others == [FACTS]:
-        made, given = (("with " if FACTS in each else "without ") for each in (wanted, found))
+        made, given = (("with " if FACTS in inputs else "without ") for inputs in (wanted, present))
         cause = f"it was made {made}facts of a cluster (`{FACTS}`), and is used {given}them"
-        if FACTS in wanted and FACTS in found:
+        if FACTS in wanted and FACTS in present:
             cause = f"it was made with other facts of a cluster (`{FACTS}`) than those at present"
         raise unfit(path, cause, "compile again, with the facts of the cluster in `--facts FILE`")
     if others:
@@ -91,9 +91,9 @@ def _same_profile(path: Path, plan: Plan, program: Program) -> None:
         return
     from admc.cost.profiles.source import profile_of
 
-    found = profile_of(program, folder_of(path))
-    if (found and found.sha256) != (plan.profile and plan.profile.sha256):
-        named = found.named if found is not None else "none"
+    profile = profile_of(program, folder_of(path))
+    if (profile and profile.sha256) != (plan.profile and plan.profile.sha256):
+        named = profile.named if profile is not None else "none"
         raise unfit(
             path,
             f"the profile `{named}` has changed since",

@@ -44,25 +44,25 @@ def explain(program: Program, costs: Costs, destinations: Sequence[str]) -> Plac
     order, and otherwise without the last of them. So the next one is found by another line, or another pair. The search
     is bounded; the first conflict is always found.
     """
-    found: list[Conflict] = []
+    conflicts: list[Conflict] = []
     free_pairs: set[Pair] = set()
     rest = program
     work = 0
     for destination in destinations:
         while True:
-            if found and (len(found) == MOST or work > MOST_WORK):
-                return PlacementError(tuple(found), more=_has_more(rest, free_pairs))
+            if conflicts and (len(conflicts) == MOST or work > MOST_WORK):
+                return PlacementError(tuple(conflicts), more=_has_more(rest, free_pairs))
             subprogram = Subprogram(rest, costs, [destination], [], free_pairs)
             work += len(rest.calls) + len(rest.policies)
-            if found and not subprogram.impossible_without([]):
+            if conflicts and not subprogram.impossible_without([]):
                 break
             conflict, policies, pairs = _conflict(subprogram)
-            found.append(conflict)
+            conflicts.append(conflict)
             work += SOLVED * len(subprogram.program.policies)
             free_pairs |= pairs
             if not pairs:
                 rest = _without(rest, policies[-1])
-    return PlacementError(tuple(found))
+    return PlacementError(tuple(conflicts))
 
 
 def explain_overload(
@@ -122,29 +122,29 @@ def _reasons(subprogram: Subprogram, program: Program, policies: Sequence[str]) 
 
     `program` holds only the constraints of the conflict, so reasons name no other line.
     """
-    found = decision_points(program)
-    clashing = ordered_pairs(program, found, subprogram.free_pairs)
+    points = decision_points(program)
+    clashing = ordered_pairs(program, points, subprogram.free_pairs)
     involved = [
         index
-        for index, point in enumerate(found)
+        for index, point in enumerate(points)
         if program.policies[point.policy].name in policies and point.destination in subprogram.destinations
     ]
     reasons: list[Reason] = [subprogram.overload] if subprogram.overload is not None else []
     for index in involved:
-        reasons.extend(reason for side in SIDES if (reason := found[index].blocked(side)) is not None)
+        reasons.extend(reason for side in SIDES if (reason := points[index].blocked(side)) is not None)
     members = set(involved)
     pairs = set()
     for destination in sorted(subprogram.destinations):
         for clash in clashing.get(destination, ()):
             if clash.first in members and clash.second in members:
-                reasons.append(_ordered(program, found, clash))
-                pairs.add(frozenset(program.policies[found[index].policy].name for index in clash))
+                reasons.append(_ordered(program, points, clash))
+                pairs.add(frozenset(program.policies[points[index].policy].name for index in clash))
     return tuple(sorted(dict.fromkeys(reasons), key=lambda reason: _PRECEDENCE.index(reason.rule))), pairs
 
 
-def _ordered(program: Program, found: Sequence[DecisionPoint], clash: Clash) -> Reason:
-    one, other = program.policies[found[clash.first].policy], program.policies[found[clash.second].policy]
-    firsts, seconds = (_free_sides(found[index]) for index in clash)
+def _ordered(program: Program, points: Sequence[DecisionPoint], clash: Clash) -> Reason:
+    one, other = program.policies[points[clash.first].policy], program.policies[points[clash.second].policy]
+    firsts, seconds = (_free_sides(points[index]) for index in clash)
     fact = order_fact(one, firsts, other, seconds)
     message = f"`{one.name}` is declared before `{other.name}`, and the two may not be swapped"
     return Reason(Rule.ORDER, f"{message}: {fact}" if fact else message, (other.span, one.span))

@@ -55,8 +55,10 @@ class Remedies:
         if constraint.call is None:
             return ""
         for policy in self.policies:
-            if policy.sources > {constraint.about} and self._resolves([], [leave_out(policy.name, [constraint.about])]):
-                return f", or leave `{constraint.about}` out of the scope of `{policy.name}`"
+            if policy.sources > {constraint.subject} and self._resolves(
+                [], [leave_out(policy.name, [constraint.subject])]
+            ):
+                return f", or leave `{constraint.subject}` out of the scope of `{policy.name}`"
         return ""
 
     def _one_caller(self, constraint: Constraint) -> str | None:
@@ -84,7 +86,7 @@ class Remedies:
         ]
         if constraint.sort and alike and self._resolves([constraint, *alike]):
             needed = self._fewest(constraint, alike)
-            return f"{constraint.part.remedy}, and likewise for {_listed([other.about for other in needed], 'and')}"
+            return f"{constraint.part.remedy}, and likewise for {_listed([other.subject for other in needed], 'and')}"
         texts = [_about(other) for other in self._fewest(constraint, self.relaxed)[:NAMED]]
         return "; and ".join([constraint.part.remedy, *dict.fromkeys(texts)])
 
@@ -101,7 +103,7 @@ class Remedies:
 def _about(constraint: Constraint) -> str:
     if constraint.call is None:
         return constraint.part.remedy
-    return f"remove the call of `{constraint.about}`"
+    return f"remove the call of `{constraint.subject}`"
 
 
 def _listed(names: Sequence[str], word: str) -> str:

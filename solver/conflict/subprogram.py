@@ -48,9 +48,9 @@ class Constraint:
     policy: str | None = None
     """The policy that the line declares, if it declares one."""
     sort: str = ""
-    """Constraints of one sort differ only in `about`: the callers of a quota, or the untrusted senders."""
-    about: str = ""
-    """The service or external that the line is about; for a call, its source."""
+    """Constraints of one sort differ only in `subject`: the callers of a quota, or the untrusted senders."""
+    subject: str = ""
+    """The service or external that the line concerns; for a call, its source."""
     call: int | None = None
     """Index of the call that the line declares, in the program of a `Subprogram`."""
 
@@ -102,16 +102,16 @@ class Subprogram:
     ) -> bool:
         """Whether no correct placement exists with `relaxed` relaxed, `edits` made, and `first` declared first."""
         program = self.without(relaxed, edits, first)
-        found = decision_points(program)
-        clashing = ordered_pairs(program, found, self.free_pairs)
-        domains, dead = propagate(program, found, clashing)
+        points = decision_points(program)
+        clashing = ordered_pairs(program, points, self.free_pairs)
+        domains, dead = propagate(program, points, clashing)
         if not self.destinations.isdisjoint(dead):
             return True
         # A conflict of other rules is not about the capacities of its hosts, even if these cannot be kept either.
         if dead or self.overload is None:
             return False
         try:
-            model = Model(program, found, domains, clashing, Levels(program, self.costs, None))
+            model = Model(program, points, domains, clashing, Levels(program, self.costs, None))
             for group in model.groups():
                 model.check(group)
         except OverloadError:
@@ -159,12 +159,12 @@ class Subprogram:
             if policy.name in policies and policy.kind.guard
             for index in policy.calls
         }
-        found = []
+        constraints = []
         for index, call in enumerate(self.program.calls):
             if call.destination in self.destinations and (index in guards) is guarded:
                 part = ConflictPart(call.span, f"`{call.source}` calls `{call.destination}`", "remove the call")
-                found.append(Constraint(part, partial(_drop_call, index), None, "call", call.source, index))
-        return found
+                constraints.append(Constraint(part, partial(_drop_call, index), None, "call", call.source, index))
+        return constraints
 
     def _externals(self) -> Iterator[Constraint]:
         callers = {call.source for call in self.program.calls}
@@ -231,8 +231,8 @@ def ordered_pairs(program: Program, points: Sequence[DecisionPoint], free: Colle
     def counts(clash: Clash) -> bool:
         return frozenset(program.policies[points[index].policy].name for index in clash) not in free
 
-    found = clashes(program, points)
-    return {name: list(filter(counts, pairs)) for name, pairs in found.items()} if free else found
+    by_destination = clashes(program, points)
+    return {name: list(filter(counts, pairs)) for name, pairs in by_destination.items()} if free else by_destination
 
 
 def leave_out(policy: str, sources: Iterable[str]) -> Edit:

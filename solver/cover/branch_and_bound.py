@@ -20,8 +20,8 @@ class BranchBudget:
 
 def cheapest(graph: Graph, budget: BranchBudget) -> set[int] | None:
     """A cheapest cover of the undecided part of `graph`, or None when the budget is spent. Changes the graph."""
-    found = _search(graph, graph.paid + sum(graph.weights) + 1, budget)
-    return None if found is None or budget.left < 0 else found[0]
+    cheapest_cover = _search(graph, graph.paid + sum(graph.weights) + 1, budget)
+    return None if cheapest_cover is None or budget.left < 0 else cheapest_cover[0]
 
 
 def _search(graph: Graph, below: int, budget: BranchBudget) -> tuple[set[int], int] | None:
@@ -43,9 +43,9 @@ def _search(graph: Graph, below: int, budget: BranchBudget) -> tuple[set[int], i
             part.take(vertex)
         else:
             part.leave(vertex)
-        found = _search(part, below, budget)
-        if found is not None:
-            best, below = found
+        cheaper = _search(part, below, budget)
+        if cheaper is not None:
+            best, below = cheaper
     return None if best is None else (graph.lift(best), below)
 
 

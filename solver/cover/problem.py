@@ -25,27 +25,27 @@ class CoverProblem:
     def __init__(
         self,
         program: Program,
-        found: Sequence[DecisionPoint],
+        points: Sequence[DecisionPoint],
         domains: Sequence[int],
         clashes: Mapping[str, Sequence[Clash]],
         levels: Levels,
     ) -> None:
         self.program = program
-        self.found = found
+        self.points = points
         self.domains = domains
         self.levels = levels
         self.forced: set[str] = set()
         self._shared: set[Shared] = set()
         """Hops that decided decisions need, and destinations that they close."""
         self.free: dict[str, list[int]] = {}
-        for index, (point, left) in enumerate(zip(found, domains, strict=True)):
+        for index, (point, left) in enumerate(zip(points, domains, strict=True)):
             if left == INGRESS | EGRESS:
                 self.free.setdefault(point.destination, []).append(index)
                 continue
             for side in sides_of(left):
                 self.forced.update(hosts(point, side, program))
                 self._shared.update(levels.shared(point, side))
-        self._senders = {index: senders(found[index], program) for members in self.free.values() for index in members}
+        self._senders = {index: senders(points[index], program) for members in self.free.values() for index in members}
         # A service that calls itself hosts an ADM in both cases.
         self.forced.update(
             name for name, members in self.free.items() if any(name in self._senders[i] for i in members)
@@ -88,43 +88,43 @@ class CoverProblem:
             if any(least):
                 for side, own in zip(SIDES, (one, other), strict=True):
                     amounts[side][key] = tuple(amount - both for amount, both in zip(own, least, strict=True))
-        found: dict[Side, dict[int, list[int]]] = {side: {index: [] for index in members} for side in SIDES}
+        vertices: dict[Side, dict[int, list[int]]] = {side: {index: [] for index in members} for side in SIDES}
         for side in SIDES:
             for indices, levels in amounts[side].items():
                 vertex = self._vertex(indices, levels, side)
                 if vertex is not None:
                     for index in indices:
-                        found[side][index].append(len(self.vertices))
+                        vertices[side][index].append(len(self.vertices))
                     self.vertices.append(vertex)
-        return found
+        return vertices
 
     def _amounts(self, members: Sequence[int], side: Side) -> dict[tuple[int, ...], Vector]:
         """The amounts of what exactly these decisions need at a side, beside hosts."""
         needing: dict[Shared, list[int]] = {}
         for index in members:
-            for item in self.levels.shared(self.found[index], side):
+            for item in self.levels.shared(self.points[index], side):
                 if item not in self._shared:
                     needing.setdefault(item, []).append(index)
         items: dict[tuple[int, ...], list[Shared]] = {(index,): [] for index in members}
         for item, needers in needing.items():
             items.setdefault(tuple(needers), []).append(item)
-        found = {indices: self.levels.of_shared(shared) for indices, shared in items.items()}
+        amounts = {indices: self.levels.of_shared(shared) for indices, shared in items.items()}
         if self.levels.by_choice:
             for index in members:
                 choice = INGRESS if side is Side.INGRESS else EGRESS
-                found[(index,)] = add(found[(index,)], self.levels.choice(self.found[index], choice))
-        return found
+                amounts[(index,)] = add(amounts[(index,)], self.levels.choice(self.points[index], choice))
+        return amounts
 
     def _vertex(self, indices: tuple[int, ...], levels: Vector, side: Side) -> Vertex | None:
         """The vertex for an amount, unless that is nothing."""
         if len(indices) == 1 and side is self.avoided(indices[0]):
-            opens = int(side is Side.EGRESS and self.found[indices[0]].closes)
+            opens = int(side is Side.EGRESS and self.points[indices[0]].closes)
             return Vertex(levels, (0, opens), unwanted=indices)
         return Vertex(levels, (0, 0)) if any(levels) else None
 
     def avoided(self, index: int) -> Side:
         """The side that the last tie-break avoids."""
-        return Side.EGRESS if self.found[index].calls else Side.INGRESS
+        return Side.EGRESS if self.points[index].calls else Side.INGRESS
 
     def solve(self, effort: Effort) -> list[Part]:
         return cover(self.vertices, sorted(self.edges), effort)
@@ -157,7 +157,7 @@ def gaps(parts: Sequence[Part], levels: Levels) -> Vector:
         if part.value != part.bound:
             pairs = zip(total, part.value, part.bound, strict=True)
             total = [Bounded(sum_.value + value, sum_.bound + bound) for sum_, value, bound in pairs]
-    return tuple(each.value - each.bound for each in total)
+    return tuple(level.value - level.bound for level in total)
 
 
 def _closure(members: Sequence[int], clashing: Sequence[Clash]) -> dict[int, set[int]]:
@@ -166,12 +166,12 @@ def _closure(members: Sequence[int], clashing: Sequence[Clash]) -> dict[int, set
     for clash in clashing:
         if clash.first in before and clash.second in before:
             before[clash.second].append(clash.first)
-    found = {index: {index} for index in members}
-    for index, reached in found.items():
+    closure = {index: {index} for index in members}
+    for index, reached in closure.items():
         waiting = [index]
         while waiting:
             for other in before[waiting.pop()]:
                 if other not in reached:
                     reached.add(other)
                     waiting.append(other)
-    return found
+    return closure

@@ -62,13 +62,13 @@ class Weights:
         return value
 
     def decoded(self, value: int) -> Vector:
-        found = []
+        vector = []
         for scale in reversed(self.scales):
             amount = value % scale
             amount -= scale if amount > scale // 2 else 0
-            found.append(amount)
+            vector.append(amount)
             value = (value - amount) // scale
-        return tuple(reversed(found))
+        return tuple(reversed(vector))
 
     def leading(self, values: Sequence[int]) -> list[int]:
         """The values by as many of their first levels as the whole numbers of a maximum flow allow."""
@@ -76,9 +76,9 @@ class Weights:
             return list(values)
         vectors = [self.decoded(value) for value in values]
         for kept in range(len(self.scales) - 1, 0, -1):
-            found = [self.encoded(vector[:kept]) for vector in vectors]
-            if sum(found) <= LARGEST_SUM:
-                return found
+            encoded = [self.encoded(vector[:kept]) for vector in vectors]
+            if sum(encoded) <= LARGEST_SUM:
+                return encoded
         return [0] * len(values)
 
 
@@ -98,10 +98,10 @@ def parts(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
         a, b = find(one), find(other)
         if a != b:
             root[max(a, b)] = min(a, b)
-    found: dict[int, list[int]] = {}
+    connected: dict[int, list[int]] = {}
     for vertex in sorted(touched):
-        found.setdefault(find(vertex), []).append(vertex)
-    return list(found.values())
+        connected.setdefault(find(vertex), []).append(vertex)
+    return list(connected.values())
 
 
 def cover(
@@ -116,7 +116,7 @@ def cover(
     inner: list[list[tuple[int, int]]] = [[] for _ in members]
     for edge in edges:
         inner[part_of[edge[0]]].append(edge)
-    found: list[Part | None] = []
+    covered: list[Part | None] = []
     left: list[_Open] = []
     for number, (names, own) in enumerate(zip(members, inner, strict=True)):
         place = {vertex: at for at, vertex in enumerate(names)}
@@ -124,15 +124,15 @@ def cover(
         settled = _settle([vertices[vertex] for vertex in names], near, reductions=reductions)
         if isinstance(settled, _Kernel):
             left.append(_Open(number, settled))
-            found.append(None)
+            covered.append(None)
         else:
-            found.append(_part(vertices, names, settled, None))
+            covered.append(_part(vertices, names, settled, None))
     # Effort is shared by size, so the sizes of all searches must be known before the first search.
-    effort.work += sum(len(each.kernel.left) for each in left)
+    effort.work += sum(len(search.kernel.left) for search in left)
     for number, kernel in left:
         chosen, bound = kernel.solve(effort, reductions=reductions)
-        found[number] = _part(vertices, members[number], chosen, bound)
-    return [part for part in found if part is not None]
+        covered[number] = _part(vertices, members[number], chosen, bound)
+    return [part for part in covered if part is not None]
 
 
 def _part(vertices: Sequence[Vertex], names: Sequence[int], chosen: Iterable[int], bound: Vector | None) -> Part:

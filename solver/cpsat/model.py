@@ -53,7 +53,7 @@ class _ChoiceEffect(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class DecisionGroup:
     """Decisions that depend on each other."""
 
     points: tuple[int, ...]
@@ -101,17 +101,17 @@ class Model:
     def facts(self, index: int, choice: int) -> _ChoiceEffect:
         """The effect of a choice for an undecided decision."""
         key = index, choice
-        found = self._facts.get(key)
-        if found is None:
+        effect = self._facts.get(key)
+        if effect is None:
             point = self.points[index]
             (side,) = sides_of(choice)
             loads = [(host, cost.cpu) for host, cost in self.levels.loads(point, choice) if cost.cpu]
             shared = [item for item in self.levels.shared(point, side) if item not in self.shared]
-            found = _ChoiceEffect(
+            effect = _ChoiceEffect(
                 list(hosts(point, side, self.program)), shared, self.levels.choice(point, choice), loads
             )
-            self._facts[key] = found
-        return found
+            self._facts[key] = effect
+        return effect
 
     def _base(self, host: str) -> int:
         cost = self.levels.costs.adm.get(host)
@@ -139,7 +139,7 @@ class Model:
                 most[host] += cpu
         return {host: limit for host, limit in limits.items() if most[host] > limit}
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[DecisionGroup]:
         """The undecided decisions as connected components."""
         root: dict[object, object] = {}
 
@@ -172,11 +172,11 @@ class Model:
         own: dict[object, list[Clash]] = {}
         for clash in pairs:
             own.setdefault(find(clash.first), []).append(clash)
-        found = []
+        groups = []
         for top, group in members.items():
             near = sorted({host for index in group for host in touched[index]})
-            found.append(
-                Group(
+            groups.append(
+                DecisionGroup(
                     tuple(group),
                     tuple(host for host in near if host not in self.forced),
                     tuple(host for host in near if host in self.limits),
@@ -184,13 +184,13 @@ class Model:
                     tuple(dict.fromkeys(item for index in group for item in shared[index])),
                 )
             )
-        return found
+        return groups
 
-    def is_small(self, group: Group) -> bool:
+    def is_small(self, group: DecisionGroup) -> bool:
         """Whether a group is enumerated instead of searched."""
         return len(group.points) <= FEW
 
-    def worth(self, group: Group, choices: Sequence[int]) -> tuple[Vector, Vector] | None:
+    def worth(self, group: DecisionGroup, choices: Sequence[int]) -> tuple[Vector, Vector] | None:
         """Objective levels and tie-breaks of one assignment of a group, or None if it breaks a rule."""
         chosen = dict(zip(group.points, choices, strict=True))
         if not all(holds(self.program, self.points, c, chosen[c.first], chosen[c.second]) for c in group.clashes):
@@ -212,7 +212,7 @@ class Model:
         )
         return total, ties
 
-    def _overloaded(self, group: Group, used: set[str], facts: Sequence[_ChoiceEffect]) -> bool:
+    def _overloaded(self, group: DecisionGroup, used: set[str], facts: Sequence[_ChoiceEffect]) -> bool:
         load = {host: self._base(host) + self.load.get(host, 0) for host in group.limited}
         hops = self.levels.hop_loads({item for fact in facts for item in fact.shared})
         for host, cpu in chain(hops, *(fact.loads for fact in facts)):
@@ -229,7 +229,7 @@ class Model:
         return INGRESS if self.points[index].calls else EGRESS
 
     def solve(
-        self, group: Group, hints: Sequence[Sequence[int]], least: int | None, effort: Effort
+        self, group: DecisionGroup, hints: Sequence[Sequence[int]], least: int | None, effort: Effort
     ) -> tuple[tuple[int, ...], tuple[Bounded, ...]]:
         """The best choices for a group and its levels. `least` bounds the first level from below."""
         if self.is_small(group):
@@ -241,12 +241,12 @@ class Model:
             raise OverloadError(group.points, group.limited)
         return self._read(group, answer), answer.levels
 
-    def check(self, group: Group) -> None:
+    def check(self, group: DecisionGroup) -> None:
         """Raise `OverloadError` unless a group can be decided at all."""
         if group.limited:
             self.solve(group, [], None, Effort(0.0))
 
-    def _enumerate(self, group: Group) -> tuple[tuple[int, ...], tuple[Bounded, ...]]:
+    def _enumerate(self, group: DecisionGroup) -> tuple[tuple[int, ...], tuple[Bounded, ...]]:
         best: tuple[tuple[Vector, Vector], tuple[int, ...]] | None = None
         for choices in product((INGRESS, EGRESS), repeat=len(group.points)):
             worth = self.worth(group, choices)
@@ -256,11 +256,11 @@ class Model:
             raise OverloadError(group.points, group.limited)
         return best[1], tuple(Bounded(value, value) for value in best[0][0])
 
-    def _read(self, group: Group, answer: Answer) -> tuple[int, ...]:
+    def _read(self, group: DecisionGroup, answer: Answer) -> tuple[int, ...]:
         values = answer.values or []
         return tuple(EGRESS if values[at] else INGRESS for at in range(len(group.points)))
 
-    def _booleans(self, group: Group, hint: Sequence[int] | None, least: int | None) -> Booleans:
+    def _booleans(self, group: DecisionGroup, hint: Sequence[int] | None, least: int | None) -> Booleans:
         """The group as booleans: its decisions (at egress?), its hosts (chosen?), then its hops and destinations."""
         place = {index: at for at, index in enumerate(group.points)}
         host_place = {host: len(place) + at for at, host in enumerate(group.hosts)}
@@ -307,7 +307,7 @@ class Model:
 
     def _limits(
         self,
-        group: Group,
+        group: DecisionGroup,
         place: Mapping[int, int],
         host_place: Mapping[str, int],
         shared_place: Mapping[Shared, int],
@@ -344,15 +344,15 @@ class Model:
         at_egress = {index: self.facts(index, EGRESS).worth for index in place}
         single = {at: self.levels.host(host) for host, at in host_place.items()}
         single |= {at: self.levels.of_shared((item,)) for item, at in shared_place.items()}
-        found = []
+        levels = []
         for level in range(len(self.levels.zero)):
             terms = [(at, at_egress[i][level] - at_ingress[i][level]) for i, at in place.items()]
             terms += [(at, vector[level]) for at, vector in single.items()]
             constant = sum(vector[level] for vector in at_ingress.values())
-            found.append(Level([term for term in terms if term[1]], constant, least if level == 0 else None))
-        return found
+            levels.append(Level([term for term in terms if term[1]], constant, least if level == 0 else None))
+        return levels
 
-    def _ties(self, group: Group, place: Mapping[int, int], host_place: Mapping[str, int]) -> list[Terms]:
+    def _ties(self, group: DecisionGroup, place: Mapping[int, int], host_place: Mapping[str, int]) -> list[Terms]:
         if max(len(place), len(host_place)) > EXACT_TIES:
             return []
         closing = [(at, 1) for index, at in place.items() if self._opens(index)]

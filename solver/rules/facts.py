@@ -90,13 +90,15 @@ class ProgramFacts:
     def _may_host(self, policy: Policy) -> frozenset[str]:
         """Services whose ADM may enforce a policy, by its kind and its narrowing alone."""
         calls = [self.program.calls[index] for index in policy.calls]
-        found: set[str] = set()
+        services: set[str] = set()
         if Side.EGRESS in policy.sides:
-            found.update(call.source for call in calls)
+            services.update(call.source for call in calls)
         if Side.INGRESS in policy.sides:
-            found.update(call.destination for call in calls)
-            found.update(there for there in policy.destinations if there not in found and self._is_open(policy, there))
-        return frozenset(found)
+            services.update(call.destination for call in calls)
+            services.update(
+                there for there in policy.destinations if there not in services and self._is_open(policy, there)
+            )
+        return frozenset(services)
 
     def ports(self, policy: Policy, destination: str) -> tuple[int, ...]:
         """Ports of a destination that a policy selects and can be enforced on, ascending.
@@ -104,10 +106,10 @@ class ProgramFacts:
         Its kind has to carry the protocol of a port, and a match needs requests, which `tcp` does not have.
         """
         key = (destination, policy.ports, policy.kind.protocols, policy.match is None)
-        found = self._ports.get(key)
-        if found is None:
+        ports = self._ports.get(key)
+        if ports is None:
             party = self.program.services.get(destination) or self.program.externals[destination]
-            found = self._ports[key] = tuple(
+            ports = self._ports[key] = tuple(
                 sorted(
                     port.number
                     for port in party.ports
@@ -116,7 +118,7 @@ class ProgramFacts:
                     and (policy.match is None or port.protocol is not Protocol.TCP)
                 )
             )
-        return found
+        return ports
 
     def first(self, calls: Sequence[int], flag: int) -> int:
         """The first of `calls` whose sender has `flag`; there must be one."""
@@ -153,15 +155,15 @@ class ProgramFacts:
 
     def _counted_refusals(self) -> dict[str, dict[int, tuple[Policy, int]]]:
         """Destination -> target port -> a policy that counts refused connections of a call there, and that call."""
-        found: dict[str, dict[int, tuple[Policy, int]]] = {}
+        counting: dict[str, dict[int, tuple[Policy, int]]] = {}
         for policy in self.program.policies:
             if not policy.kind.traits.counts_refused_connections:
                 continue
             for index in policy.calls:
                 call = self.program.calls[index]
                 if call.port.protocol is Protocol.TCP and call.destination in self.program.services:
-                    found.setdefault(call.destination, {}).setdefault(call.port.target, (policy, index))
-        return found
+                    counting.setdefault(call.destination, {}).setdefault(call.port.target, (policy, index))
+        return counting
 
     def _host(self, name: str) -> Reason | None:
         service = self.program.services[name]
@@ -281,9 +283,9 @@ def marked(service: Service, mark: Mark) -> str:
 def has_addresses(external: External) -> bool:
     """Whether the addresses of an external are known. Ranges that together are all addresses identify no caller."""
     networks = [ip_network(cidr, strict=False) for cidr in external.cidrs]
-    four = collapse_addresses([each for each in networks if isinstance(each, IPv4Network)])
-    six = collapse_addresses([each for each in networks if isinstance(each, IPv6Network)])
-    return bool(networks) and all(each.prefixlen for each in four) and all(each.prefixlen for each in six)
+    four = collapse_addresses([network for network in networks if isinstance(network, IPv4Network)])
+    six = collapse_addresses([network for network in networks if isinstance(network, IPv6Network)])
+    return bool(networks) and all(network.prefixlen for network in four) and all(network.prefixlen for network in six)
 
 
 def _runs(program: Program) -> dict[str, tuple[int, int]]:

@@ -49,10 +49,10 @@ def decision_points(program: Program, facts: ProgramFacts | None = None) -> list
     pins: dict[str, dict[str, list[Pin]]] = {}
     for pin in program.pins:
         pins.setdefault(pin.policy, {}).setdefault(pin.destination, []).append(pin)
-    found: list[DecisionPoint] = []
+    points: list[DecisionPoint] = []
     for position, policy in enumerate(program.policies):
-        found.extend(_Options(position, policy, facts, pins.get(policy.name, {})).decision_points())
-    return found
+        points.extend(_Options(position, policy, facts, pins.get(policy.name, {})).decision_points())
+    return points
 
 
 class _Options:

@@ -52,7 +52,7 @@ def clashes(program: Program, points: Sequence[DecisionPoint]) -> dict[str, list
     signature = _signatures(program.policies)
     commuting: dict[tuple[int, int], bool] = {}
     separate: dict[tuple[int, int], bool] = {}
-    found: dict[str, list[Clash]] = {}
+    clashing_by_destination: dict[str, list[Clash]] = {}
     for destination, members in by_destination.items():
         if len(members) < 2:
             continue
@@ -75,8 +75,8 @@ def clashes(program: Program, points: Sequence[DecisionPoint]) -> dict[str, list
                     if not apart:
                         clashing.append(Clash(first, second))
         if clashing:
-            found[destination] = clashing
-    return found
+            clashing_by_destination[destination] = clashing
+    return clashing_by_destination
 
 
 def _signatures(policies: Iterable[Policy]) -> list[int]:

@@ -63,18 +63,18 @@ def can_both_hold(first: Match | None, second: Match | None, changing: frozenset
 
 def fields(match: Match | None) -> frozenset[Field]:
     """Everything that a match compares."""
-    found: set[Field] = set()
+    fields: set[Field] = set()
     left = [] if match is None else [match]
     while left:
         item = left.pop()
         if isinstance(item, Comparison):
             # A host is the value of a header, read in another way.
-            found.add(Field("header", "host") if item.field.name == "host" else item.field)
+            fields.add(Field("header", "host") if item.field.name == "host" else item.field)
         elif isinstance(item, Not):
             left.append(item.operand)
         elif isinstance(item, And | Or):
             left.extend(item.operands)
-    return frozenset(found)
+    return frozenset(fields)
 
 
 def _changes(field: Field, changing: frozenset[Field | None]) -> bool:

@@ -160,15 +160,15 @@ class _Judge:
 
 def effects_commute(one: Effect, other: Effect) -> bool:
     """The table of docs/rules.md for one pair of effects."""
-    about = (Verb.READS, Verb.WRITES)
-    if one.verb not in about and other.verb not in about:
+    on_element = (Verb.READS, Verb.WRITES)
+    if one.verb not in on_element and other.verb not in on_element:
         return frozenset((one.verb, other.verb)) in _COMMUTING
-    if one.verb in about and other.verb in about:
+    if one.verb in on_element and other.verb in on_element:
         return (one.verb is Verb.READS and other.verb is Verb.READS) or _disjoint(one, other)
-    about_it, verb = (one, other.verb) if one.verb in about else (other, one.verb)
-    if about_it.element is None:
+    access, verb = (one, other.verb) if one.verb in on_element else (other, one.verb)
+    if access.element is None:
         return False
-    return verb not in _DISTURBED_BY[(about_it.verb, about_it.element.on_response)]
+    return verb not in _DISTURBED_BY[(access.verb, access.element.on_response)]
 
 
 def _disjoint(one: Effect, other: Effect) -> bool:

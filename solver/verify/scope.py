@@ -72,10 +72,10 @@ class _Scope:
 
     def requirements(self, position: int, policy: Policy) -> Iterator[Requirement]:
         calls = self.program.calls
-        found = self._calls(policy)
+        calls_to = self._calls(policy)
         may_be_open = policy.open_sources or policy.kind.guard
-        for destination in sorted(policy.destinations) if may_be_open else sorted(found):
-            covered = found.get(destination, [])
+        for destination in sorted(policy.destinations) if may_be_open else sorted(calls_to):
+            covered = calls_to.get(destination, [])
             ports = self._ports(policy, destination) if may_be_open else ()
             made = {(calls[index].source, calls[index].port.number) for index in covered}
             is_open = bool(ports) and (
@@ -90,7 +90,7 @@ class _Scope:
 
     def _calls(self, policy: Policy) -> dict[str, list[int]]:
         calls, ports = self.program.calls, policy.ports
-        found: dict[str, list[int]] = {}
+        calls_to: dict[str, list[int]] = {}
         if ports is None and len(policy.sources) == self.everyone:
             return {there: self.arriving[there] for there in policy.destinations if there in self.arriving}
         if len(policy.destinations) <= len(policy.sources):
@@ -101,17 +101,17 @@ class _Scope:
                     if calls[index].source in policy.sources and (ports is None or calls[index].port.number in ports)
                 ]
                 if arriving:
-                    found[destination] = arriving
-            return found
+                    calls_to[destination] = arriving
+            return calls_to
         destinations = frozenset(policy.destinations)
         for source in policy.sources:
             for index in self.leaving.get(source, ()):
                 call = calls[index]
                 if call.destination in destinations and (ports is None or call.port.number in ports):
-                    found.setdefault(call.destination, []).append(index)
-        for covered in found.values():
+                    calls_to.setdefault(call.destination, []).append(index)
+        for covered in calls_to.values():
             covered.sort()
-        return found
+        return calls_to
 
     def _ports(self, policy: Policy, destination: str) -> tuple[int, ...]:
         """The destination's ports that the policy selects and whose protocol its kind and its match support."""
@@ -178,7 +178,7 @@ def _is_known(external: External) -> bool:
     for cidr in external.cidrs:
         network = ipaddress.ip_network(cidr, strict=False)
         ranges[int(network.max_prefixlen)].append((int(network[0]), int(network[-1])))
-    return bool(ranges) and all(_leaves_out(found, bits) for bits, found in ranges.items())
+    return bool(ranges) and all(_leaves_out(family, bits) for bits, family in ranges.items())
 
 
 def _leaves_out(ranges: list[tuple[int, int]], bits: int) -> bool:

@@ -38,14 +38,14 @@ class Sides:
 
     def check(self, required: Requirement, decision: Decision) -> Iterator[Violation]:
         """Violations in `decision.sides`, each of which occurs once."""
-        found = chain(
+        problems = chain(
             self._capability(required, decision.sides),
             self._ingress(required) if Side.INGRESS in decision.sides else (),
             self._egress(required) if Side.EGRESS in decision.sides else (),
             self._pins(required, decision.sides),
             self._closing(required, decision),
         )
-        for rule, message in found:
+        for rule, message in problems:
             yield Violation(rule, message, required.policy.name, required.destination)
 
     def _capability(self, required: Requirement, sides: tuple[Side, ...]) -> Iterator[tuple[Rule, str]]:

@@ -29,17 +29,17 @@ class Work:
 def work(program: Program, placed: Sequence[tuple[Requirement, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
     """The work of every service, by name. `placed` is in declared order. Externals do none."""
     services, shares = program.services, costs.enforcement
-    found: dict[str, Work] = {}
+    works: dict[str, Work] = {}
     for requirement, sides in placed:
         name = requirement.policy.name
         for side in sides:
             for host in (requirement.destination,) if side is Side.INGRESS else requirement.senders:
-                done = found.get(host)
+                done = works.get(host)
                 if done is None:
                     if host not in services:
                         continue
                     base = costs.adm.get(host, NOTHING)
-                    done = found[host] = Work([], [], base.cpu, base.latency)
+                    done = works[host] = Work([], [], base.cpu, base.latency)
                 policies = done.ingress if side is Side.INGRESS else done.egress
                 if not policies or policies[-1] != name:
                     policies.append(name)
@@ -48,12 +48,12 @@ def work(program: Program, placed: Sequence[tuple[Requirement, tuple[Side, ...]]
                     done.cpu += share.cpu
                     done.latency += share.latency
     if costs.hop:
-        _add_hops(program, placed, costs, found)
-    return found
+        _add_hops(program, placed, costs, works)
+    return works
 
 
 def _add_hops(
-    program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]], costs: Costs, found: Mapping[str, Work]
+    program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]], costs: Costs, works: Mapping[str, Work]
 ) -> None:
     """Adds the cost of each hop to the work of its service, once for all policies there."""
     there: set[tuple[str, Side, str, int]] = set()
@@ -64,9 +64,9 @@ def _add_hops(
             for call in map(program.calls.__getitem__, requirement.calls):
                 there.add((call.source, Side.EGRESS, requirement.destination, call.port.number))
     for hop, cost in costs.hop.items():
-        if tuple(hop) in there and hop.service in found:
-            found[hop.service].cpu += cost.cpu
-            found[hop.service].latency += cost.latency
+        if tuple(hop) in there and hop.service in works:
+            works[hop.service].cpu += cost.cpu
+            works[hop.service].latency += cost.latency
 
 
 def adms(program: Program, placement: Placement, needed: Mapping[str, Work]) -> Iterator[Violation]:

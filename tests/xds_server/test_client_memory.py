@@ -152,7 +152,7 @@ def test_responses_that_are_not_read_are_counted_beyond_a_few() -> None:
 
 
 def test_beyond_the_total_a_client_with_more_than_its_share_gets_no_more() -> None:
-    budget = MemoryBudget(each=100, total=200)
+    budget = MemoryBudget(per_client=100, total=200)
     assert all(budget.charge(client, 40) for client in ("a", "b", "c", "d"))
     assert budget.charge("a", 40)
     assert not budget.charge("a", 10)  # 210 together, of which 90 are its own

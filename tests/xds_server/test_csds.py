@@ -176,7 +176,11 @@ async def test_what_waits_for_something_else_is_not_sent_and_what_is_to_go_is_st
 
 async def test_what_may_not_be_shown_is_not() -> None:
     async with (
-        serving(shown=lambda body: body[:0] + b"-", said=lambda error: error.replace("key", "...")) as (_, port, stub),
+        serving(shown=lambda body: body[:0] + b"-", shown_error=lambda error: error.replace("key", "...")) as (
+            _,
+            port,
+            stub,
+        ),
         Client(port, "delta") as client,
     ):
         await client.send(CLUSTER)

@@ -68,7 +68,7 @@ class StreamMemory:
         state = machine.type_state(request.type_url)
         queued = 0
         if len(outbox) > QUEUED:
-            queued = sum(len(each.payload.body) for each in outbox[QUEUED:])
+            queued = sum(len(response.payload.body) for response in outbox[QUEUED:])
         change, self._queued = queued - self._queued, queued
         if state is not None:
             seen = self._seen.get(request.type_url) is state.subscription
@@ -87,12 +87,14 @@ class StreamMemory:
             kept.answers = 0
         elif state.unknown_names > kept.unknown_names:
             # Once as a name, and once in the bytes of the response.
-            kept.answers += 2 * _weight([each for each in _names(request) if each not in there], ANSWER_BYTES)
+            kept.answers += 2 * _weight([name for name in _names(request) if name not in there], ANSWER_BYTES)
         kept.unknown_names = state.unknown_names
         if (kept.claims or _claims(request)) and kept.known is not state.known:
             kept.known = state.known
-            found = {name: item for name, item in state.known.items() if isinstance(item, Claimed)}
-            kept.claims = _weight(found, NAME_BYTES) + _weight((each.version for each in found.values()), NAME_BYTES)
+            claims = {name: item for name, item in state.known.items() if isinstance(item, Claimed)}
+            kept.claims = _weight(claims, NAME_BYTES) + _weight(
+                (claim.version for claim in claims.values()), NAME_BYTES
+            )
         if kept.nacked is not state.nacked or kept.error is not state.error:
             kept.nacked, kept.error = state.nacked, state.error
             kept.refusals = _weight([name for name in state.nacked if name not in there], NAME_BYTES)
@@ -107,10 +109,10 @@ class StreamMemory:
 class MemoryBudget:
     """The memory of all clients. A client holds the sum of its streams."""
 
-    def __init__(self, each: int, total: int) -> None:
-        """`each`: bytes for one client; `total`: for all clients. Beyond the total, a client with more than an equal
-        share of it gets no more."""
-        self._each = each
+    def __init__(self, per_client: int, total: int) -> None:
+        """`per_client` and `total` are limits in bytes: for one client, and for all clients. Beyond the total, a client
+        with more than an equal share of it gets no more."""
+        self._per_client = per_client
         self._total = total
         self._held: Counter[str] = Counter()
         self.sum = 0
@@ -126,7 +128,7 @@ class MemoryBudget:
             del self._held[client]
         if change <= 0:
             return True
-        return held <= self._each and (self.sum <= self._total or held * len(self._held) <= self._total)
+        return held <= self._per_client and (self.sum <= self._total or held * len(self._held) <= self._total)
 
 
 def _weight(texts: Iterable[str], besides: int) -> int:

@@ -41,9 +41,9 @@ async def watch(port: int, limit: int, admitted: Callable[[], Collection[str]], 
         await asyncio.sleep(SECONDS)
         if len(_files()) > limit:
             known = {address_of(peer) for peer in admitted()}
-            found = await asyncio.to_thread(end_excess, port, limit, known)
-            if found:
-                ended(found)
+            excess = await asyncio.to_thread(end_excess, port, limit, known)
+            if excess:
+                ended(excess)
 
 
 def end_excess(port: int, limit: int, admitted: Collection[Address]) -> int:
@@ -53,7 +53,7 @@ def end_excess(port: int, limit: int, admitted: Collection[Address]) -> int:
         there = _other_end(file, port)
         if there is not None and there not in admitted:
             unknown[there[0]].append((file, there))
-    return sum(_shut(file, port, there) for found in unknown.values() for file, there in found[limit:])
+    return sum(_shut(file, port, there) for connections in unknown.values() for file, there in connections[limit:])
 
 
 def _files() -> list[int]:
@@ -66,20 +66,20 @@ def _files() -> list[int]:
 @contextmanager
 def _borrowed(file: int) -> Iterator[socket.socket]:
     """The socket of a file that gRPC owns and may close at any moment. This module never closes it."""
-    found = socket.socket(fileno=file)
+    borrowed = socket.socket(fileno=file)
     try:
-        yield found
+        yield borrowed
     finally:
-        found.detach()
+        borrowed.detach()
 
 
 def _other_end(file: int, port: int) -> Address | None:
     """The peer of the connection, if the file is a connection to the port."""
     try:
-        with _borrowed(file) as found:
-            if found.family not in {socket.AF_INET, socket.AF_INET6} or found.getsockname()[1] != port:
+        with _borrowed(file) as connection:
+            if connection.family not in {socket.AF_INET, socket.AF_INET6} or connection.getsockname()[1] != port:
                 return None
-            host, there, *_ = found.getpeername()
+            host, there, *_ = connection.getpeername()
     except OSError:
         return None  # no socket, not connected, or gone
     address = ipaddress.ip_address(host.partition("%")[0])
@@ -91,8 +91,8 @@ def _shut(file: int, port: int, there: Address) -> bool:
     if _other_end(file, port) != there:
         return False  # gRPC has closed it meanwhile, and another file may have its number
     try:
-        with _borrowed(file) as found:
-            found.shutdown(socket.SHUT_RDWR)
+        with _borrowed(file) as connection:
+            connection.shutdown(socket.SHUT_RDWR)
     except OSError:
         return False
     return True

@@ -113,11 +113,11 @@ class Responder(ABC):
         """The client has applied the clusters of this step."""
         if self._handover is HandoverStep.ADD_NEW_CLUSTERS:
             self._handover = HandoverStep.KEEP_OLD_CLUSTERS
-            found = self._shared.handover_tables(
+            tables = self._shared.handover_tables(
                 with_old_clusters, self._routes_before, state.wanted(self._target.of_type(ROUTES))
             )
-            if self._shared.difference(state.known, found.resources).changed:
-                self._handover_routes = found
+            if self._shared.difference(state.known, tables.resources).changed:
+                self._handover_routes = tables
                 return
         self._end_handover()
 
@@ -158,11 +158,11 @@ class Responder(ABC):
 
     def _serve_trial(self, state: TypeState, out: list[Response]) -> None:
         """Send the trial extension in a response of its own: a NACK refuses the whole response."""
-        found = trial(self._states, self._target)
-        if found is None or state.pending_acks or TRIAL in state.nacked:
+        extension = trial(self._states, self._target)
+        if extension is None or state.pending_acks or TRIAL in state.nacked:
             return
         state.owed.discard(TRIAL)
-        self._send(state, {TRIAL: found}, None, dict(sorted({**state.known, TRIAL: found}.items())), out)
+        self._send(state, {TRIAL: extension}, None, dict(sorted({**state.known, TRIAL: extension}.items())), out)
 
     def _serve_whole(self, state: TypeState, step: _Step, out: list[Response]) -> None:
         """Send one response with all resources that the client is to have, changed or not."""

@@ -55,17 +55,17 @@ def in_order(states: Mapping[str, TypeState]) -> dict[str, TypeState]:
 
 def gate_of(type_url: str, states: Mapping[str, TypeState], *, warming: bool) -> Gate:
     """`warming`: whether clusters wait for endpoints."""
-    found = Gate.OPEN
+    gate = Gate.OPEN
     if type_url not in _WAITS_FOR:
-        return found
+        return gate
     for kind in _WAITS_FOR[type_url]:
         state = states.get(kind)
         if (kind == CLUSTER and warming) or (state is not None and state.pending_acks):
             return Gate.AWAITING_ACK
         if state is not None and any(state.nacked.values()):
-            found = Gate.BLOCKED_BY_NACK  # but not for a removal, on which no other type depends
+            gate = Gate.BLOCKED_BY_NACK  # but not for a removal, on which no other type depends
     endpoints = states.get(ENDPOINTS)
-    return Gate.BLOCKED_BY_NACK if endpoints is not None and endpoints.in_doubt else found
+    return Gate.BLOCKED_BY_NACK if endpoints is not None and endpoints.in_doubt else gate
 
 
 def trial(states: Mapping[str, TypeState], target: Snapshot) -> Resource | None:

@@ -50,7 +50,7 @@ class _Remembered(NamedTuple):
 
     @property
     def names(self) -> int:
-        return sum(len(each) for each in (self.one, self.other) if isinstance(each, Mapping))
+        return sum(len(operand) for operand in (self.one, self.other) if isinstance(operand, Mapping))
 
 
 class SharedResults:
@@ -86,16 +86,16 @@ class SharedResults:
         def split() -> tuple[Mapping[str, ClientResource | None], ...]:
             if sum(_size(name, item) for name, item in content.items()) <= self._response_bytes:
                 return (content,)
-            found: list[dict[str, ClientResource | None]] = [{}]
+            contents: list[dict[str, ClientResource | None]] = [{}]
             left = self._response_bytes
             for name, item in sorted(content.items(), key=lambda pair: (pair[1] is not None, pair[0])):
                 size = _size(name, item)
-                if size > left and found[-1]:
-                    found.append({})
+                if size > left and contents[-1]:
+                    contents.append({})
                     left = self._response_bytes
-                found[-1][name] = item
+                contents[-1][name] = item
                 left -= size
-            return tuple(found)
+            return tuple(contents)
 
         return self._remember("parts", content, None, split, few=len(content) < FEW)
 
@@ -121,11 +121,11 @@ class SharedResults:
 
         def names() -> Mapping[str, frozenset[str]]:
             there = target.of_type(root).resources
-            found: dict[str, set[str]] = {}
-            for reference in {each for name in known if name in there for each in there[name].references}:
+            needed: dict[str, set[str]] = {}
+            for reference in {reference for name in known if name in there for reference in there[name].references}:
                 if reference.name in target.of_type(reference.type_url).resources:
-                    found.setdefault(reference.type_url, set()).add(reference.name)
-            return {type_url: frozenset(each) for type_url, each in found.items()}
+                    needed.setdefault(reference.type_url, set()).add(reference.name)
+            return {type_url: frozenset(names) for type_url, names in needed.items()}
 
         return self._remember(("needs", root), known, target, names)
 
@@ -151,24 +151,24 @@ class SharedResults:
         if last is not None and last.one is one and last.other is other:
             return cast("T", last.result)
         if few:
-            found = _Remembered(compute(), one, other)
+            remembered = _Remembered(compute(), one, other)
         else:
-            found = self._look_up((sort, id(one), id(other)), one, other, compute)
-        self._last[sort] = found
-        return cast("T", found.result)
+            remembered = self._look_up((sort, id(one), id(other)), one, other, compute)
+        self._last[sort] = remembered
+        return cast("T", remembered.result)
 
     def _look_up(
         self, key: tuple[Hashable, int, int], one: Operand, other: Operand, compute: Callable[[], T]
     ) -> _Remembered:
-        found = self._memo.pop(key, None)
-        if found is None:
-            found = _Remembered(compute(), one, other)
-            self._names += found.names
+        remembered = self._memo.pop(key, None)
+        if remembered is None:
+            remembered = _Remembered(compute(), one, other)
+            self._names += remembered.names
             while self._memo and (len(self._memo) >= REMEMBERED or self._names > REMEMBERED_NAMES):
                 self._names -= self._memo.pop(next(iter(self._memo))).names
                 self._last.clear()
-        self._memo[key] = found
-        return found
+        self._memo[key] = remembered
+        return remembered
 
 
 def _size(name: str, item: ClientResource | None) -> int:

@@ -94,12 +94,12 @@ class Stream(Transition, Generic[RequestT]):
     def unreferenced(self, snapshot: Snapshot) -> dict[str, frozenset[str]]:
         """By type URL, the names of route tables and extensions that the client subscribes to, and that no resource of
         a snapshot refers to. Types without such names are left out."""
-        found = {}
+        unreferenced = {}
         for kind in USED_BY_LISTENERS:
             state = self._states.get(kind)
             if state is not None and (names := state.unreferenced(snapshot)):
-                found[kind] = names
-        return found
+                unreferenced[kind] = names
+        return unreferenced
 
     @property
     def fresh(self) -> bool:

@@ -23,25 +23,25 @@ MAX_UNANSWERED_NAMES: Final = 200_000
 def check(states: Collection[TypeState], *, new_names: bool, claimed: int = 0) -> int:
     """To how many names the stream subscribes. Raises `TooMuchError`. `new_names`: whether there are any; `claimed`:
     how many resources the client has said that it has."""
-    names = sum(len(each.subscription.names) for each in states)
+    names = sum(len(state.subscription.names) for state in states)
     characters = 0
     if new_names:
         # A name that is dropped is kept until the response to that.
-        late = [name for each in states for name in each.owed - each.subscription.names if name not in each.known]
+        late = [name for state in states for name in state.owed - state.subscription.names if name not in state.known]
         names += len(late)
-        characters = sum(map(len, late)) + sum(len(name) for each in states for name in each.subscription.names)
+        characters = sum(map(len, late)) + sum(len(name) for state in states for name in state.subscription.names)
     if names > MAX_NAMES:
         raise TooMuchError(f"more than {MAX_NAMES:,} names on one stream")
     if claimed > MAX_CLAIMS:
         raise TooMuchError(f"more than {MAX_CLAIMS:,} resources from earlier streams on one stream")
     if characters > MAX_CHARACTERS:
         raise TooMuchError(f"names of more than {MAX_CHARACTERS:,} characters on one stream")
-    if sum(len(each.pending_acks) for each in states) > MAX_UNANSWERED:
+    if sum(len(state.pending_acks) for state in states) > MAX_UNANSWERED:
         raise TooMuchError(f"more than {MAX_UNANSWERED:,} responses without an answer")
-    if sum(each.unknown_names for each in states) > MAX_NAMES:
+    if sum(state.unknown_names for state in states) > MAX_NAMES:
         raise TooMuchError(f"answers about more than {MAX_NAMES:,} names that do not exist without an answer")
-    if sum(len(each.nacked) for each in states) > MAX_UNANSWERED_NAMES:
+    if sum(len(state.nacked) for state in states) > MAX_UNANSWERED_NAMES:
         raise TooMuchError(f"refusals of more than {MAX_UNANSWERED_NAMES:,} names on one stream")
-    if sum(len(pending.content) for each in states for pending in each.pending_acks.values()) > MAX_UNANSWERED_NAMES:
+    if sum(len(pending.content) for state in states for pending in state.pending_acks.values()) > MAX_UNANSWERED_NAMES:
         raise TooMuchError(f"responses with more than {MAX_UNANSWERED_NAMES:,} names without an answer")
     return names

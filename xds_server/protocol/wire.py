@@ -225,10 +225,10 @@ class PayloadCache:
         )
 
     def _payloads_get(self, key: _Key) -> Payload | None:
-        found = self._payloads.get(key)
-        if found is not None:
+        payload = self._payloads.get(key)
+        if payload is not None:
             self._payloads.move_to_end(key)
-        return found
+        return payload
 
     def _keep(self, key: _Key, items: int, body: bytes) -> Payload:
         payload = self._payloads[key] = Payload(body, items)

@@ -81,9 +81,9 @@ class AckedResources:
             if all(held.get(name) is item for name, item in resources.items()):
                 return
             singles = self._singles.get(type_url, {})
-            newer = {name: each for name, each in singles.items() if each.number > number}
+            newer = {name: single for name, single in singles.items() if single.number > number}
             # A newer snapshot without a name drops it: without that, the names of all snapshots would be kept.
-            older = {name: each for name, each in singles.items() if name in there}
+            older = {name: single for name, single in singles.items() if name in there}
             these = {name: _AckedResource(number, item, snapshot) for name, item in resources.items()}
             self._singles[type_url] = {**older, **these, **newer}
             self._resources.pop(type_url, None)
@@ -96,16 +96,16 @@ class AckedResources:
     def resources(self, type_url: str) -> Mapping[str, Resource]:
         """The acknowledged resources of one type, whether or not those of other types are consistent with them."""
         mark, base = self._marks.get(type_url), self._base
-        found: Mapping[str, Resource] = {}
+        whole: Mapping[str, Resource] = {}
         if mark is not None:
-            found = mark.resources
+            whole = mark.resources
         elif base is not None:
-            found = base.of_type(type_url).resources
+            whole = base.of_type(type_url).resources
         if type_url not in self._singles:
-            return found
+            return whole
         if type_url not in self._resources:
-            newer = {name: each.resource for name, each in self._singles[type_url].items()}
-            self._resources[type_url] = dict(sorted({**found, **newer}.items()))
+            newer = {name: single.resource for name, single in self._singles[type_url].items()}
+            self._resources[type_url] = dict(sorted({**whole, **newer}.items()))
         return self._resources[type_url]
 
     @property
@@ -118,7 +118,7 @@ class AckedResources:
 
     def _forget(self, type_url: str, number: int) -> None:
         """All resources of the type are acknowledged as they are in the snapshot with this number."""
-        newer = {name: each for name, each in self._singles.pop(type_url, {}).items() if each.number > number}
+        newer = {name: single for name, single in self._singles.pop(type_url, {}).items() if single.number > number}
         self._resources.pop(type_url, None)
         if newer:
             self._singles[type_url] = newer
@@ -135,24 +135,24 @@ class AckedResources:
         client keeps such a resource until nothing uses it. A newer resource that refers to one which is not
         acknowledged is not in force yet: a client uses the earlier version until it has both."""
         kinds = {*base.collections, *self._marks, *self._singles}
-        found = {kind: dict(self.resources(kind)) for kind in kinds}
-        sources = [each.snapshot for each in self._marks.values()]
-        sources += [each.snapshot for singles in self._singles.values() for each in singles.values()]
-        elsewhere = base.elsewhere.union(*(each.elsewhere for each in sources))
+        collected = {kind: dict(self.resources(kind)) for kind in kinds}
+        sources = [acked_type.snapshot for acked_type in self._marks.values()]
+        sources += [single.snapshot for singles in self._singles.values() for single in singles.values()]
+        elsewhere = base.elsewhere.union(*(snapshot.elsewhere for snapshot in sources))
         while True:
             made = Snapshot(
-                {kind: Collection(kind, dict(sorted(found[kind].items()))) for kind in sorted(found)}, elsewhere
+                {kind: Collection(kind, dict(sorted(collected[kind].items()))) for kind in sorted(collected)}, elsewhere
             )
             problems = made.dangling()
             if not problems:
                 return made
             for problem in problems:
                 kind, name = problem.type_url, problem.name
-                unchanged = found[kind].get(name) is made.of_type(kind).resources[name]
-                if unchanged and not self._mend(problem, base, found):
+                unchanged = collected[kind].get(name) is made.of_type(kind).resources[name]
+                if unchanged and not self._mend(problem, base, collected):
                     return base
 
-    def _mend(self, problem: Dangling, base: Snapshot, found: dict[str, dict[str, Resource]]) -> bool:
+    def _mend(self, problem: Dangling, base: Snapshot, collected: dict[str, dict[str, Resource]]) -> bool:
         """Add a missing resource, or else take back the resource that refers to it. False if the latter is in the last
         whole snapshot."""
         kind, name = problem.missing
@@ -162,9 +162,9 @@ class AckedResources:
             # Acknowledgements of these types are not kept, and no other type waits for them.
             missing = source.of_type(kind).resources.get(name)
         if missing is not None:
-            found.setdefault(kind, {})[name] = missing
+            collected.setdefault(kind, {})[name] = missing
             return True
-        users = found[problem.type_url]
+        users = collected[problem.type_url]
         newer, before = users.pop(problem.name), base.of_type(problem.type_url).resources.get(problem.name)
         if before is not None:
             users[problem.name] = before

@@ -121,46 +121,46 @@ class SnapshotCache:
 
     def current(self, group: str) -> Snapshot | None:
         """The last snapshot that was published for a group."""
-        found = self._groups.get(group)
-        return found.current if found else None
+        state = self._groups.get(group)
+        return state.current if state else None
 
     def published(self, group: str) -> int:
         """How many snapshots were published for a group."""
-        found = self._groups.get(group)
-        return 0 if found is None else found.published
+        state = self._groups.get(group)
+        return 0 if state is None else state.published
 
     def number(self, group: str, snapshot: Snapshot) -> int:
         """Which of the snapshots of a group this is, counted from 1; 0 if it was not published for the group."""
-        found = self._groups.get(group)
-        return (0 if found is None else found.number(snapshot)) or 0
+        state = self._groups.get(group)
+        return (0 if state is None else state.number(snapshot)) or 0
 
     def initial(self, group: str) -> Snapshot | None:
         """The snapshot for a new client of the group: the latest, unless that was refused and an earlier one was
         acknowledged."""
-        found = self._groups.get(group)
-        return None if found is None else found.start
+        state = self._groups.get(group)
+        return None if state is None else state.start
 
     def last_acked(self, group: str) -> Snapshot | None:
         """The configuration in force: of each type the resources that some client of the group has acknowledged last.
         None before a client has acknowledged a whole snapshot."""
-        found = self._groups.get(group)
-        return None if found is None else found.last_acked.snapshot
+        state = self._groups.get(group)
+        return None if state is None else state.last_acked.snapshot
 
     def earlier_streams(self, group: str) -> EarlierStreams:
         """The clusters that clients of the group may have from earlier streams."""
-        found = self._groups.get(group)
-        return EarlierStreams() if found is None else found.earlier_streams
+        state = self._groups.get(group)
+        return EarlierStreams() if state is None else state.earlier_streams
 
     def nacked_resources(self, group: str) -> frozenset[Reference]:
         """Resources of the group's snapshot that a client refused, and that no client is known to have acknowledged."""
-        found = self._groups.get(group)
-        if found is None:
+        state = self._groups.get(group)
+        if state is None:
             return frozenset()
-        accepted = found.last_acked.snapshot
+        accepted = state.last_acked.snapshot
         return frozenset(
             Reference(refusal.type_url, name)
-            for refusal in found.refusals
-            if refusal.concerns(found.current)
+            for refusal in state.refusals
+            if refusal.concerns(state.current)
             for name, version in refusal.versions.items()
             if accepted is None or not _has(accepted, refusal.type_url, name, version)
         )
@@ -172,55 +172,55 @@ class SnapshotCache:
     def acked(self, group: str, snapshot: Snapshot) -> None:
         """A client has acknowledged all resources of a snapshot that it can use; of endpoints and secrets it may have
         earlier versions."""
-        found = self._groups.get(group)
-        if found is None or (found.last_acked.is_whole(snapshot) and not found.refusals):
+        state = self._groups.get(group)
+        if state is None or (state.last_acked.is_whole(snapshot) and not state.refusals):
             return
-        number = found.number(snapshot)
+        number = state.number(snapshot)
         if number is None:
             return
-        found.last_acked.snapshot_acked(number, snapshot)
-        if found.refusals:
+        state.last_acked.snapshot_acked(number, snapshot)
+        if state.refusals:
             # An acknowledgement of the latest snapshot covers all refused resources, one of an earlier snapshot its
             # own.
-            latest = snapshot is found.current
-            found.refusals = [] if latest else [each for each in found.refusals if not each.concerns(snapshot)]
-            found.update_refused()
+            latest = snapshot is state.current
+            state.refusals = [] if latest else [refusal for refusal in state.refusals if not refusal.concerns(snapshot)]
+            state.update_refused()
 
     def type_acked(self, group: str, event: TypeAcked) -> None:
         """A client has acknowledged all resources of one type in a snapshot to which it subscribes."""
-        found = self._groups.get(group)
-        number = None if found is None else found.number(event.snapshot)
-        if found is None or number is None:
+        state = self._groups.get(group)
+        number = None if state is None else state.number(event.snapshot)
+        if state is None or number is None:
             return
-        found.last_acked.type_acked(number, event.snapshot, event.type_url, event.resources)
-        if found.refusals:
-            found.refusals = [each for each in found.refusals if not each.within(event)]
-            found.update_refused()
+        state.last_acked.type_acked(number, event.snapshot, event.type_url, event.resources)
+        if state.refusals:
+            state.refusals = [refusal for refusal in state.refusals if not refusal.within(event)]
+            state.update_refused()
 
     def nacked(self, group: str, refusal: Nacked) -> None:
         """A client has refused resources of a snapshot of its group."""
-        found = self._groups.get(group)
+        state = self._groups.get(group)
         versions = {
             name: version
             for name, version in refusal.resources.items()
             if version is not None and _has(refusal.snapshot, refusal.type_url, name, version)
         }
         # A NACK of a removal, or of a name that the client made up, does not concern other clients.
-        if found is not None and versions:
+        if state is not None and versions:
             new = _Refusal(refusal.type_url, versions)
-            found.refusals = [*(each for each in found.refusals if each != new), new][-REMEMBERED:]
-            found.update_refused()
+            state.refusals = [*(earlier for earlier in state.refusals if earlier != new), new][-REMEMBERED:]
+            state.update_refused()
 
     def _replace(self, group: str, snapshot: Snapshot) -> bool:
-        found = self._groups.get(group)
-        old = found.current if found else None
+        state = self._groups.get(group)
+        old = state.current if state else None
         if old is not None and old.version == snapshot.version:
             return False
         snapshot = snapshot if old is None else snapshot.sharing(old)
-        if found is None:
+        if state is None:
             self._groups[group] = _Group(snapshot)
         else:
-            found.replace(snapshot)
+            state.replace(snapshot)
         self.metrics.snapshots += 1
         for watcher in list(self.watchers):
             watcher(group, old, snapshot)

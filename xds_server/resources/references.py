@@ -117,9 +117,9 @@ def message_class(type_name: str) -> type[Message] | None:
 
 def references(message: Message) -> frozenset[Reference]:
     """All references in a message and in the messages packed in it."""
-    found: set[Reference] = set()
-    _walk(message, MAX_DEPTH, found)
-    return frozenset(found)
+    collected: set[Reference] = set()
+    _walk(message, MAX_DEPTH, collected)
+    return frozenset(collected)
 
 
 class _Shape(NamedTuple):
@@ -134,17 +134,17 @@ class _Shape(NamedTuple):
     """The fields with messages, and whether the field is a map."""
 
 
-def _walk(message: Any, depth: int, found: set[Reference]) -> None:
+def _walk(message: Any, depth: int, collected: set[Reference]) -> None:
     if depth == 0:
         return
     shape = _shape(message.DESCRIPTOR)
     if shape.packed or shape.spelled_out:
         content = _unpacked(message) if shape.packed else _spelled_out(message)
         if content is not None:
-            _walk(content, depth - 1, found)
+            _walk(content, depth - 1, collected)
         return
     if shape.own:
-        found.update(_own(message, shape.kind))
+        collected.update(_own(message, shape.kind))
     leading = shape.leading
     if not leading:
         return
@@ -154,12 +154,12 @@ def _walk(message: Any, depth: int, found: set[Reference]) -> None:
             continue
         if by_key:
             for item in value.values():
-                _walk(item, depth - 1, found)
+                _walk(item, depth - 1, collected)
         elif hasattr(value, "DESCRIPTOR"):
-            _walk(value, depth - 1, found)
+            _walk(value, depth - 1, collected)
         else:
             for item in value:
-                _walk(item, depth - 1, found)
+                _walk(item, depth - 1, collected)
 
 
 @cache
@@ -215,21 +215,21 @@ def _asked_here(source: Any) -> bool:
 
 def _unpacked(packed: Any) -> Message | None:
     # Envoy too ignores the text before the last slash.
-    found = message_class(packed.type_url.rpartition("/")[2])
-    if found is None:
+    class_ = message_class(packed.type_url.rpartition("/")[2])
+    if class_ is None:
         return None
     try:
-        return found.FromString(packed.value)
+        return class_.FromString(packed.value)
     except DecodeError:
         return None
 
 
 def _spelled_out(struct: Any) -> Message | None:
-    found = message_class(struct.type_url.rpartition("/")[2])
-    if found is None:
+    class_ = message_class(struct.type_url.rpartition("/")[2])
+    if class_ is None:
         return None
     try:
         fields = json_format.MessageToDict(struct.value)
-        return json_format.ParseDict(fields, found(), ignore_unknown_fields=True, max_recursion_depth=MAX_DEPTH)
+        return json_format.ParseDict(fields, class_(), ignore_unknown_fields=True, max_recursion_depth=MAX_DEPTH)
     except (json_format.Error, RecursionError):
         return None

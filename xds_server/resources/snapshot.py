@@ -95,11 +95,11 @@ class Resource:
     @classmethod
     def parse(cls, type_url: str, body: bytes) -> Resource:
         """The resource with these serialised bytes, which are served as they are. Raises `BadResourceError`."""
-        found = message_class(type_url.removeprefix(PREFIX))
-        if found is None:
+        class_ = message_class(type_url.removeprefix(PREFIX))
+        if class_ is None:
             raise BadResourceError(f"`{type_url}` is not a type that this server knows")
         try:
-            message = found.FromString(body)
+            message = class_.FromString(body)
         except DecodeError:
             raise BadResourceError(f"the bytes are no `{short(type_url)}`") from None
         return cls(type_url, _name(type_url, message), digest(body), body, references(message))
@@ -130,11 +130,11 @@ class Collection:
     @cached_property
     def referenced(self) -> Mapping[str, frozenset[str]]:
         """By type URL, the names that resources of the collection refer to."""
-        found: dict[str, set[str]] = {}
+        names_by_type: dict[str, set[str]] = {}
         for resource in self.resources.values():
             for reference in resource.references:
-                found.setdefault(reference.type_url, set()).add(reference.name)
-        return {type_url: frozenset(names) for type_url, names in found.items()}
+                names_by_type.setdefault(reference.type_url, set()).add(reference.name)
+        return {type_url: frozenset(names) for type_url, names in names_by_type.items()}
 
     def sharing(self, other: Collection) -> Collection:
         """The same collection, with the objects of another one for unchanged resources."""
@@ -194,11 +194,11 @@ class Snapshot:
     def referenced(self) -> Mapping[str, frozenset[str]]:
         """By type URL, the names that resources of the snapshot refer to. If the resources of one type alone refer to
         a type, the set of names is that of their collection, which later snapshots may share."""
-        found: dict[str, frozenset[str]] = {}
+        names_by_type: dict[str, frozenset[str]] = {}
         for collection in self.collections.values():
             for type_url, names in collection.referenced.items():
-                found[type_url] = found[type_url] | names if type_url in found else names
-        return found
+                names_by_type[type_url] = names_by_type[type_url] | names if type_url in names_by_type else names
+        return names_by_type
 
     def sharing(self, other: Snapshot) -> Snapshot:
         """The same snapshot, with the objects of another one for unchanged resources: streams compare identities."""

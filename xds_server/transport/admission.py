@@ -67,14 +67,14 @@ class AdmissionControl:
         """Raises `StreamRejectedError`; a denial is counted and logged."""
         code, answer = grpc.StatusCode.PERMISSION_DENIED, "this client has no configuration here"
         try:
-            found = self._identify(caller)
+            admission = self._identify(caller)
         except DeniedError as error:
             reason, why = error.reason, str(error)
             if isinstance(error, NotYetError):
                 code, answer = grpc.StatusCode.UNAVAILABLE, "this client is not known yet"
         else:
-            if found is not None:
-                return Admission(found) if isinstance(found, str) else found
+            if admission is not None:
+                return Admission(admission) if isinstance(admission, str) else admission
             reason, why = "unknown", "it belongs to no group"
         self._metrics.denials[reason] += 1
         fields = {

@@ -29,10 +29,10 @@ class Debounce:
 
     def due(self, now: float) -> tuple[str, ...]:
         """Remove and return the keys that are due."""
-        found = tuple(key for key in self._waiting if self._when(key) <= now)
-        for key in found:
+        due = tuple(key for key in self._waiting if self._when(key) <= now)
+        for key in due:
             del self._waiting[key]
-        return found
+        return due
 
     @property
     def next(self) -> float | None:

@@ -143,8 +143,8 @@ class XdsServer:
 
     def clients(self) -> tuple[ClientStatus, ...]:
         """The whole status of all clients, by group and node. `registry` has less of it, without a search."""
-        found = (connection.status for connection in self.registry)
-        return tuple(sorted(found, key=lambda status: (status.group, status.node.id, status.peer)))
+        statuses = (connection.status for connection in self.registry)
+        return tuple(sorted(statuses, key=lambda status: (status.group, status.node.id, status.peer)))
 
     @property
     def connections(self) -> tuple[AnyConnection, ...]:
@@ -155,8 +155,10 @@ class XdsServer:
         """After a change of the identities: end the streams of clients whose admission has changed; how many. `groups`:
         of these alone."""
         ended = 0
-        found = None if groups is None else [each for group in groups for each in self.registry.of(group)]
-        for connection in self.connections if found is None else found:
+        connections = (
+            None if groups is None else [connection for group in groups for connection in self.registry.of(group)]
+        )
+        for connection in self.connections if connections is None else connections:
             if connection.caller is not None and self.admission.check(connection.caller) != connection.admission:
                 connection.reject(grpc.StatusCode.PERMISSION_DENIED, "the admission of this client has changed")
                 ended += 1
@@ -297,8 +299,8 @@ class XdsServer:
         """Push to the streams of one HTTP/2 connection together, and compute all of their responses before the first
         write: gRPC then sends them in one go. If all streams were one batch, the first client would wait for the
         last."""
-        for _, found in groupby(sorted(connections, key=attrgetter("peer")), key=attrgetter("peer")):
-            together = tuple(found)
+        for _, streams in groupby(sorted(connections, key=attrgetter("peer")), key=attrgetter("peer")):
+            together = tuple(streams)
             for connection in together:
                 connection.offer_next()
             for connection in together:

@@ -49,11 +49,11 @@ def registry() -> Mapping[str, Code]:
     from emitters.codes.cluster import CODES as CLUSTER
     from emitters.codes.envoy import CODES as ENVOY
 
-    found = {**_adopted(LANGUAGE), **_adopted(ENVOY), **_adopted(CLUSTER), **OWN}
-    return {code: found[code] for code in sorted(found)}
+    codes = {**_codes_of(LANGUAGE), **_codes_of(ENVOY), **_codes_of(CLUSTER), **OWN}
+    return {code: codes[code] for code in sorted(codes)}
 
 
-def _adopted(codes: Mapping[str, tuple[str, ...]]) -> dict[str, Code]:
+def _codes_of(codes: Mapping[str, tuple[str, ...]]) -> dict[str, Code]:
     """The packages below know nothing of this one; their entries have the same fields in the same order."""
     return {code: Code(*entry) for code, entry in codes.items()}
 

@@ -63,10 +63,10 @@ def addresses_of(
     from emitters.errors import EmitError
 
     try:
-        found = from_json(endpoints, program, of_several=of_several, before=before)
+        addresses = from_json(endpoints, program, of_several=of_several, before=before)
     except EmitError as error:  # the file has errors, not the program
         raise CommandError(Exit.INPUT, error.diagnostics) from error
-    shared = conflicts.check(program, found, redirected=redirected)
+    shared = conflicts.check(program, addresses, redirected=redirected)
     if shared:
         raise CommandError(Exit.INPUT, shared)
-    return found
+    return addresses

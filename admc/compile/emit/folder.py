@@ -50,15 +50,17 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
         _refuse_obstacles(folder, files)
     except OSError as error:
         raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=system_message(error)) from error
-    found = {path: _on_disk(folder / path, content, inputs) for path, content in files.items()}
+    on_disk = {path: _on_disk(folder / path, content, inputs) for path, content in files.items()}
     new = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
-    foreign = [path for path, digest in found.items() if digest not in (None, new[path], *known.get(path, frozenset()))]
+    foreign = [
+        path for path, digest in on_disk.items() if digest not in (None, new[path], *known.get(path, frozenset()))
+    ]
     if foreign and not force:
         raise _would_overwrite(folder, sorted(foreign), known)
     _make_folders(folder, {PurePosixPath(path).parent for path in files})
     final = {path: frozenset((digest,)) for path, digest in new.items()}
     if known != final:
-        write_whole(folder / MANIFEST, to_json(Manifest({**known, **_either(known, found, new)}, under_way=True)))
+        write_whole(folder / MANIFEST, to_json(Manifest({**known, **_either(known, on_disk, new)}, under_way=True)))
     written = sum(write_whole(folder / path, files[path], inputs=inputs) for path in sorted(files))
     stale = {path: digests for path, digests in known.items() if path not in new}
     # The manifest says that an emit is under way before any other file is begun.
@@ -81,10 +83,10 @@ def kept_files(
     return tuple(_still_there(folder / path) for path in kept)
 
 
-def _either(known: Digests, found: Mapping[str, str | None], new: Mapping[str, str]) -> Digests:
+def _either(known: Digests, on_disk: Mapping[str, str | None], new: Mapping[str, str]) -> Digests:
     """The digests of each file before (if admc wrote it) and after: at most two, even after many interrupted emits."""
     return {
-        path: frozenset((digest,)) | (known.get(path, frozenset()) & {found[path] or ""})
+        path: frozenset((digest,)) | (known.get(path, frozenset()) & {on_disk[path] or ""})
         for path, digest in new.items()
     }
 

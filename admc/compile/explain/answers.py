@@ -116,12 +116,12 @@ def _declared(policy: Policy) -> list[Point]:
 
 
 def _reasons(program: Program, name: str, shares: Sequence[Share]) -> list[Point]:
-    found = adm_reasons(program, [(share.side, share.decision) for share in shares])
+    reasons = adm_reasons(program, [(share.side, share.decision) for share in shares])
     points = [
-        Point(sentence(because, name), (program.policy_by_name[because.policy].span,)) for because in found[:SHOWN]
+        Point(sentence(because, name), (program.policy_by_name[because.policy].span,)) for because in reasons[:SHOWN]
     ]
-    if len(found) > SHOWN:
-        points.append(Point(f"{len(found) - SHOWN} more reasons are in the plan"))
+    if len(reasons) > SHOWN:
+        points.append(Point(f"{len(reasons) - SHOWN} more reasons are in the plan"))
     return points
 
 

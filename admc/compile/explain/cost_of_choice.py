@@ -16,11 +16,11 @@ _DIGITS: Final = 3
 
 def cost_of_choice(alternatives: Alternatives, decision: Decision, side: Side) -> str | None:
     """The end of a sentence; None where something else decided."""
-    found = alternatives.difference(decision, side)
-    if found is None or found.more <= 0:
+    difference = alternatives.difference(decision, side)
+    if difference is None or difference.more <= 0:
         return None
-    if found.metric in (Metric.CPU, Metric.OVERHEAD):
-        return f"it would cost {significant(found.more / _NANO, _DIGITS)} cores more"
-    if found.metric == Metric.LATENCY:
-        return f"it would add {significant(found.more / _MILLI, _DIGITS)} ms of latency in each second"
+    if difference.metric in (Metric.CPU, Metric.OVERHEAD):
+        return f"it would cost {significant(difference.more / _NANO, _DIGITS)} cores more"
+    if difference.metric == Metric.LATENCY:
+        return f"it would add {significant(difference.more / _MILLI, _DIGITS)} ms of latency in each second"
     return None

@@ -56,19 +56,19 @@ def arguments(kind: Kind) -> list[Point]:
     """Each parameter: its meaning, its possible values, its default, and which change of it is weaker."""
     guide = guides().get(kind.name) if kind.prelude else None
     known = {parameter.name: parameter for parameter in kind.parameters}
-    found = []
+    points = []
     for written in _statement(kind).parameters:
         name = written.name.text
         if name not in known:
             continue
         values = _values(known[name].type, written.type)
         means = values if guide is None else f"{guide.parameters[name]} ({values})"
-        found.append(Point(f"`{name}`: {means}{_default(written)}{_weaker(known[name].weaker)}"))
-    return found
+        points.append(Point(f"`{name}`: {means}{_default(written)}{_weaker(known[name].weaker)}"))
+    return points
 
 
 def in_other_meshes(guide: Guide | None) -> list[Point]:
-    return [] if guide is None else [Point(f"{mesh}: {said}") for mesh, said in guide.equivalents]
+    return [] if guide is None else [Point(f"{mesh}: {equivalent}") for mesh, equivalent in guide.equivalents]
 
 
 def _values(type_: ParameterType, written: tree.TypeName) -> str:

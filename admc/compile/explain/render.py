@@ -32,8 +32,10 @@ def _text(explanation: Explanation, folder: str, width: int) -> str:
         lines += ["", f"{visible(part.heading)}:"]
         for point in part.points:
             at = ", ".join(_places(point, folder))
-            said = visible(point.text) + (f"  [{visible(at)}]" if at else "")
-            lines += textwrap.wrap(said, width, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)
+            entry = visible(point.text) + (f"  [{visible(at)}]" if at else "")
+            lines += textwrap.wrap(
+                entry, width, initial_indent="  - ", subsequent_indent="    ", break_long_words=False
+            )
     for label, example in explanation.examples:
         lines += ["", f"{label}:", *(f"    {visible(line)}".rstrip() for line in example.strip("\n").split("\n"))]
     return "\n".join(lines) + "\n"

@@ -114,8 +114,8 @@ def _plain(value: Value) -> Plain:
     return tuple(map(_plain, value)) if isinstance(value, tuple) else value  # type: ignore[arg-type]  # no file
 
 
-def _type(found: ParameterType) -> str:
-    return f"[{_type(found.element)}]" if found.element is not None else found.name
+def _type(type_: ParameterType) -> str:
+    return f"[{_type(type_.element)}]" if type_.element is not None else type_.name
 
 
 def _effect(effect: Effect) -> EffectRow:

@@ -31,7 +31,7 @@ def differing(plan: Plan, anew: Plan) -> str:
     """The parts that differ, with the names of their rows."""
     parts = [f"`{name}`" for name in _OTHERS if getattr(plan, name) != getattr(anew, name)]
     for name, named in _NAMES.items():
-        one, other = ({row_text(row): named(row) for row in getattr(each, name) or ()} for each in (plan, anew))
+        one, other = ({row_text(row): named(row) for row in getattr(compared, name) or ()} for compared in (plan, anew))
         rows = [one.get(text) or other[text] for text in [*one, *other] if (text in one) is not (text in other)]
         if rows:
             parts.append(f"`{name}` ({_listed(rows)})")

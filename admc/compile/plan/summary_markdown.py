@@ -30,7 +30,7 @@ def render(summary: Summary, folder: str, notes: Sequence[str]) -> str:
         lines += ["", f"Closed to undeclared callers by NetworkPolicy: {closed}"]
     if summary.limits:
         lines += ["", "### Timeouts and retries on one call", ""]
-        lines += [f"- {prose(said)}" for said in summary.limits[:ROWS]]
+        lines += [f"- {prose(limit)}" for limit in summary.limits[:ROWS]]
         if len(summary.limits) > ROWS:
             lines += ["", f"and {len(summary.limits) - ROWS} more"]
     if summary.plan.warnings:
@@ -41,8 +41,8 @@ def render(summary: Summary, folder: str, notes: Sequence[str]) -> str:
     if summary.plan.assumptions:
         lines += ["", "### Assumed", ""]
         for assumption in summary.plan.assumptions:
-            about = ", ".join(code(name) for name in assumption.about[:ROWS])
-            lines.append(f"- {about}: {prose(assumption.text)}")
+            services = ", ".join(code(name) for name in assumption.about[:ROWS])
+            lines.append(f"- {services}: {prose(assumption.text)}")
     if notes:
         lines += ["", *(f"- {prose(note)}" for note in notes)]
     return "\n".join(lines) + "\n"

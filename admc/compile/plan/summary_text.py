@@ -75,12 +75,12 @@ def _stacked(console: Console, summary: Summary) -> None:
     for row in summary.rows[:ROWS]:
         console.print(Text(visible(row.service), style="bold"), overflow="fold")
         cells = (("ingress", names(row.ingress)), ("egress", names(row.egress)), ("because", visible(row.because)))
-        for label, said in cells:
-            if said:
+        for label, text in cells:
+            if text:
                 table = Table.grid(padding=(0, 0))
                 table.add_column(width=len("  because  "), style="dim", no_wrap=True)
                 table.add_column(overflow="fold")
-                table.add_row(f"  {label}", Text(said))
+                table.add_row(f"  {label}", Text(text))
                 console.print(table)
 
 
@@ -101,8 +101,8 @@ def _limits(console: Console, summary: Summary) -> None:
         return
     console.print()
     console.print(Text("timeouts and retries on one call:"))
-    for said in summary.limits[:ROWS]:
-        console.print(Padding(Text(visible(said)), (0, 0, 0, 2)))
+    for limit in summary.limits[:ROWS]:
+        console.print(Padding(Text(visible(limit)), (0, 0, 0, 2)))
     if len(summary.limits) > ROWS:
         console.print(Text(f"  ... and {len(summary.limits) - ROWS} more", style="dim"))
 
@@ -127,5 +127,5 @@ def _assumptions(console: Console, summary: Summary) -> None:
     console.print()
     console.print(Text("assumed, since admc cannot check it:"))
     for assumption in assumptions:
-        said = f"{names(assumption.about)}: {visible(assumption.text)}"
-        console.print(Padding(Text(said), (0, 0, 0, 2)))
+        line = f"{names(assumption.about)}: {visible(assumption.text)}"
+        console.print(Padding(Text(line), (0, 0, 0, 2)))

@@ -43,19 +43,19 @@ def to_json(plan: Plan) -> bytes:
     return "".join(parts).encode("ascii")
 
 
-def _overhead(found: OverheadRow | None) -> list[str]:
+def _overhead(overhead: OverheadRow | None) -> list[str]:
     """Totals on a line each, and a line for each reason why they are `at_least`: a review compares lines."""
-    if found is None:
+    if overhead is None:
         return ['"overhead": null\n']
-    totals = [f'  "{name}": {_encode(plain(row))}' for name, row in fields_of(found.totals)]
+    totals = [f'  "{name}": {_encode(plain(row))}' for name, row in fields_of(overhead.totals)]
     return [
         '"overhead": {\n"totals": {\n',
         ",\n".join(totals),
         "\n},\n",
-        *(_rows("requests", found.requests) if found.requests else []),
-        *_rows("missing", found.missing),
-        *_rows("extrapolated", found.extrapolated),
-        f'"saturated": {_encode(found.saturated)}\n}}\n',
+        *(_rows("requests", overhead.requests) if overhead.requests else []),
+        *_rows("missing", overhead.missing),
+        *_rows("extrapolated", overhead.extrapolated),
+        f'"saturated": {_encode(overhead.saturated)}\n}}\n',
     ]
 
 
