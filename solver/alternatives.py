@@ -1,4 +1,4 @@
-"""What the objective would be if one decision were at its other side and all others stayed: why the objective chose."""
+"""The objective of a placement after one decision moves to its other side, which explains the choice of the solver."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Alternatives:
             self._shared.update({item for side in decision.sides for item in self.levels.shared(point, side)})
 
     def difference(self, decision: Decision, side: Side) -> Difference | None:
-        """For a decision at one side, and `side` the other; None if both are equally good in all levels."""
+        """The difference between a decision's side and `side`, the other one; None if both are equal in all levels."""
         point = self._points[decision.policy, decision.destination]
         now, then = (self._own(point, taken, side.other) for taken in (side.other, side))
         for metric, one, two in zip(self.levels.names, now, then, strict=True):
@@ -47,8 +47,10 @@ class Alternatives:
         return None
 
     def _own(self, point: DecisionPoint, side: Side, taken: Side) -> Vector:
-        """What each level has at a side because of this decision alone. It is at `taken`, and a service that calls
-        itself hosts it at either side."""
+        """The amount of each level that this decision alone causes at `side`, while the decision is at `taken`.
+
+        A service that calls itself hosts the decision at either side.
+        """
         here, shared_here = set(hosts(point, taken, self.program)), set(self.levels.shared(point, taken))
         added_hosts = (host for host in hosts(point, side, self.program) if self._hosts[host] == (host in here))
         shared = [item for item in set(self.levels.shared(point, side)) if self._shared[item] == (item in shared_here)]

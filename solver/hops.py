@@ -1,8 +1,10 @@
 """The hops of a program, by number, and the requests that pass each of them.
 
-A hop is one direction and port of an ADM. Decisions of one destination share its hops, and a hop counts once, whatever
-policies sit there. Large programs have hundreds of thousands of enforcements, so a hop is a number: the hop of a call
-at its sender has the index of the call, and the ports of destinations follow.
+A hop is one direction and port of an ADM. Decisions of one destination share its hops, and a hop counts once for all
+policies there. Large programs have hundreds of thousands of enforcements, so hops are numbers:
+
+    egress of a call's sender           the index of the call
+    ingress at a port of a destination   the following numbers
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from solver.placement import Cost, Hop
 from solver.rules.options import DecisionPoint
 
 HOUR = 3600
-"""Seconds in the unit of weights: requests an hour, which keeps slow calls apart in whole numbers."""
+"""The weights count requests an hour, so that slow calls have different whole numbers."""
 DEFAULT_RATE = 1.0
 """Requests a second of a call without a rate."""
 
@@ -53,7 +55,7 @@ class Hops:
         return calls[hop].source if hop < len(calls) else self._names[hop - len(calls)]
 
     def numbered(self, costs: Mapping[Hop, Cost]) -> dict[int, Cost]:
-        """Costs of hops by number. A hop that the program does not have is left out."""
+        """The costs of hops, by the number of the hop. Hops that the program does not have are left out."""
         if not costs:
             return {}
         calls = {

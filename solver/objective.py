@@ -1,8 +1,11 @@
 """The levels of the lexicographic objective, in whole numbers.
 
 Each level is a sum over hosts, hops, closed destinations and decisions, so the value of a placement is the sum of the
-vectors of its parts. With an earlier plan, two levels follow those of the plan, and no plan shows them: sidecars that
-come or go, less those of that plan (so that a host which stays has a negative amount), and decisions that move.
+vectors of its parts. With an earlier plan, two more levels follow, which no plan contains:
+
+    1. the sidecars that are added or removed, minus the sidecars of the earlier plan, so that a host which remains has
+       a negative amount
+    2. the decisions that move
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ class Levels:
         self.hop_costs = self.hops.numbered(costs.hop)
         self.metrics = minimized(program.objective, measured=costs.given)
         self.names = tuple(metric.value for metric in self.metrics)
-        """Of the levels that a plan shows."""
+        """The names of the levels that a plan contains."""
         self.zero: Vector = (0,) * (len(self.metrics) + (0 if previous is None else 2))
         at = {metric: level for level, metric in enumerate(self.metrics)}
         self._cpu = [at[metric] for metric in (Metric.CPU, Metric.OVERHEAD) if metric in at]
@@ -45,7 +48,7 @@ class Levels:
         self.by_choice = bool(costs.enforcement) or previous is not None
         """Whether decisions add something besides their hosts, hops and closed destinations."""
         self.rewards_hosts = bool(previous and previous.hosts) and self._adms is None and self._sidecars is None
-        """Whether an ADM may make a placement better only by being there, as in the earlier plan."""
+        """Whether an ADM of the earlier plan makes a placement better, even if no decision needs the ADM."""
 
     def _priced(self, cost: Cost) -> list[int]:
         """A cost as an amount of each level."""
@@ -124,8 +127,11 @@ class Levels:
 
     @cached_property
     def limits(self) -> Mapping[str, int]:
-        """Most CPU in nano-cores that all sidecars of an ADM may take (R9), for each service with a capacity, if costs
-        are known. A capacity is of one sidecar, and replicas share the requests evenly."""
+        """The most CPU, in nano-cores, that all sidecars of an ADM may use (R9), by service with a capacity.
+
+        The mapping is empty if costs are not known. A capacity limits one sidecar, and replicas share the requests
+        evenly.
+        """
         if not self.costs.known:
             return {}
         return {
@@ -136,10 +142,10 @@ class Levels:
 
 
 def minimized(objective: Sequence[Metric], *, measured: bool) -> tuple[Metric, ...]:
-    """All levels: what the program names, then `closed`, `overhead` and `hops` unless it names them.
+    """All levels: the metrics that the program names, then `closed`, `overhead` and `hops` unless it names them.
 
-    An `overhead` that ends the objective, as in the default, is the level that follows `closed`. `measured`: costs are
-    known, so there is an overhead.
+    An `overhead` in last place, as in the default objective, moves behind `closed`. There is an overhead only if costs
+    are known (`measured`).
     """
     levels = list(objective)
     overhead = Metric.OVERHEAD in levels or (measured and Metric.CPU not in levels)

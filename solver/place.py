@@ -49,11 +49,11 @@ def place(
     effort: float | None = None,
     reductions: bool = True,
 ) -> Placement:
-    """The best correct placement of `program`, proven optimal unless `effort` (deterministic time) runs out.
+    """Return the best correct placement of `program`, proven optimal unless `effort` (deterministic time) runs out.
 
     `points` are the program's decision points, if the caller has them already. `previous` is an earlier plan: of
-    equally good placements, the one is taken that changes the least of it. `reductions` is for tests: without them
-    CP-SAT solves everything. Raises `PlacementError` where no correct placement exists.
+    equally good placements, the solver takes the placement that changes this plan least. `reductions` is for tests:
+    without reductions CP-SAT solves everything. Raises `PlacementError` where no correct placement exists.
     """
     stages = Stages()
     costs = costs or Costs()
@@ -86,7 +86,7 @@ class Found(NamedTuple):
 
 
 class Search:
-    """The decisions of one program with what each may be, which are searched for the best choices."""
+    """Searches for the best choices of the decisions of one program, within the domain of each decision."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Search:
         return Solution(self.program, self.points, choices, self.clashing, levels)
 
     def best(self, levels: Levels, left: Effort, stages: Stages) -> Found:
-        """The best choices by these levels, as far as the effort goes."""
+        """The best choices by these levels that the search reaches within the effort."""
         problem = CoverProblem(self.program, self.points, self.domains, self.clashing, levels)
         covers = self.reductions and not levels.rewards_hosts
         parts = problem.solve(left) if covers else []
@@ -128,8 +128,7 @@ class Search:
         return Found(choices, tuple(value - open_ for value, open_, _ in pairs))
 
     def kept(self, previous: Previous, others: Sequence[int], levels: Levels) -> list[int] | None:
-        """The choices of an earlier plan, and `others` for decisions that it does not have; None if they break a
-        rule."""
+        """The choices of an earlier plan, with `others` where this plan has none; None if they break a rule."""
         choices = _as_before(previous, self.program, self.points, range(len(self.points)), others)
         for index, left in enumerate(self.domains):
             choices[index] = choices[index] if left == INGRESS | EGRESS else left
@@ -148,11 +147,11 @@ def _as_little_changed(
     effort: Effort,
     stages: Stages,
 ) -> Found:
-    """The better of what was found and the earlier plan itself.
+    """Return the better of `best` and the choices of the earlier plan.
 
-    A search that also looks at an earlier plan may prove less. So if it proves no optimum, a search without one
-    follows, and what either proves holds. If the result is the placement of the earlier plan again, the bounds of that
-    plan are kept, unless they claim more than is proven.
+    A search that considers an earlier plan may prove less. So if it proves no optimum, a search without the earlier
+    plan follows, and the bounds of both searches hold. If the result is the placement of the earlier plan, the bounds
+    of that plan are kept, unless they contradict the proven bounds.
     """
     kept = search.kept(previous, best.choices, levels)
     if kept is not None and search.solution(kept, levels).worth() < search.solution(best.choices, levels).worth():
@@ -170,7 +169,7 @@ def _as_little_changed(
 
 
 def _claimed(search: Search, levels: Levels, best: Found, previous: Previous) -> Vector | None:
-    """The bounds of the earlier plan, if it is of this program and has this placement with these values."""
+    """The bounds of the earlier plan if it belongs to this program and has this placement and these values, or None."""
     points = zip(search.points, best.choices, strict=True)
     policies = search.program.policies
     taken = {(policies[point.policy].name, point.destination): sides_of(choice) for point, choice in points}
@@ -183,10 +182,10 @@ def _claimed(search: Search, levels: Levels, best: Found, previous: Previous) ->
 def _by_model(
     model: Model, problem: CoverProblem, parts: Sequence[Part], covered: Sequence[int] | None, effort: Effort
 ) -> tuple[list[int], Vector]:
-    """Choices for every decision, and how far each level may be above its optimum.
+    """Return choices for every decision, and the most by which each level may be above its optimum.
 
-    The model decides the groups with a capacity that may be exceeded. Elsewhere the cover is the answer, if there is
-    one (`covered`).
+    The model decides the groups with a capacity that may be exceeded. The other groups take their choices from the
+    cover (`covered`), if a cover was computed.
     """
     groups = [group for group in model.groups() if covered is None or group.limited]
     decided = {index for group in groups for index in group.points}
@@ -214,7 +213,7 @@ def _as_before(
     group: Sequence[int],
     covered: Sequence[int] | None,
 ) -> list[int]:
-    """The choices of an earlier plan; where it has none, those of the cover, or else ingress."""
+    """The choices of an earlier plan. A decision without such a choice takes that of the cover, or else ingress."""
     choices: list[int] = []
     for index in group:
         before = previous.sides.get((program.policies[points[index].policy].name, points[index].destination))

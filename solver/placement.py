@@ -56,9 +56,9 @@ class Decision:
     """One side, or both for kinds that need both ends; canonical order is ingress, egress."""
     calls: tuple[int, ...]
     ruled_out: Mapping[Side, Reason | None]
-    """For each side not taken: the reason, or None where it was free and the objective chose against it."""
+    """For each side not taken: the reason, or None if no rule excluded the side and the objective decided."""
     open: bool = False
-    """Undeclared callers are in scope too (rule R7), so at ingress each of `ports` is enforced for all callers."""
+    """Undeclared callers are in scope too (R7), so the policy at ingress is enforced at `ports` for all callers."""
     ports: tuple[int, ...] = ()
     """Port numbers of the destination that the decision covers, ascending: for an open decision every port in scope
     whose protocol the kind carries, otherwise the ports of `calls`."""
@@ -130,7 +130,7 @@ class Costs:
     known: bool = False
     """False without a profile: the plan's overhead is then null, and R9 is not checked."""
     hop: Mapping[Hop, Cost] = field(default_factory=dict)
-    """Cost of a hop, due once if anything is enforced there, whatever policies these are."""
+    """Cost of a hop, which counts once if any policy is enforced there."""
 
     @property
     def given(self) -> bool:
@@ -147,14 +147,14 @@ class ConflictPart(NamedTuple):
 
 
 class Previous(NamedTuple):
-    """An earlier plan: of equally good placements, the one is taken that changes the least of it."""
+    """An earlier plan. Of equally good placements, the solver takes the placement that changes this plan least."""
 
     sides: Mapping[tuple[str, str], tuple[Side, ...]]
     """(policy, destination) -> sides."""
     hosts: frozenset[str]
     """Services that have an ADM."""
     objectives: tuple[ObjectiveValue, ...] = ()
-    """Its levels if it is a plan of the very same program, else empty."""
+    """The levels of the plan if it was compiled from the same program, else empty."""
 
 
 class Conflict(NamedTuple):
@@ -168,24 +168,24 @@ class PlacementError(Exception):
     """No correct placement exists. Each of `conflicts` remains when the others are resolved."""
 
     def __init__(self, conflicts: tuple[Conflict, ...], *, more: bool = False) -> None:
-        """`more`: there are further ones, which were not looked for."""
+        """`more`: there are further conflicts, for which the solver did not search."""
         self.conflicts = conflicts
         self.more = more
         super().__init__("no correct placement exists")
 
     @property
     def parts(self) -> tuple[ConflictPart, ...]:
-        """Of the first conflict."""
+        """The parts of the first conflict."""
         return self.conflicts[0].parts
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Of the first conflict, the most specific rule first."""
+        """The reasons of the first conflict, the most specific rule first."""
         return self.conflicts[0].reasons
 
 
 class Violation(NamedTuple):
-    """What the verifier found wrong with a placement."""
+    """A fault that the verifier found in a placement."""
 
     rule: Rule | None
     """None if the placement breaks no rule but contradicts itself, such as by a wrong objective value."""

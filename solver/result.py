@@ -1,4 +1,4 @@
-"""From the choices to the placement: decisions with reasons, ADMs and closed destinations.
+"""Makes the placement from the choices: decisions with reasons, ADMs and closed destinations.
 
 A side that was not taken gets the rule that excludes it: a rule on the decision alone, the order, or a capacity, with
 all other decisions fixed. It gets no reason if the objective alone excludes it.
@@ -118,8 +118,10 @@ class Solution:
         return None
 
     def _added_load(self, index: int, choice: int) -> Counter[str]:
-        """Nano-cores by which another choice changes the load of each host. A service that calls itself is a host at
-        either side, so what the present choice takes there counts, too."""
+        """Nano-cores by which another choice changes the load of each host.
+
+        A service that calls itself hosts the decision at either side, so the load of the present choice is subtracted.
+        """
         added: Counter[str] = Counter()
         for taken, sign, others in ((choice, 1, 0), (self.choices[index], -1, 1)):
             (side,) = sides_of(taken)

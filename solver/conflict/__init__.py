@@ -1,1 +1,1 @@
-"""Why no correct placement exists: the lines that conflict, and remedies."""
+"""Explains why no correct placement exists: the lines that conflict, and remedies."""

@@ -1,4 +1,4 @@
-"""Why no correct placement exists: an irreducible set of constraints, each confirmed by solving without it.
+"""Explains why no correct placement exists: an irreducible set of constraints, each confirmed by solving without it.
 
 CP-SAT's own infeasible cores may name too many constraints, or after presolve too few. So the search starts with all
 constraints around the destinations that failed, relaxes those that the conflict does not need, and checks the rest.
@@ -30,19 +30,19 @@ _PRECEDENCE = (
 )
 
 MOST: Final = 20
-"""Conflicts that one error has."""
+"""The most conflicts in one error."""
 MOST_WORK: Final = 1_000_000
-"""Calls and policies that are looked at before the search for another conflict begins."""
+"""The search for another conflict begins only while at most this many calls and policies were examined."""
 SOLVED: Final = 100
-"""How often a policy of a subprogram is looked at while a conflict is made irreducible, about."""
+"""The approximate number of times that a policy of a subprogram is examined until its conflict is irreducible."""
 
 
 def explain(program: Program, costs: Costs, destinations: Sequence[str]) -> PlacementError:
-    """The conflicts at these destinations, at which no placement exists, in their order.
+    """Return the conflicts at these destinations, none of which has a placement, in the order of the destinations.
 
-    After each one, the search goes on as if it was resolved: without regard to the order of its policies if it is about
-    order, and otherwise without the last of them. So the next one is found by another line, or another pair. The search
-    is bounded; the first conflict is always found.
+    After each conflict, the search continues as if a user had resolved it. A conflict over the order of policies is
+    resolved by ignoring the order of these policies, and any other conflict by removing its last policy. So the next
+    conflict has another line, or another pair of policies. The search is bounded, and always finds the first conflict.
     """
     conflicts: list[Conflict] = []
     free_pairs: set[Pair] = set()
@@ -117,8 +117,8 @@ def _swaps(subprogram: Subprogram, relaxed: Sequence[Constraint], policies: Sequ
 
 
 def _reasons(subprogram: Subprogram, program: Program, policies: Sequence[str]) -> tuple[tuple[Reason, ...], set[Pair]]:
-    """The rules that leave the policies of a conflict no side, the most specific rule first; and the pairs of policies
-    that have to keep their order.
+    """Return the rules that exclude all sides of the policies of a conflict, the most specific rule first, and the
+    pairs of policies that have to keep their order.
 
     `program` holds only the constraints of the conflict, so reasons name no other line.
     """

@@ -1,4 +1,4 @@
-"""Which fact of Envoy decides that two policies cannot be met in declared order, in words (`solver.rules.effects`)."""
+"""Describes the property of Envoy that keeps a request from meeting two policies in declared order (R6)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ACTS: Final = {
 
 
 def order_fact(first: Policy, firsts: Collection[Side], second: Policy, seconds: Collection[Side]) -> str | None:
-    """Why no sides that are left to two policies, `first` declared before `second`, have a request meet them so.
+    """Return why no request can meet `first` before `second` at any of the sides that remain for the two policies.
 
-    None where that takes more than these two.
+    None if the two policies alone do not explain that.
     """
     shared = sorted(set(firsts) & set(seconds))
     if shared:

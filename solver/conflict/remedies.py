@@ -1,7 +1,7 @@
 """Remedies for a conflict, each confirmed by solving the program with the remedy applied.
 
 A conflict names as few constraints as possible. A program often has more constraints of the same sort: a second
-untrusted sender, or a third caller of a quota. To change only the constraint that is named is then not enough, and the
+untrusted sender, or a third caller of a quota. Then a change of the named constraint alone is not enough, and the
 remedy lists the others.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from solver.conflict.subprogram import Constraint, Edit, Subprogram, irreducible_subset, leave_out
 
 NAMED = 8
-"""Services that a remedy lists by name; also how many callers of a quota are tried as its only caller."""
+"""The most services that a remedy lists by name, and the most callers of a quota that are tried as its only caller."""
 TRIED = 64
 """With more constraints than this, the remedy lists them all instead of a smallest sufficient subset."""
 

@@ -21,12 +21,12 @@ from solver.rules.order import Clash, clashes, propagate
 
 @dataclass
 class Draft:
-    """A copy of a subprogram's parts, which relaxed constraints edit."""
+    """A copy of the parts of a subprogram. Relaxed constraints edit the copy."""
 
     policies: dict[str, Policy]
     services: dict[str, Service]
     sources: Sequence[str]
-    """Source of each call."""
+    """The source of each call."""
     cidrs: set[str] = field(default_factory=set)
     """Externals whose addresses are assumed to be known."""
     calls: set[int] = field(default_factory=set)
@@ -66,7 +66,7 @@ class Subprogram:
         overloaded: Sequence[str],
         free_pairs: Collection[Pair] = (),
     ) -> None:
-        """`free_pairs`: policies whose order plays no part."""
+        """`free_pairs` are pairs of policies whose order is ignored."""
         self.costs = costs
         self.free_pairs = frozenset(free_pairs)
         self.destinations = set(destinations).union(overloaded)
@@ -107,7 +107,7 @@ class Subprogram:
         domains, dead = propagate(program, points, clashing)
         if not self.destinations.isdisjoint(dead):
             return True
-        # A conflict of other rules is not about the capacities of its hosts, even if these cannot be kept either.
+        # A conflict of other rules does not include the capacities of its hosts, even if these are exceeded, too.
         if dead or self.overload is None:
             return False
         try:
@@ -139,7 +139,7 @@ class Subprogram:
         return _rebuilt(self.program, policies, draft.services, externals, calls, pins)
 
     def constraints(self) -> list[Constraint]:
-        """All constraints except calls. Of two constraints that would both do, a conflict keeps the later one."""
+        """All constraints except calls. If either of two constraints suffices, a conflict keeps the later one."""
         return [
             *self._externals(),
             *(constraint for policy in self.program.policies for constraint in self._policy(policy)),
@@ -198,7 +198,7 @@ class Subprogram:
 
     def _services(self) -> list[str]:
         wanted = {call.source for call in self.program.calls} | self.destinations
-        # A guard may name services that never call its destination, and whose addresses it cannot tell apart.
+        # A guard may name services that never call its destination, and whose addresses the guard cannot distinguish.
         wanted.update(name for name, service in self.program.services.items() if service.host_network)
         return sorted(wanted.intersection(self.program.services))
 
@@ -226,7 +226,7 @@ class Subprogram:
 
 
 def ordered_pairs(program: Program, points: Sequence[DecisionPoint], free: Collection[Pair]) -> dict[str, list[Clash]]:
-    """The pairs that must keep their declared order, by destination, but for those in `free`."""
+    """Return the pairs that must keep their declared order, by destination, without the pairs in `free`."""
 
     def counts(clash: Clash) -> bool:
         return frozenset(program.policies[points[index].policy].name for index in clash) not in free
@@ -252,7 +252,7 @@ def irreducible_subset(
 ) -> list[Constraint]:
     """A subset from which no constraint can be left out.
 
-    `spared` says whether the conflict remains without the given constraints. The search tries ever smaller groups.
+    `spared` returns whether the conflict remains without the given constraints. The search tries ever smaller groups.
     """
     kept = list(constraints)
     dropped: list[Constraint] = []

@@ -1,1 +1,1 @@
-"""Which services have to host an ADM, as a weighted vertex cover: enough where the objective depends on hosts alone."""
+"""Finds the services that have to host an ADM, as a weighted vertex cover. It sees no capacities."""

@@ -1,8 +1,8 @@
 """The half-integral relaxation of a weighted vertex cover (Nemhauser and Trotter).
 
 Its linear relaxation always has an optimum in halves, which one maximum flow in the graph's double cover finds. The
-vertices at zero or one in the smallest minimum cut have that value in every cheapest cover, so also in the best of them
-by further levels. The relaxation's value is a lower bound for every cover.
+vertices at zero or one in the smallest minimum cut have that value in every cheapest cover, and therefore also in the
+cheapest cover that is best by further levels. The value of the relaxation is a lower bound for every cover.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Relaxation(NamedTuple):
     """The vertices that the relaxation decides, and twice its value."""
 
     outside: list[int]
-    """Vertices at zero: no cheapest cover has any of them; their neighbours are at one."""
+    """Vertices at zero. No cheapest cover contains any of these vertices, and their neighbours are at one."""
     doubled_value: int
 
 

@@ -1,10 +1,14 @@
 """A placement without capacities as a weighted vertex cover.
 
-A decision at ingress needs its destination as a host and the hops of its ports there. At egress it needs its senders as
-hosts, their hops, and perhaps a closed destination. So all that one side needs, or all that the other side needs, is
-there: each pair across the two sides is an edge. If `q` at egress needs `p` at egress (R6), so is each pair of what `q`
-needs at ingress and `p` at egress. A cover of these edges is a placement, and its weight is the value of the objective
-(`docs/adr/0002-solver.md`).
+A vertex is something that a decision needs at a side:
+
+    at ingress    its destination as a host, and the hops of its ports there
+    at egress     its senders as hosts, their hops, and possibly a closed destination
+
+A placement has all vertices of at least one side of each decision. So an edge joins each vertex at ingress to each
+vertex at egress of the decision. If `q` at egress needs `p` at egress (R6), an edge also joins each vertex of `q` at
+ingress to each vertex of `p` at egress. A cover of these edges is a placement, and the weight of the cover is the value
+of the objective (`docs/adr/0002-solver.md`).
 """
 
 from __future__ import annotations
@@ -56,9 +60,9 @@ class CoverProblem:
         self.vertices = [Vertex(levels.host(name), (1, 0), host=True) for name in self.names]
         self.edges: set[tuple[int, int]] = set()
         self.at_ingress: dict[int, list[int]] = {}
-        """Vertices that an undecided decision needs in the cover to be at ingress."""
+        """The vertices that have to be in the cover for an undecided decision to be at ingress."""
         self.needs: dict[int, set[int]] = {}
-        """Undecided decision -> those that are at egress if it is (R6), itself included."""
+        """Undecided decision -> the decisions that are at egress if this one is (R6), itself included."""
         for destination, members in sorted(self.free.items()):
             self._add(destination, members, clashes.get(destination, ()))
 
@@ -77,11 +81,13 @@ class CoverProblem:
                 self.edges.update((one, other) if one < other else (other, one) for other in beyond)
 
     def _local(self, members: Sequence[int]) -> dict[Side, dict[int, list[int]]]:
-        """Vertices for hops, closing and costs, by side and decision. Decisions share them, and vertices with the same
-        decisions have the same edges, so that they are one."""
+        """Vertices for hops, closing and costs, by side and decision.
+
+        Decisions share these vertices. Vertices with the same decisions have the same edges, and are therefore merged.
+        """
         amounts = {side: self._amounts(members, side) for side in SIDES}
         for index in members:
-            # A decision is at exactly one side, so what both sides add decides nothing.
+            # A decision is at exactly one side, so an amount that both sides add has no influence.
             key = (index,)
             one, other = (amounts[side][key] for side in SIDES)
             least = tuple(map(min, one, other))
@@ -99,7 +105,7 @@ class CoverProblem:
         return vertices
 
     def _amounts(self, members: Sequence[int], side: Side) -> dict[tuple[int, ...], Vector]:
-        """The amounts of what exactly these decisions need at a side, beside hosts."""
+        """The amounts that the decisions add at a side, without hosts, by the decisions that share an amount."""
         needing: dict[Shared, list[int]] = {}
         for index in members:
             for item in self.levels.shared(self.points[index], side):
@@ -116,7 +122,7 @@ class CoverProblem:
         return amounts
 
     def _vertex(self, indices: tuple[int, ...], levels: Vector, side: Side) -> Vertex | None:
-        """The vertex for an amount, unless that is nothing."""
+        """The vertex for an amount, or None if the amount is zero."""
         if len(indices) == 1 and side is self.avoided(indices[0]):
             opens = int(side is Side.EGRESS and self.points[indices[0]].closes)
             return Vertex(levels, (0, opens), unwanted=indices)
@@ -130,7 +136,7 @@ class CoverProblem:
         return cover(self.vertices, sorted(self.edges), effort)
 
     def choices(self, parts: Sequence[Part]) -> list[int]:
-        """A choice for every decision: at ingress wherever the cover has all that this needs, and order allows it."""
+        """A choice for every decision: at ingress if the cover has all vertices of that side, and order allows it."""
         covered = {vertex for part in parts for vertex in part.cover}
         choices = [INGRESS if left == INGRESS | EGRESS else left for left in self.domains]
         for index, wanted in self.at_ingress.items():
@@ -151,7 +157,7 @@ class CoverProblem:
 
 
 def gaps(parts: Sequence[Part], levels: Levels) -> Vector:
-    """How far each level may be above its optimum."""
+    """The most by which each level may be above its optimum."""
     total = [Bounded(0, 0)] * len(levels.zero)
     for part in parts:
         if part.value != part.bound:
@@ -161,7 +167,10 @@ def gaps(parts: Sequence[Part], levels: Levels) -> Vector:
 
 
 def _closure(members: Sequence[int], clashing: Sequence[Clash]) -> dict[int, set[int]]:
-    """For each undecided decision those that are at egress if it is: of a clash, the second needs the first."""
+    """Return, for each undecided decision, the decisions that are at egress if this one is.
+
+    Of the two decisions of a clash, the second at egress needs the first at egress.
+    """
     before: dict[int, list[int]] = {index: [] for index in members}
     for clash in clashing:
         if clash.first in before and clash.second in before:

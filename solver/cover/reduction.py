@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 DENSE = 40
-"""Larger neighbourhoods are not searched for dominance: that is quadratic, and other rules remove such vertices."""
+"""Larger neighbourhoods are not searched for dominance: the search is quadratic, and other rules remove them."""
 WIDE = 200
 """The largest neighbourhood that the expensive rules examine."""
 
@@ -26,7 +26,10 @@ class _Leaf(NamedTuple):
 
 
 class _Fold(NamedTuple):
-    """`merged` stands for `vertex` and its two neighbours: chosen, it means both neighbours; not chosen, `vertex`."""
+    """`merged` replaces `vertex` and its two neighbours.
+
+    If `merged` is in the cover, both neighbours are in the lifted cover; otherwise `vertex` is.
+    """
 
     vertex: int
     neighbours: tuple[int, int]
@@ -188,9 +191,12 @@ class Graph:
     def _unconfined(self, vertex: int) -> bool:
         """Whether some cheapest cover has `vertex` in it, shown by assuming that none has.
 
-        `out` grows from `vertex` and is then outside every cheapest cover. A neighbour that costs no less than its
-        one neighbour in `out` could replace it there if nothing else were in the way: with nothing beyond, that
-        refutes the assumption; with one vertex beyond, that vertex must be outside too.
+        The assumption puts `vertex`, and then further vertices, into `out`: the set outside every cheapest cover.
+        A neighbour of `out` is then inside. Let the neighbour cost no less than its one neighbour in `out`, and let
+        `beyond` be its other neighbours that are no neighbours of `out`:
+
+            `beyond` is empty        the two can be exchanged, which refutes the assumption
+            `beyond` is one vertex   that vertex has to be outside, too
         """
         neighbours = self.neighbours
         out = {vertex}

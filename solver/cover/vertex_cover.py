@@ -4,8 +4,8 @@
 
 A vector becomes one whole number in which no lower level can outweigh a higher one, so that the reductions need no
 levels. A part of at most `EXACT_TIES` hosts and decisions gets weights under which its cheapest cover is unique: after
-the levels, the earliest hosts. Larger parts keep plain weights, on which the reductions are stronger; of equally
-cheap covers, they get the first that the reductions find in canonical order.
+the levels, the cover with the earliest hosts. Larger parts keep plain weights, for which the reductions are stronger.
+Of equally cheap covers, a larger part gets the first cover that the reductions find in canonical order.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from solver.cpsat.engine import LARGEST_SUM, Booleans, Effort, Level, solve
 
 EXACT_TIES = 64
 SMALL_KERNEL = 64
-"""Vertices that are left of a part and still tried by branch and bound."""
+"""Branch and bound tries the undecided vertices of a part if these are at most so many."""
 BRANCHES = 5_000
-"""Most branches for one part. CP-SAT solves a part that needs more."""
+"""The most branches for one part. CP-SAT solves a part that needs more."""
 
 Vector = tuple[int, ...]
 
@@ -34,7 +34,7 @@ class Vertex(NamedTuple):
     counted: Vector = ()
     """Sums that are minimized after the levels, in parts with exact ties."""
     host: bool = False
-    """Of equally good covers, the one with the earlier hosts is taken."""
+    """Whether the vertex is a host. Of equally good covers, the cover with the earlier hosts is taken."""
     unwanted: tuple[int, ...] = ()
     """Decisions that prefer a cover without this vertex, the earlier ones first."""
 
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 class Weights:
-    """Vectors of one part as whole numbers that compare like the vectors, whatever is added or subtracted."""
+    """Vectors of one part as whole numbers. Sums and differences of the numbers compare like those of the vectors."""
 
     def __init__(self, vectors: Sequence[Vector]) -> None:
         self.scales = [2 * sum(map(abs, own)) + 1 for own in zip(*vectors, strict=True)]
@@ -71,7 +71,7 @@ class Weights:
         return tuple(reversed(vector))
 
     def leading(self, values: Sequence[int]) -> list[int]:
-        """The values by as many of their first levels as the whole numbers of a maximum flow allow."""
+        """The values, reduced to as many first levels as fit into the whole numbers of a maximum flow."""
         if sum(values) <= LARGEST_SUM:
             return list(values)
         vectors = [self.decoded(value) for value in values]
@@ -136,7 +136,7 @@ def cover(
 
 
 def _part(vertices: Sequence[Vertex], names: Sequence[int], chosen: Iterable[int], bound: Vector | None) -> Part:
-    """`chosen` are positions in the part; without a bound they are proven to be a cheapest cover."""
+    """Make the part from `chosen`, positions in the part. Without a bound, the cover is proven to be a cheapest one."""
     covered = frozenset(names[at] for at in chosen)
     value = tuple(map(sum, zip(*(vertices[vertex].levels for vertex in covered), strict=True)))
     value = value or (0,) * len(vertices[names[0]].levels)
@@ -146,7 +146,7 @@ def _part(vertices: Sequence[Vertex], names: Sequence[int], chosen: Iterable[int
             if least < own:
                 proven = level
                 break
-        # Below a level that is not proven, only this is known: no amount is negative.
+        # Below a level that is not proven, the only known bound is zero: no amount is negative.
         bound = tuple(bound[level] if level <= proven else 0 for level in range(len(value)))
     return Part(tuple(names), covered, value, value if bound is None else bound)
 
@@ -166,14 +166,16 @@ class _Kernel:
         self.weights = weights
         self.left = graph.vertices()
         self.neighbours: list[list[int]] = [[] for _ in weights.whole]
-        """Of the whole part."""
+        """The neighbours of each vertex in the whole part."""
         for one, other in edges:
             self.neighbours[one].append(other)
             self.neighbours[other].append(one)
 
     def solve(self, effort: Effort, *, reductions: bool) -> tuple[set[int], Vector]:
-        """A cover of the whole part without needless vertices, and a lower bound on each level down to an unproven
-        one."""
+        """A cover of the whole part without needless vertices, and lower bounds on the levels.
+
+        The bounds include the first level that is not proven, and no level below it.
+        """
         graph = self.graph
         edges = [(one, other) for one in self.left for other in sorted(graph.neighbours[one]) if one < other]
         covered: set[int] = set()
@@ -196,7 +198,7 @@ class _Kernel:
         return self._without_needless(graph.lift(covered)), total
 
     def _without_needless(self, chosen: set[int]) -> set[int]:
-        """A search that ends early leaves vertices whose neighbours are all in the cover: the heaviest go first."""
+        """Remove vertices whose neighbours are all chosen, the heaviest first. A search that ends early leaves some."""
         for vertex in sorted(chosen, key=lambda vertex: (-self.weights.whole[vertex], vertex)):
             if chosen.issuperset(self.neighbours[vertex]):
                 chosen.remove(vertex)
@@ -221,7 +223,7 @@ def _settle(own: Sequence[Vertex], edges: list[tuple[int, int]], *, reductions: 
 
 
 def _reduced(weights: Weights, edges: Sequence[tuple[int, int]]) -> Iterable[int] | _Kernel:
-    """A cheapest cover by reductions and relaxation alone, or what they leave."""
+    """A cheapest cover by reductions and relaxation alone, or the part of the graph that these do not decide."""
     graph = Graph(weights.whole, edges)
     for vertex, weight in enumerate(weights.whole):
         if not weight:
@@ -271,7 +273,7 @@ def _search(graph: Graph, weights: Weights, vertices: Sequence[int], effort: Eff
         least = -(-relax(part, range(len(vertices)), [vector[0] for vector in vectors]).doubled_value // 2)
         hint = _greedy(part.copy())
     else:
-        # The first level has the whole share of this part, and what it leaves is for the levels below.
+        # The first level may use the whole share of this part. The levels below get the remaining effort.
         effort.work -= len(vertices)
         hint, least = _by_first_level(part, counting, [vectors[at][0] for at in counting], effort)
         if sum(vectors[at][0] for at in hint) > least:
@@ -296,7 +298,7 @@ def _search(graph: Graph, weights: Weights, vertices: Sequence[int], effort: Eff
 def _by_first_level(
     graph: Graph, counting: Sequence[int], prices: Sequence[int], effort: Effort
 ) -> tuple[set[int], int]:
-    """A cover that is good by the first level, to which only some vertices count, and a lower bound on that level."""
+    """A cover that is good by the first level, and a lower bound on that level. Only `counting` vertices add to it."""
     place = {vertex: at for at, vertex in enumerate(counting)}
     near = [(at, place[other]) for at, one in enumerate(counting) for other in graph.neighbours[one] if other in place]
     weights = Weights([(price,) for price in prices])

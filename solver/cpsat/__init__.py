@@ -1,1 +1,1 @@
-"""The same rules as a CP-SAT model, for decisions that reductions alone cannot solve."""
+"""The rules as a CP-SAT model, for decisions that reductions alone cannot solve."""

@@ -22,10 +22,10 @@ NOTICED = 0.1
 """Seconds between checks for an interruption: on some systems a signal does not wake a waiting thread."""
 
 SMALLEST_SHARE = 0.05
-"""Least share of a search, so that each of a thousand small searches ends with an answer."""
+"""The least share of effort for one search, so that each of a thousand small searches ends with an answer."""
 
 LARGEST_SUM = (1 << 61) - 1
-"""Largest sum of weights for which CP-SAT and the maximum flow have whole numbers."""
+"""The largest sum of weights that fits into the whole numbers of CP-SAT and of the maximum flow."""
 
 Terms = Sequence[tuple[int, int]]
 """(variable, coefficient) pairs."""
@@ -61,7 +61,7 @@ class Bounded(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Values of the variables, or None where there are none that satisfy everything."""
+    """Values of the variables, or None if no values satisfy the problem."""
 
     values: list[bool] | None
     levels: tuple[Bounded, ...] = ()
@@ -70,11 +70,11 @@ class Answer(NamedTuple):
 
 @dataclass
 class Effort:
-    """Deterministic time left for a whole placement, shared out by size."""
+    """The remaining deterministic time for a whole placement. Searches get shares in proportion to their sizes."""
 
     left: float = DEFAULT_EFFORT
     work: int = 0
-    """Size of all problems that are still unsolved."""
+    """The sum of the sizes of all unsolved problems."""
     spent: float = field(default=0.0)
 
     def share(self, size: int) -> float:
@@ -87,7 +87,7 @@ class Effort:
 
 
 def solve(problem: Booleans, effort: Effort) -> Answer:
-    """The lexicographically best values of `problem`, as far as `effort` goes."""
+    """Return the lexicographically best values of `problem` that the search reaches within `effort`."""
     from ortools.sat.python import cp_model
 
     limit = effort.share(problem.count)
@@ -146,7 +146,7 @@ def _solver(limit: float | None) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
-    # Otherwise CP-SAT takes Ctrl-C for the end of its time, and answers with the best solution so far.
+    # Otherwise CP-SAT treats Ctrl-C as the end of its time, and answers with the best solution so far.
     solver.parameters.catch_sigint_signal = False
     # Cuts prove covers optimal: by measurement, this level solves kernels that the default level does not.
     solver.parameters.linearization_level = 2
@@ -196,7 +196,7 @@ def _sum(variables: Sequence[cp_model.IntVar], terms: Terms) -> cp_model.LinearE
 
 
 def _add_limit(model: cp_model.CpModel, variables: Sequence[cp_model.IntVar], terms: Terms, bound: int) -> None:
-    """Adds a sum that must not exceed a bound. CP-SAT has no whole numbers for the loads of some profiles."""
+    """Add a sum that must not exceed a bound. The loads of some profiles exceed the whole numbers of CP-SAT."""
     from ortools.sat.python import cp_model
 
     if sum(abs(coefficient) for _, coefficient in terms) + abs(bound) <= LARGEST_SUM:
@@ -205,14 +205,14 @@ def _add_limit(model: cp_model.CpModel, variables: Sequence[cp_model.IntVar], te
     weights: dict[int, int] = {}
     for at, coefficient in terms:
         weights[at] = weights.get(at, 0) + coefficient
-    # A negative weight is a positive one of the negated variable. One above the room excludes its literal.
+    # A negative weight is a positive weight of the negated variable. A weight above the room excludes its literal.
     room = bound - sum(weight for weight in weights.values() if weight < 0)
     if room < 0:
         model.add_bool_or([])
         return
     literals = [variables[at] if weight > 0 else ~variables[at] for at, weight in weights.items()]
     least = [min(abs(weight), room + 1) for weight in weights.values()]
-    # Beyond the range, loads are rounded up: the limit is kept, by a part in a billion too strictly.
+    # Loads beyond the range are rounded up. The limit then holds, and is too strict by at most a billionth.
     unit = -(-(sum(least) + room) // LARGEST_SUM)
     model.add(cp_model.LinearExpr.weighted_sum(literals, [-(-weight // unit) for weight in least]) <= room // unit)
 

@@ -1,7 +1,7 @@
 """The rules as a CP-SAT model, for decisions that reductions alone cannot solve.
 
-A capacity ties together decisions that a cover does not see. The undecided decisions form independent groups. Small
-groups are enumerated; CP-SAT solves the others level by level.
+A capacity connects decisions that are independent in a vertex cover. The undecided decisions form independent groups.
+Small groups are enumerated; CP-SAT solves the others level by level.
 
     x[decision]: at egress      a[host]: hosts an ADM      h[hop]: in use      c[destination]: closed
     not x -> a[destination]    x -> a[sender], for each sender          (R1, R2)
@@ -29,7 +29,7 @@ FEW = 8
 EXACT_TIES = 64
 """In larger groups CP-SAT chooses among equally good answers; its choice is deterministic."""
 CHUNK = 40
-"""Booleans whose order fits into the weights of one objective."""
+"""The number of booleans whose order fits into the weights of one objective."""
 
 
 class OverloadError(Exception):
@@ -46,10 +46,10 @@ class _ChoiceEffect(NamedTuple):
 
     hosts: list[str]
     shared: list[Shared]
-    """Hops and the closed destination that it needs, and no decided decision needs already."""
+    """Hops and the closed destination that the choice needs, without those that decided decisions need."""
     worth: Vector
     loads: list[tuple[str, int]]
-    """(host, CPU in nano-cores), without that of hops."""
+    """(host, CPU in nano-cores), without the CPU of hops."""
 
 
 @dataclass(frozen=True)
@@ -225,13 +225,13 @@ class Model:
         return self.points[index].closes and bool(self.points[index].calls)
 
     def _preferred(self, index: int) -> int:
-        """The last tie-break: at ingress; without calls at egress, which then needs no ADM."""
+        """The choice that the last tie-break prefers: ingress; without calls egress, which then needs no ADM."""
         return INGRESS if self.points[index].calls else EGRESS
 
     def solve(
         self, group: DecisionGroup, hints: Sequence[Sequence[int]], least: int | None, effort: Effort
     ) -> tuple[tuple[int, ...], tuple[Bounded, ...]]:
-        """The best choices for a group and its levels. `least` bounds the first level from below."""
+        """The best choices for a group, and the levels of the group. `least` is a lower bound on the first level."""
         if self.is_small(group):
             return self._enumerate(group)
         worths = [(worth, tuple(hint)) for hint in hints if (worth := self.worth(group, hint)) is not None]
@@ -295,7 +295,7 @@ class Model:
         )
 
     def _used(self, place: Mapping[int, int], host_place: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
-        """A host of the earlier plan counts as one only if a decision needs it: its amount may be negative."""
+        """Clauses that leave out a host of the earlier plan unless a decision needs it. Its amount may be negative."""
         earlier = self.levels.previous.hosts if self.levels.previous is not None else frozenset[str]()
         needing: dict[str, list[int]] = {host: [] for host in host_place if host in earlier}
         for index, at in place.items():
@@ -324,7 +324,7 @@ class Model:
             for choice in (INGRESS, EGRESS):
                 for host, cpu in self.facts(index, choice).loads:
                     if host in terms:
-                        # At ingress the load is there unless x: a constant less the same load times x.
+                        # The load at ingress exists unless x, so it is a constant minus the load times x.
                         terms[host].append((at, cpu if choice == EGRESS else -cpu))
                         bounds[host] -= cpu if choice == INGRESS else 0
         for item, at in shared_place.items():

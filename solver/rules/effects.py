@@ -1,4 +1,4 @@
-"""Which policies may be met in any order (rule R6), by their effects alone.
+"""Decides which policies a request may meet in any order (rule R6), by their effects alone.
 
 Two policies commute only if every pair of their effects does. A kind that declares no effects commutes with no kind.
 The table is that of `docs/rules.md`.
@@ -27,7 +27,7 @@ _COMMUTING = {
         (_COPIES, _COPIES),
     )
 }
-# What an access commutes with, by (verb, of the response).
+# The verbs that commute with an access, by (verb of the access, whether its element is of the response).
 _ACCESS = {
     (Verb.READS, False): {_REJECTS, _DELAYS, _REPEATS, _COUNTS, _TIMES_OUT, _ROUTES, _COPIES},
     (Verb.READS, True): {_DELAYS, _COUNTS, _COPIES},
@@ -57,7 +57,7 @@ def _effects_commute(one: Effect, other: Effect) -> bool:
 
 
 def commute(one: tuple[Effect, ...] | None, other: tuple[Effect, ...] | None) -> bool:
-    """Whether policies with these effects may be met in either order."""
+    """Whether a request may meet policies with these effects in either order."""
     if one is None or other is None:
         return False
     return all(_effects_commute(a, b) for a, b in product(one, other))

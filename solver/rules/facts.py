@@ -13,7 +13,7 @@ from dsl.program import External, Mark, Policy, Program, Protocol, Service, Side
 from dsl.text import Span
 from solver.placement import Reason, Rule
 
-# Why the sender of a call cannot enforce a policy, as bits. Most calls have none, so one test clears a whole scope.
+# Reasons, as bits, why the sender of a call cannot enforce a policy. Most calls have none: one test clears a scope.
 EXTERNAL = 1
 NO_HOST = 2
 UNRELIABLE = 4
@@ -83,7 +83,7 @@ class ProgramFacts:
         return bool(policy.calls) or any(self._is_open(policy, destination) for destination in policy.destinations)
 
     def _is_open(self, policy: Policy, destination: str) -> bool:
-        """Whether a policy applies to undeclared callers of a destination that has no declared caller in scope."""
+        """Whether a policy applies to undeclared callers of a destination without declared callers in scope."""
         strangers = policy.open_sources or (policy.kind.guard and bool(policy.sources))
         return strangers and bool(self.ports(policy, destination))
 
@@ -136,9 +136,9 @@ class ProgramFacts:
         return self._hosts[name]
 
     def hides_refusals(self, destination: str, ports: Sequence[int], policy: Policy) -> Reason | None:
-        """Why an ADM at some ports of a destination would keep a sender from what its policies count (R4), or None.
+        """Why an ADM at some ports of a destination would hide refusals that a policy of a sender counts (R4), or None.
 
-        Ports with one target have one listener.
+        Ports with the same target share a listener.
         """
         counted = self._refusals.get(destination)
         if counted is None:
@@ -236,12 +236,12 @@ class ProgramFacts:
         return None
 
     def unknown_name(self, policy: Policy) -> Reason | None:
-        """Why a policy cannot identify a caller that it names by its address, at either side (R7), or None."""
+        """Why a policy cannot identify, by its address, a caller that the policy names (R7, either side), or None."""
         if not self.on_host_network:
             return None
         named = set(callers(policy))
         if policy.kind.guard:
-            # It also judges undeclared callers. With `* except a`, it has to identify `a`.
+            # A guard also judges undeclared callers. With `* except a`, it has to identify `a`.
             named |= self.on_host_network - policy.sources if policy.open_sources else policy.sources
         for name in sorted(named & self.on_host_network):
             service = self.program.services[name]
@@ -269,7 +269,7 @@ class ProgramFacts:
 
 
 def marked(service: Service, mark: Mark) -> str:
-    """That a service has a mark, by the program or by what the cluster shows of it."""
+    """The sentence that a service has a mark, by the program or by the facts of the cluster."""
     shown = service.shown(mark)
     if mark is Mark.HOST_NETWORK:
         return f"`{service.name}` is on the host's network{'' if shown is None else ' in the cluster'}"

@@ -1,8 +1,8 @@
 """The sides that each decision may take, and for every other side the rule that excludes it.
 
 These rules concern one decision alone: R3, R4, R5, R7, R8 and R10. They are tried in a fixed order, from the
-capabilities of a kind, which no line of the application changes, to pins. So the reason in the plan is the one that a
-user would have to remove first.
+capabilities of a kind, which no line of the application changes, to pins. So the plan contains the reason that a user
+would have to remove first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIDES = (Side.INGRESS, Side.EGRESS)
 
 @dataclass(frozen=True, slots=True)
 class DecisionPoint:
-    """One policy at one destination, to be decided. `ingress` and `egress` are reasons against that side, or None."""
+    """One policy at one destination. `ingress` and `egress` are the reasons that exclude these sides, or None."""
 
     policy: int
     destination: str

@@ -20,13 +20,13 @@ from solver.rules.options import DecisionPoint
 INGRESS = 1
 EGRESS = 2
 BOTH_ENDS = 4
-"""Choices of a decision, as bits of a domain. A kind that needs both ends has only the last."""
+"""Choices of a decision, as bits of a domain. A kind that needs both ends has `BOTH_ENDS` as its only choice."""
 
 _SIDES = {INGRESS: (Side.INGRESS,), EGRESS: (Side.EGRESS,), BOTH_ENDS: (Side.INGRESS, Side.EGRESS)}
 
 
 class Clash(NamedTuple):
-    """Two decisions of one destination, by index, whose policies a request must meet in this order."""
+    """The indices of two decisions of one destination. A request has to meet their policies in this order."""
 
     first: int
     second: int
@@ -109,7 +109,7 @@ def holds(program: Program, points: Sequence[DecisionPoint], clash: Clash, first
 def propagate(
     program: Program, points: Sequence[DecisionPoint], clashing: Mapping[str, Sequence[Clash]]
 ) -> tuple[list[int], list[str]]:
-    """Domains of all decisions without the choices that order excludes; and destinations with an empty domain."""
+    """The domains of all decisions without the choices that order excludes, and destinations with an empty domain."""
     domains = [domain(point) for point in points]
     for members in clashing.values():
         _settle(program, points, members, domains)

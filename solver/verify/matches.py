@@ -1,7 +1,7 @@
-"""Whether two matches (`when`) can hold for one request.
+"""Decides whether two matches (`when`) can hold for one request. Order matters only for such policies (rule R6).
 
-Order matters only where they can (rule R6). The answer "no" is a proof; matches that are too large to refute count
-as possible, so no placement is accepted because of a regular expression that was not evaluated.
+The answer "no" is a proof. Matches that are too large to refute count as possible, so the verifier accepts no placement
+because of a regular expression that was not evaluated.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class _Literal(NamedTuple):
     value: str
     holds: bool
     owner: int
-    """Which match's value of the field this is: 0 for the first match, or for both if the value is the same; else 1."""
+    """The match that sees the value: 0 for the first, or for both if they see the same value; 1 for the second."""
 
 
 def can_both_hold(first: Match | None, second: Match | None, changing: frozenset[Field | None]) -> bool:
     """False only if no request satisfies both.
 
     `changing` are the fields that one of the two policies writes (a header field without a name: every header; None:
-    every field). Each match may see another value of those.
+    every field). The two matches may see different values of these fields.
     """
     if first is None or second is None or None in changing:
         return True
@@ -68,7 +68,7 @@ def fields(match: Match | None) -> frozenset[Field]:
     while left:
         item = left.pop()
         if isinstance(item, Comparison):
-            # A host is the value of a header, read in another way.
+            # `host` is the value of a header under another name.
             fields.add(Field("header", "host") if item.field.name == "host" else item.field)
         elif isinstance(item, Not):
             left.append(item.operand)
@@ -94,7 +94,7 @@ def _contradict(one: _Literal, other: _Literal) -> bool:
     if (one.field, one.owner) != (other.field, other.owner):
         return False
     if one.field.header is not None:
-        # Its elements may satisfy one literal each; and it may be missing, so that every denial holds.
+        # The field may have several elements, which satisfy one literal each. If it is missing, every denial holds.
         return (one.operator, one.value) == (other.operator, other.value) and one.holds != other.holds
     if not one.holds:
         one, other = other, one

@@ -1,7 +1,7 @@
 """Rule R6, checked from the table in docs/rules.md: policies that do not commute are met in declared order.
 
-Where each decision of a destination sits further in than the one declared before it, there is nothing to look at: so
-the cost is linear, and pairs are compared only where an order was turned round.
+If each decision of a destination sits further in than the decision declared before it, the order is kept, and one pass
+shows that. Pairs are compared only at destinations where a decision sits further out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COMMUTING = frozenset(
     )
 )
 
-# (`reads` or `writes`, whether of the response) -> effects that it does not commute with, besides reads and writes.
+# (`reads` or `writes`, whether of the response) -> effects that do not commute with it, besides reads and writes.
 _DISTURBED_BY = {
     (Verb.READS, False): frozenset[Verb](),
     (Verb.READS, True): frozenset({Verb.REJECTS, Verb.REPEATS, Verb.TIMES_OUT, Verb.ROUTES}),

@@ -19,7 +19,7 @@ class Requirement(NamedTuple):
     """One policy at one destination, as the rules require it."""
 
     position: int
-    """Of the policy, in declared order."""
+    """The position of the policy in declared order."""
     policy: Policy
     destination: str
     calls: tuple[int, ...]
@@ -173,7 +173,7 @@ def destination_facts(program: Program, wanted: Collection[Requirement]) -> Dest
 
 
 def _is_known(external: External) -> bool:
-    """Whether its addresses identify it. Ranges that leave out no address of their family do not."""
+    """Whether the addresses of an external identify it. Ranges that together are all addresses of a family do not."""
     ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for cidr in external.cidrs:
         network = ipaddress.ip_network(cidr, strict=False)
@@ -269,7 +269,7 @@ def _holds(parameter: Parameter, type_name: str) -> bool:
 
 
 def _names(value: Value) -> Iterator[str]:
-    """The services that an argument names, without the port that may follow (`who:admin`)."""
+    """The services that an argument names, without their ports: `who` for `who:admin`."""
     for item in value if isinstance(value, tuple) else (value,):
         if isinstance(item, str):
             yield item.partition(":")[0]

@@ -1,6 +1,6 @@
-"""Which sides one decision may take: rules R3, R4, R5, R7, R8 and R10, each on its own.
+"""Checks the sides of one decision by rules R3, R4, R5, R7, R8 and R10, each rule on its own.
 
-Every check receives a requirement and the sides that the placement gives it, and returns violations of these sides.
+Every check receives a requirement and its sides in the placement, and returns violations of these sides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consequences of the decisions: ADMs, closed destinations, loads and objective values."""
+"""Checks the consequences of the decisions: ADMs, closed destinations, loads and objective values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solver.verify.scope import Requirement, can_host
 NANO = 1_000_000_000
 """Nano-cores in a core."""
 SECONDS = 3_600
-"""Seconds in an hour, so also the requests of a call without a rate."""
+"""Seconds in an hour, and requests in an hour of a call without a rate."""
 NOTHING = Cost()
 
 
@@ -27,7 +27,7 @@ class Work:
 
 
 def work(program: Program, placed: Sequence[tuple[Requirement, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
-    """The work of every service, by name. `placed` is in declared order. Externals do none."""
+    """The work of every service, by name. `placed` is in declared order. Externals have no work."""
     services, shares = program.services, costs.enforcement
     works: dict[str, Work] = {}
     for requirement, sides in placed:
@@ -70,7 +70,7 @@ def _add_hops(
 
 
 def adms(program: Program, placement: Placement, needed: Mapping[str, Work]) -> Iterator[Violation]:
-    """Exactly the services with work have an ADM, which lists its policies in declared order."""
+    """Check that exactly the services with work have an ADM, and that it lists its policies in declared order."""
     there: dict[str, Adm] = {}
     for adm in placement.adms:
         if adm.service in there:
@@ -109,7 +109,7 @@ def _policies(service: str, side: Side, listed: tuple[str, ...], wanted: list[st
 
 
 def closed(placement: Placement, wanted: set[str]) -> Iterator[Violation]:
-    """Exactly the destinations are closed that a decision needs closed."""
+    """Check that the closed destinations are exactly those that a decision needs closed."""
     for name in sorted(wanted - set(placement.closed)):
         yield Violation(Rule.CLOSED, f"`{name}` has to be closed and is not", None, name)
     for name in sorted(set(placement.closed) - wanted):
@@ -119,7 +119,7 @@ def closed(placement: Placement, wanted: set[str]) -> Iterator[Violation]:
 
 
 def capacity(program: Program, needed: Mapping[str, Work], costs: Costs) -> Iterator[Violation]:
-    """Rule R9, if costs are known."""
+    """Check rule R9, if costs are known."""
     if not costs.known:
         return
     for service, done in needed.items():
@@ -154,7 +154,7 @@ def figures(
 
 
 def objectives(placement: Placement, real: Mapping[str, int], wanted: tuple[str, ...]) -> Iterator[Violation]:
-    """The objective has the levels that are wanted with the values of the placement; bounds and status agree."""
+    """Check that the objective has the wanted levels and the real values, and that bounds and status agree."""
     metrics = tuple(level.metric for level in placement.objectives)
     if metrics != wanted:
         yield Violation(None, "the objective values are not those that the program asks for, in its order")
@@ -169,9 +169,9 @@ def objectives(placement: Placement, real: Mapping[str, int], wanted: tuple[str,
 
 
 def wanted_levels(program: Program, costs: Costs) -> tuple[str, ...]:
-    """The levels of the objective: those that the program names, then the ones that every objective ends with.
+    """The levels of the objective: those that the program names, then those with which every objective ends.
 
-    Overhead in last place is no choice of the program: the default ends with it, and it follows `closed`.
+    An `overhead` in last place moves behind `closed`, because the default objective also ends with `overhead`.
     """
     first: list[str] = list(program.objective)
     known = costs.known or costs.adm or costs.hop or costs.enforcement
@@ -187,7 +187,7 @@ def wanted_levels(program: Program, costs: Costs) -> tuple[str, ...]:
 def requests_passing_hops(program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]]) -> int:
     """Requests an hour that pass the hops of all ADMs.
 
-    At ingress all calls to a port pass its hop, also those of other scopes; at egress the hop has one call.
+    At ingress all calls to a port pass its hop, including calls outside of the scope. At egress a hop has one call.
     """
     leaving: set[int] = set()
     entered: set[tuple[str, int]] = set()
