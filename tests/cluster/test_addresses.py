@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import dsl
 from admc.compile.facts import ServiceFacts, to_json, with_facts
 from admc.compile.pipeline import place_program
-from admc.kubernetes.cluster.addresses import Endpoints
+from admc.kubernetes.cluster.addresses import findings
 from admc.kubernetes.cluster.records import Key, Slice
-from admc.kubernetes.cluster.selection import Selection
 from emitters.addresses import from_json
 from emitters.addresses.conflicts import check
 from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
 from emitters.hops import hops
+from tests.cluster.following import Following
 from tests.cluster.objects import pod, service
+
+if TYPE_CHECKING:
+    from admc.kubernetes.cluster.addresses import Endpoints
+    from admc.kubernetes.cluster.records import Pod, Service
+    from dsl.diagnostics.diagnostic import Diagnostic
 
 PROGRAM = """app shop
 service search { http 8080  namespace shop }
@@ -29,44 +34,50 @@ call search -> rate
 
 
 class Cluster:
-    """A selection with its document."""
+    """A program that follows a cluster, with its document."""
 
     def __init__(self, text: str = PROGRAM) -> None:
         self.program = dsl.load_text(text)
-        self.selection = Selection(self.program)
-        self.endpoints = Endpoints(self.selection)
+        self.following = Following(self.program)
 
-    def services(self, *found: Any) -> Cluster:
-        for each in found:
-            self.endpoints.update(self.selection.service_changed(None, each))
+    @property
+    def endpoints(self) -> Endpoints:
+        return self.following.endpoints
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        return findings(self.endpoints, self.following.selection)
+
+    def services(self, *found: Service) -> Cluster:
+        self.following.services(*found)
         return self
 
-    def pods(self, *found: Any) -> Cluster:
-        for each in found:
-            old = next(
-                (p for n in self.selection.keys for p in self.selection.pods(n).values() if p.key == each.key), None
-            )
-            self.endpoints.update(self.selection.pod_changed(old, each))
+    def pods(self, *found: Pod) -> Cluster:
+        self.following.pods(*found)
         return self
 
-    def gone(self, each: Any) -> Cluster:
-        self.endpoints.update(self.selection.pod_changed(each, None))
+    def slices(self, *found: Slice) -> Cluster:
+        self.following.slices(*found)
+        return self
+
+    def gone(self, each: Pod) -> Cluster:
+        self.following.pod_gone(each.key)
         return self
 
     @property
     def listed(self) -> dict[str, Any]:
-        content = self.endpoints.document()
+        content = self.endpoints.document
         addresses = from_json(content, self.program)
         assert not check(self.program, addresses, redirected=True)
         found = json.loads(content)["services"]
-        assert {*found, *self.endpoints.unlisted()} == set(self.program.services)
+        assert {*found, *self.endpoints.unlisted} == set(self.program.services)
         return dict(found)
 
 
 def test_nothing_is_known_without_services() -> None:
     cluster = Cluster().pods(pod("rate-1", "rate", "10.1.0.1"))
     assert cluster.listed == {}
-    assert cluster.endpoints.unlisted() == ("node_agent", "rate", "search")
+    assert cluster.endpoints.unlisted == ("node_agent", "rate", "search")
 
 
 def test_pods_ready_or_not() -> None:
@@ -88,7 +99,7 @@ def test_pods_ready_or_not() -> None:
 def test_a_service_without_pods_is_listed_and_an_absent_one_is_not() -> None:
     cluster = Cluster().services(service("rate", "10.96.0.1"), service("search"))
     assert cluster.listed == {"rate": {"addresses": ["10.96.0.1"], "pods": []}, "search": {"addresses": [], "pods": []}}
-    cluster.endpoints.update(cluster.selection.service_changed(service("rate"), None))
+    cluster.following.service_gone(service("rate").key)
     assert list(cluster.listed) == ["search"]
 
 
@@ -99,7 +110,7 @@ def test_where_pods_are_not_known_connections_that_may_be_theirs_are_refused() -
     enforced = hops(cluster.program, place_program(cluster.program)[0])
 
     def refused() -> Unlisted:
-        return unlisted(cluster.program, from_json(cluster.endpoints.document(), cluster.program), enforced)
+        return unlisted(cluster.program, from_json(cluster.endpoints.document, cluster.program), enforced)
 
     assert refused() == Unlisted(callers=("search",))
     cluster.services(service("search", "10.96.0.2"))
@@ -124,14 +135,14 @@ def test_the_same_content_has_the_same_bytes() -> None:
     other.pods(*reversed(pods)).services(*reversed(services))
     other.pods(pod("x", "rate", "10.1.0.77")).listed  # noqa: B018 - a document in between
     other.gone(pod("x", "rate", "10.1.0.77"))
-    assert one.endpoints.document() == other.endpoints.document()
+    assert one.endpoints.document == other.endpoints.document
 
 
 def test_a_change_that_says_nothing_keeps_the_document() -> None:
     cluster = Cluster().services(service("rate", "10.96.0.1")).pods(pod("a", "rate", "10.1.0.1"))
-    before = cluster.endpoints.document()
+    before = cluster.endpoints.document
     cluster.pods(pod("a", "rate", "10.1.0.1", is_redirected=True))
-    assert cluster.endpoints.document() is before
+    assert cluster.endpoints.document is before
 
 
 def test_a_pod_of_two_services_takes_both_out() -> None:
@@ -148,7 +159,7 @@ def test_a_pod_that_gets_a_second_service_takes_both_out() -> None:
     assert list(cluster.listed) == ["rate", "search"]
     cluster.pods(pod("a", "rate", "10.1.0.1", labels={"app": "rate", "tier": "web"}))
     assert cluster.listed == {}
-    assert cluster.endpoints.findings() == ()  # `admc.kubernetes.cluster.mismatches` has it
+    assert cluster.findings == ()  # `admc.kubernetes.cluster.mismatches` has it
 
 
 def test_the_hosts_network() -> None:
@@ -162,11 +173,11 @@ def test_the_hosts_network() -> None:
     assert list(cluster.pods(surprise).listed) == ["node_agent"]
     # A plan rests on this fact now, and then on none.
     facts = to_json({"rate": ServiceFacts(host_network=True)})
-    cluster.endpoints.update(cluster.selection.set_published([with_facts(cluster.program, facts)]))
-    document = json.loads(cluster.endpoints.document())["services"]
+    cluster.following.rest_on(with_facts(cluster.program, facts))
+    document = json.loads(cluster.endpoints.document)["services"]
     assert document["rate"]["pods"] == ["10.0.0.1"]
-    assert cluster.selection.set_published([with_facts(cluster.program, facts)]) == frozenset()
-    cluster.endpoints.update(cluster.selection.set_published([cluster.program]))
+    assert cluster.following.rest_on(with_facts(cluster.program, facts)) == frozenset()
+    cluster.following.rest_on(cluster.program)
     assert list(cluster.listed) == ["node_agent"]
     knows = Cluster(PROGRAM.replace("http 9000 ", "http 9000  host_network "))
     knows.services(service("rate"), service("node-agent")).pods(*agents, surprise)
@@ -176,7 +187,7 @@ def test_the_hosts_network() -> None:
 def test_slices_of_a_service_without_selector() -> None:
     cluster = Cluster().services(service("rate", "10.96.0.1", selector={}), service("search"))
     made = Slice(Key("shop", "rate-x"), "rate", ("10.9.0.1", "10.9.0.2", "10.1.0.1"), ("10.9.0.2",))
-    cluster.endpoints.update(cluster.selection.slice_changed(None, made))
+    cluster.slices(made)
     cluster.pods(pod("a", "search", "10.1.0.1"))
     # A pod's own record goes before a slice that anyone may write.
     assert cluster.listed["rate"] == {
@@ -190,7 +201,7 @@ def test_slices_of_a_service_without_selector() -> None:
 def test_slices_of_a_service_with_selector_say_nothing() -> None:
     cluster = Cluster().services(service("rate"))
     made = Slice(Key("shop", "rate-x"), "rate", ("10.9.0.1",), ())
-    cluster.endpoints.update(cluster.selection.slice_changed(None, made))
+    cluster.slices(made)
     assert cluster.listed["rate"]["pods"] == []
 
 
@@ -229,11 +240,11 @@ def test_the_newcomer_waits_until_the_older_record_is_corrected() -> None:
 def test_after_a_restart_nothing_says_whose_it_is(ending: bool) -> None:
     cluster = moving().pods(replace(OLD, is_terminating=ending), replace(NEW, is_terminating=ending))
     assert cluster.listed == {}
-    (finding,) = cluster.endpoints.findings()
+    (finding,) = cluster.findings
     assert finding.code == "ADM942"
     assert "`rate` and `search` have pods with the address 10.1.0.1" in finding.message
     assert owner(cluster.gone(OLD)) == "search"
-    assert cluster.endpoints.findings() == ()
+    assert cluster.findings == ()
 
 
 def test_two_pods_of_one_service_at_one_address() -> None:
@@ -244,42 +255,34 @@ def test_two_pods_of_one_service_at_one_address() -> None:
 # ---- pods of no service ----
 
 
-class Everywhere(Cluster):
-    """With all pods of the cluster, as `admc.kubernetes.cluster.follow.Cluster` has them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.there: dict[str, dict[Key, bool]] = {}
-        self.endpoints = Endpoints(self.selection, lambda address: self.there.get(address, {}))
-
-    def stranger(self, address: str, *, stays: bool = True, name: str = "job") -> bool:
-        self.there.setdefault(address, {})[Key("ops", name)] = stays
-        return self.endpoints.moved([address])
+def stranger(address: str, name: str = "job", **fields: bool) -> Pod:
+    return pod(name, "job", address, namespace="ops", **fields)
 
 
 def test_an_address_that_another_pod_has_by_now_is_not_the_services() -> None:
     """A guard would admit that pod."""
-    cluster = Everywhere()
+    cluster = Cluster()
     cluster.services(service("rate"))
     cluster.pods(pod("rate-1", "rate", "10.1.0.1"), pod("rate-2", "rate", "10.1.0.2"))
-    assert not cluster.stranger("10.1.0.9")
+    cluster.pods(stranger("10.1.0.9"))
     assert cluster.listed["rate"]["pods"] == ["10.1.0.1", "10.1.0.2"]
-    assert cluster.stranger("10.1.0.1")
+    cluster.pods(stranger("10.1.0.1"))
     assert cluster.listed["rate"]["pods"] == ["10.1.0.1", "10.1.0.2"]
     cluster.pods(pod("rate-1", "rate", "10.1.0.1", is_terminating=True))
     assert cluster.listed["rate"]["pods"] == ["10.1.0.2"]
-    cluster.stranger("10.1.0.2", stays=False)
+    cluster.pods(stranger("10.1.0.2", "other", is_terminating=True))
     cluster.pods(pod("rate-2", "rate", "10.1.0.2", is_terminating=True))
     assert cluster.listed["rate"]["pods"] == ["10.1.0.2"]
-    cluster.there.clear()
-    assert cluster.endpoints.moved(["10.1.0.1", "10.1.0.2"])
+    cluster.gone(stranger("10.1.0.1")).gone(stranger("10.1.0.2", "other"))
     assert cluster.listed["rate"]["pods"] == ["10.1.0.1", "10.1.0.2"]
+    # It comes while the service's pod terminates, and no service changes.
+    cluster.pods(stranger("10.1.0.2"))
+    assert cluster.listed["rate"]["pods"] == ["10.1.0.1"]
 
 
 def test_pods_behind_a_service_without_a_selector_are_its_own() -> None:
-    cluster = Everywhere()
+    cluster = Cluster()
     cluster.services(service("rate", "10.96.0.1", selector={}))
-    cluster.stranger("10.1.0.1")
-    made = Slice(Key("shop", "rate-x"), "rate", ("10.1.0.1",), ())
-    cluster.endpoints.update(cluster.selection.slice_changed(None, made))
+    cluster.pods(stranger("10.1.0.1"))
+    cluster.slices(Slice(Key("shop", "rate-x"), "rate", ("10.1.0.1",), ()))
     assert cluster.listed["rate"]["pods"] == ["10.1.0.1"]

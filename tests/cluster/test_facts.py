@@ -12,8 +12,8 @@ import dsl
 from admc.base.exits import CommandError
 from admc.kubernetes.cluster.facts import HOLD_SECONDS, FactState, ShownFacts, seen
 from admc.kubernetes.cluster.records import Namespace
-from admc.kubernetes.cluster.selection import Selection
 from admc.kubernetes.inject.security import POD_SECURITY
+from tests.cluster.following import Following
 from tests.cluster.objects import pod, service
 from tests.properties import examples
 
@@ -31,22 +31,22 @@ def services(state: FactState) -> object:
 
 
 def test_what_pods_show() -> None:
-    selection = Selection(dsl.load_text(PROGRAM))
-    assert seen(selection, "rate") == NOTHING
-    selection.service_changed(None, service("rate"))
-    selection.pod_changed(None, pod("a"))
-    assert seen(selection, "rate") == NOTHING
-    selection.pod_changed(None, pod("b", host_network=True, hosts_no_adm="mirror pod", untrusted="container `x` has A"))
-    selection.pod_changed(None, pod("c", untrusted="container `x` has A"))
-    selection.pod_changed(None, pod("d", untrusted="container `x` has B", is_over=True))
+    cluster = Following(dsl.load_text(PROGRAM))
+    assert seen(cluster.selection, "rate") == NOTHING
+    cluster.services(service("rate"))
+    cluster.pods(pod("a"))
+    assert seen(cluster.selection, "rate") == NOTHING
+    cluster.pods(pod("b", host_network=True, hosts_no_adm="mirror pod", untrusted="container `x` has A"))
+    cluster.pods(pod("c", untrusted="container `x` has A"))
+    cluster.pods(pod("d", untrusted="container `x` has B", is_over=True))
     shown = {("host_network", ""), ("no_adm", "mirror pod"), ("untrusted", "container `x` has A")}
-    assert seen(selection, "rate") == shown
+    assert seen(cluster.selection, "rate") == shown
 
 
 def test_a_namespace_shows_it_without_pods() -> None:
-    selection = Selection(dsl.load_text(PROGRAM))
-    selection.namespace_changed(None, Namespace("shop", {POD_SECURITY: "baseline"}))
-    assert seen(selection, "rate") == {("no_adm", "Pod Security `baseline`")}
+    cluster = Following(dsl.load_text(PROGRAM))
+    cluster.namespace(Namespace("shop", {POD_SECURITY: "baseline"}))
+    assert seen(cluster.selection, "rate") == {("no_adm", "Pod Security `baseline`")}
 
 
 def test_worse_counts_at_once() -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
-from admc.kubernetes.cluster.mismatches import Mismatches
+from admc.kubernetes.cluster.mismatches import findings, renewed
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.records import Namespace, ServicePort
-from admc.kubernetes.cluster.selection import Selection
 from dsl.diagnostics.diagnostic import Severity
+from tests.cluster.following import Following
 from tests.cluster.objects import pod, service
 
 if TYPE_CHECKING:
@@ -28,27 +28,32 @@ RATE = service("rate", "10.96.0.1", ports=(ServicePort(9000, 9001),))
 SHOP = Namespace("shop", {CONTROLLER: "prod"})
 
 
-def found(*services: Service, namespace: Namespace | None = SHOP, text: str = PROGRAM) -> tuple[Selection, Mismatches]:
-    selection = Selection(dsl.load_text(text))
-    for each in services:
-        selection.service_changed(None, each)
-    selection.namespace_changed(None, namespace)
-    return selection, Mismatches(selection, "prod")
+def followed(*services: Service, namespace: Namespace | None = SHOP, text: str = PROGRAM) -> Following:
+    following = Following(dsl.load_text(text))
+    following.services(*services)
+    if namespace is not None:
+        following.namespace(namespace)
+    return following
 
 
-def only(findings: Mismatches) -> Diagnostic:
-    (item,) = findings.all()
+def all_of(following: Following) -> tuple[Diagnostic, ...]:
+    selection = following.selection
+    return findings(selection, renewed({}, selection, selection.keys), "prod")
+
+
+def only(following: Following) -> Diagnostic:
+    (item,) = all_of(following)
     return item
 
 
 def test_all_fits() -> None:
-    _, findings = found(SEARCH, RATE)
-    assert findings.all() == ()
+    following = followed(SEARCH, RATE)
+    assert all_of(following) == ()
 
 
 def test_a_service_that_is_absent() -> None:
-    _, findings = found(SEARCH, service("rates"))
-    item = only(findings)
+    following = followed(SEARCH, service("rates"))
+    item = only(following)
     assert (item.code, item.severity) == ("ADM940", Severity.WARNING)
     assert item.message == "there is no Service `rate` in the namespace `shop` for `rate`"
     assert item.hint == "did you mean `rates`?"
@@ -57,21 +62,21 @@ def test_a_service_that_is_absent() -> None:
 
 
 def test_a_name_outside_of_the_cluster() -> None:
-    _, findings = found(SEARCH, service("rate", external_name="rates.example", selector={}))
-    item = only(findings)
+    following = followed(SEARCH, service("rate", external_name="rates.example", selector={}))
+    item = only(following)
     assert (item.code, item.severity) == ("ADM940", Severity.ERROR)
     assert 'external rate { host "rates.example" }' in str(item.hint)
 
 
 def test_a_service_without_selector() -> None:
-    _, findings = found(SEARCH, service("rate", "10.96.0.1", selector={}, ports=(ServicePort(9000, 5),)))
-    assert (only(findings).code, only(findings).severity) == ("ADM941", Severity.WARNING)
+    following = followed(SEARCH, service("rate", "10.96.0.1", selector={}, ports=(ServicePort(9000, 5),)))
+    assert (only(following).code, only(following).severity) == ("ADM941", Severity.WARNING)
 
 
 def test_headless_and_dual_stack_are_fine() -> None:
     headless = service("rate", ports=())
-    _, findings = found(service("search", "10.96.0.2", "fd00::2", ports=SEARCH.ports), headless)
-    assert findings.all() == ()
+    following = followed(service("search", "10.96.0.2", "fd00::2", ports=SEARCH.ports), headless)
+    assert all_of(following) == ()
 
 
 @pytest.mark.parametrize(
@@ -83,48 +88,48 @@ def test_headless_and_dual_stack_are_fine() -> None:
     ],
 )
 def test_ports(port: ServicePort, cause: str) -> None:
-    _, findings = found(SEARCH, service("rate", "10.96.0.1", ports=(port,)))
-    assert (only(findings).code, only(findings).severity) == ("ADM943", Severity.ERROR)
-    assert only(findings).cause == cause
+    following = followed(SEARCH, service("rate", "10.96.0.1", ports=(port,)))
+    assert (only(following).code, only(following).severity) == ("ADM943", Severity.ERROR)
+    assert only(following).cause == cause
 
 
 def test_a_named_port_of_some_pod() -> None:
-    selection, findings = found(SEARCH, service("rate", "10.96.0.1", ports=(ServicePort(9000, "web"),)))
-    assert findings.all() == ()
-    findings.update(selection.pod_changed(None, pod("a", "rate", ports={"web": 9001})))
-    assert findings.all() == ()
+    following = followed(SEARCH, service("rate", "10.96.0.1", ports=(ServicePort(9000, "web"),)))
+    assert all_of(following) == ()
+    following.pods(pod("a", "rate", ports={"web": 9001}))
+    assert all_of(following) == ()
     wrong = pod("b", "rate", ports={"web": 9002})
-    findings.update(selection.pod_changed(None, wrong))
-    assert only(findings).code == "ADM943"
-    assert "`web` is 9002" in str(only(findings).cause)
-    findings.update(selection.pod_changed(wrong, None))
-    assert findings.all() == ()
+    following.pods(wrong)
+    assert only(following).code == "ADM943"
+    assert "`web` is 9002" in str(only(following).cause)
+    following.pod_gone(wrong.key)
+    assert all_of(following) == ()
 
 
 def test_a_pod_of_two_services_is_one_finding() -> None:
-    selection, findings = found(service("search", selector={"tier": "web"}, ports=SEARCH.ports), RATE)
-    findings.update(selection.pod_changed(None, pod("x", labels={"app": "rate", "tier": "web"})))
-    item = only(findings)
+    following = followed(service("search", selector={"tier": "web"}, ports=SEARCH.ports), RATE)
+    following.pods(pod("x", labels={"app": "rate", "tier": "web"}))
+    item = only(following)
     assert (item.code, item.message) == ("ADM942", "`rate` and `search` have a pod in common")
     assert [each.span.line for each in item.related] == [2]
 
 
 def test_two_services_of_one_name() -> None:
     text = "app shop\nservice a_b { http 80  namespace shop }\nservice a-b { http 80  namespace shop }\n"
-    _, findings = found(service("a-b", ports=(ServicePort(80, 80),)), text=text)
-    assert only(findings).message == "`a-b` and `a_b` have the same Service"
+    following = followed(service("a-b", ports=(ServicePort(80, 80),)), text=text)
+    assert only(following).message == "`a-b` and `a_b` have the same Service"
 
 
 def test_other_labels_than_the_selector() -> None:
-    selection, findings = found(SEARCH, service("rate", "10.96.0.1", selector={"app": "r"}, ports=RATE.ports))
-    assert (only(findings).code, only(findings).severity) == ("ADM941", Severity.WARNING)
-    assert selection.selector("rate") == {"app": "r"}
+    following = followed(SEARCH, service("rate", "10.96.0.1", selector={"app": "r"}, ports=RATE.ports))
+    assert (only(following).code, only(following).severity) == ("ADM941", Severity.WARNING)
+    assert following.selection.selector("rate") == {"app": "r"}
 
 
 def test_the_hosts_network() -> None:
-    selection, findings = found(SEARCH, RATE)
-    findings.update(selection.pod_changed(None, pod("a", "rate", "10.0.0.1", host_network=True)))
-    assert (only(findings).code, only(findings).severity) == ("ADM940", Severity.WARNING)
+    following = followed(SEARCH, RATE)
+    following.pods(pod("a", "rate", "10.0.0.1", host_network=True))
+    assert (only(following).code, only(following).severity) == ("ADM940", Severity.WARNING)
 
 
 @pytest.mark.parametrize(
@@ -137,15 +142,15 @@ def test_the_hosts_network() -> None:
     ],
 )
 def test_a_namespace_that_takes_no_part(namespace: Namespace | None, cause: str) -> None:
-    _, findings = found(namespace=namespace)  # its Services are absent, too: one cause, one finding
-    item = only(findings)
+    following = followed(namespace=namespace)  # its Services are absent, too: one cause, one finding
+    item = only(following)
     assert (item.code, item.severity, item.cause) == ("ADM944", Severity.ERROR, cause)
 
 
 def test_a_namespace_that_loses_its_label() -> None:
-    selection, findings = found(SEARCH, RATE)
-    assert findings.all() == ()
-    findings.update(selection.namespace_changed(SHOP, Namespace("shop", {})))
-    assert only(findings).code == "ADM944"
-    findings.update(selection.namespace_changed(Namespace("shop", {}), SHOP))
-    assert findings.all() == ()
+    following = followed(SEARCH, RATE)
+    assert all_of(following) == ()
+    following.namespace(Namespace("shop", {}))
+    assert only(following).code == "ADM944"
+    following.namespace(SHOP)
+    assert all_of(following) == ()

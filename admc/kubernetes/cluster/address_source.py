@@ -53,10 +53,10 @@ def document(followed: Sequence[Followed]) -> bytes:
     """Return the addresses of several programs in one document. Where two programs have a service of the same name, the
     first program decides, even if it does not list the service."""
     if len(followed) == 1:
-        return followed[0].endpoints.document()
+        return followed[0].endpoints.document
     services: dict[str, object] = {}
     for source in reversed(followed):
-        listed = json.loads(source.endpoints.document())["services"]
+        listed = json.loads(source.endpoints.document)["services"]
         services = {name: entry for name, entry in services.items() if name not in source.selection.keys} | listed
     return json.dumps({"services": dict(sorted(services.items()))}, separators=(",", ":")).encode()
 
@@ -65,5 +65,5 @@ def entries(followed: Sequence[Followed]) -> Mapping[str, bytes]:
     """Return the entries of the same document by service."""
     by_service: dict[str, bytes] = {}
     for source in reversed(followed):
-        by_service |= source.endpoints.entries()
+        by_service |= source.endpoints.listed
     return by_service

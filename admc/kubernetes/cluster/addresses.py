@@ -1,6 +1,8 @@
 """The addresses of a program's services, in the form of an endpoints file (docs/endpoints.md).
 
-    Selection --changes--> the document, as bytes: the same content, the same bytes
+    Endpoints before, Selection, names of changed services --renewed--> Endpoints --> the document, as bytes
+
+The same content has the same bytes.
 
 The document lists a service once its addresses are *known*, even if it has none. Until then, ADMs refuse the
 connections that may be those of the service and would pass without its policies. The document does not list a service
@@ -18,175 +20,187 @@ can send a request, and a new pod is in the document before it sends its first o
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
+
+from rpds import HashTrieMap
 
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from emitters.addresses import network
 from emitters.addresses.model import order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from admc.kubernetes.cluster.records import Key, Slice
+    from admc.kubernetes.cluster.records import Slice
     from admc.kubernetes.cluster.selection import Selection
+    from dsl.program import Program
 
 UNLISTED: Final = b""
 STRANGER: Final = ""
-"""Stands for the owner of an address whose pod belongs to no service of the program."""
+"""Stands for the owner of an address whose pod belongs to no service of the program. No service has this name."""
+_EMPTY: Final = b'{"services":{}}'
+Stays = dict[str, bool]
+"""Services or addresses, each with whether one of its pods stays (does not terminate)."""
 
 
+@dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The document, kept up to date: `update` takes the names that `Selection` returns for a change. A change of a
-    service costs as much as the service has pods: the document is joined from one entry for each service.
+    """The addresses of a program's services. They are complete only once all watches have listed their objects.
 
-    The document is complete only once all watches have listed their objects.
+    `owners` depends on history: while the records of two pods have one address, the service that owned it keeps it.
     """
 
-    def __init__(self, selection: Selection, at: Callable[[str], Mapping[Key, bool]] = lambda address: {}) -> None:
-        """`at` returns the pods of the whole cluster with an address, each with whether it stays: it does not
-        terminate."""
-        self._selection = selection
-        self._at = at
-        self._moved: set[str] = set()
-        """Addresses that pods have taken or left since the last rendering."""
-        self._entries: dict[str, bytes] = {}
-        self._stale: set[str] = set(selection.keys)
-        self._claims: dict[str, dict[str, bool]] = {}
-        """Address -> the services with a pod there, each with whether one of these pods stays (does not terminate)."""
-        self._claimed: dict[str, dict[str, bool]] = {}
-        """Service -> the addresses of its pods, each with the same flag."""
-        self._owners: dict[str, str] = {}
-        """Address -> the service that owns it; `STRANGER` if the pod there belongs to no service."""
-        self._listed = dict.fromkeys(sorted(selection.keys), b"")
-        """Service -> its part of the document, in the order of names; empty if the service is not listed."""
-        self._document: bytes | None = None
+    entries: Mapping[str, bytes] = field(default_factory=dict)
+    """Service -> its entry, in the order of names; `UNLISTED` for a service that is not listed."""
+    rows: Mapping[str, bytes] = field(default_factory=dict)
+    """Service -> its part of the document; empty if it is not listed."""
+    document: bytes = _EMPTY
+    owners: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
+    """Address -> the service that owns it; `STRANGER` if the pod there belongs to no service."""
+    claims: HashTrieMap[str, Stays] = field(default_factory=HashTrieMap)
+    """Address -> the services with a pod there."""
+    claimed: HashTrieMap[str, Stays] = field(default_factory=HashTrieMap)
+    """Service -> the addresses of its pods."""
 
-    def update(self, names: Iterable[str]) -> None:
-        self._stale.update(names)
+    @property
+    def listed(self) -> dict[str, bytes]:
+        """The entry of each listed service."""
+        return {name: entry for name, entry in self.entries.items() if entry != UNLISTED}
 
-    def moved(self, addresses: Iterable[str]) -> bool:
-        """Note that pods took or left these addresses. Returns whether that can change the document: an address of a
-        service may belong to a pod of no service by now."""
-        claimed = self._claims.keys() & set(addresses)
-        self._moved |= claimed
-        return bool(claimed)
-
-    def document(self) -> bytes:
-        self._render()
-        if self._document is None:
-            self._document = b'{"services":{%b}}' % b",".join(filter(None, self._listed.values()))
-        return self._document
-
-    def entries(self) -> dict[str, bytes]:
-        """Return the entry of each listed service."""
-        self._render()
-        return {name: entry for name, entry in self._entries.items() if entry}
-
+    @property
     def unlisted(self) -> tuple[str, ...]:
         """The services whose addresses are not known."""
-        self._render()
-        return tuple(sorted(name for name, entry in self._entries.items() if entry == UNLISTED))
+        return tuple(name for name, entry in self.entries.items() if entry == UNLISTED)
 
-    def findings(self) -> tuple[Diagnostic, ...]:
-        """Return one finding for each pair of services that have pods at one address whose owner is not known."""
-        self._render()
-        pairs: dict[tuple[str, ...], str] = {}
-        for address, claims in self._claims.items():
-            if address in self._owners:
-                continue
-            shared = {other for name in claims for other in self._selection.shared_with(name)}
-            if not shared.intersection(claims):
-                pair = tuple(sorted(claims)[:2])
-                pairs[pair] = min(address, pairs.get(pair, address))
-        return tuple(self._contested(pair, address) for pair, address in sorted(pairs.items()))
+    def moved(self, addresses: Iterable[str]) -> frozenset[str]:
+        """Return those of the addresses, which pods have taken or left, where a service has a pod: the address may
+        belong to a pod of no service by now."""
+        return frozenset(address for address in addresses if address in self.claims)
 
-    def _contested(self, pair: tuple[str, ...], address: str) -> Diagnostic:
-        one, other = (self._selection.program.services[name] for name in pair)
-        return Diagnostic(
-            "ADM942",
-            Severity.WARNING,
-            f"`{one.name}` and `{other.name}` have pods with the address {address}",
-            one.span,
-            cause="one of the pods has another address by now, or is gone; connections that may be those of either "
-            "service are refused meanwhile",
-            hint="it ends when the node reports its pods; delete the pod of a node that is lost",
-            related=(Related(other.span, f"`{other.name}` is here"),),
-        )
 
-    # ---- entries ----
+def renewed(before: Endpoints, selection: Selection, names: Collection[str], moved: Collection[str] = ()) -> Endpoints:
+    """Return the addresses after a change of the services `names`, and of the pods at the addresses `moved`. The cost
+    grows with the number of pods of the services that the change concerns."""
+    claims, claimed, changed = _claims(before, selection, names)
+    owners, stale = before.owners, set(names)
+    for address in changed | before.moved(moved):
+        services = claims.get(address) or {}
+        stale.update(services)
+        owners = _settled(owners, selection, address, services)
+        if not services:
+            claims = claims.discard(address)
+    after = replace(before, owners=owners, claims=claims, claimed=claimed)
+    entries = {name: _entry(after, selection, name) for name in stale}
+    if all(before.entries.get(name) == entry for name, entry in entries.items()):
+        return after
+    # A name of the language needs no escape in JSON.
+    rows = {name: b'"%b":%b' % (name.encode(), entry) if entry else b"" for name, entry in entries.items()}
+    entries, rows = _merged(before.entries, entries), _merged(before.rows, rows)
+    document = b'{"services":{%b}}' % b",".join(filter(None, rows.values()))
+    return replace(after, entries=entries, rows=rows, document=document)
 
-    def _render(self) -> None:
-        stale, self._stale = self._stale, set()
-        changed = {address for name in stale for address in self._claim(name)}
-        moved, self._moved = self._moved & self._claims.keys(), set()
-        for address in changed | moved:
-            stale.update(self._claims[address])
-            self._settle(address, self._claims[address])
-        for name in stale:
-            entry = self._entry(name)
-            if self._entries.get(name) != entry:
-                self._entries[name] = entry
-                # A name of the language needs no escape in JSON.
-                self._listed[name] = b'"%b":%b' % (name.encode(), entry) if entry else b""
-                self._document = None
 
-    def _entry(self, name: str) -> bytes:
-        selection = self._selection
-        service = selection.service(name)
-        if service is None or service.external_name or selection.shared_with(name):
-            return UNLISTED
-        if selection.surprises_by_host_network(name):
-            return UNLISTED
-        if any(address not in self._owners for address in self._claimed.get(name, ())):
-            return UNLISTED
-        ready = _ready(selection, name)
-        pods = _ordered(address for address in ready if self._owners.get(address, name) == name)
-        entry: dict[str, list[str]] = {"addresses": _ordered(service.addresses), "pods": pods}
-        if unready := [address for address in pods if not ready[address]]:
-            entry["unready"] = unready
-        return json.dumps(entry, separators=(",", ":")).encode()
+def _merged(before: Mapping[str, bytes], changed: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return both in the order of names."""
+    merged = {**before, **changed}
+    return merged if len(merged) == len(before) else dict(sorted(merged.items()))
 
-    # ---- one address, two pods ----
 
-    def _claim(self, name: str) -> Iterator[str]:
-        """Note at which addresses a service has pods of its own, and yield the addresses where that changed."""
-        before = self._claimed.pop(name, {})
-        now = _present(self._selection, name)
-        if now:
-            self._claimed[name] = now
-        for address in before.keys() | now.keys():
-            if before.get(address) != now.get(address):
-                claims = self._claims.setdefault(address, {})
-                claims.pop(name, None)
-                if address in now:
-                    claims[name] = now[address]
-                yield address
+def findings(endpoints: Endpoints, selection: Selection) -> tuple[Diagnostic, ...]:
+    """Return one finding for each pair of services that have pods at one address whose owner is not known."""
+    pairs: dict[tuple[str, ...], str] = {}
+    for address, services in endpoints.claims.items():
+        if address in endpoints.owners:
+            continue
+        shared = {other for name in services for other in selection.shared_with(name)}
+        if not shared.intersection(services):
+            pair = tuple(sorted(services)[:2])
+            pairs[pair] = min(address, pairs.get(pair, address))
+    return tuple(_contested(selection.program, pair, address) for pair, address in sorted(pairs.items()))
 
-    def _settle(self, address: str, claims: Mapping[str, bool]) -> None:
-        """Decide which service owns an address. While an address passes from one pod to another, the records of both
-        may have it.
 
-        A pod that stays wins over a pod that terminates. Between equal pods, the service that owned the address keeps
-        it, and the pod of the other service waits until the older record is corrected. Without an earlier owner, as
-        after a restart of the server, nothing shows which record is older, so the address has no owner.
-        """
-        rivals = [name for name, stays in claims.items() if stays] or list(claims)
-        owner = self._owners.pop(address, None)
-        if not rivals:
-            del self._claims[address]
-        elif not any(claims.values()) and self._is_strangers(address, claims):
-            self._owners[address] = STRANGER
-        elif len(rivals) == 1:
-            self._owners[address] = rivals[0]
-        elif owner in rivals:
-            self._owners[address] = owner
+def _contested(program: Program, pair: tuple[str, ...], address: str) -> Diagnostic:
+    one, other = (program.services[name] for name in pair)
+    return Diagnostic(
+        "ADM942",
+        Severity.WARNING,
+        f"`{one.name}` and `{other.name}` have pods with the address {address}",
+        one.span,
+        cause="one of the pods has another address by now, or is gone; connections that may be those of either "
+        "service are refused meanwhile",
+        hint="it ends when the node reports its pods; delete the pod of a node that is lost",
+        related=(Related(other.span, f"`{other.name}` is here"),),
+    )
 
-    def _is_strangers(self, address: str, services: Iterable[str]) -> bool:
-        """Whether a pod that stays has the address and belongs to no service. False if the pods of one of `services`
-        are not known, because EndpointSlices give its addresses."""
-        if any(_slices(self._selection, name) for name in services):
-            return False
-        return any(stays and not self._selection.services_of(pod) for pod, stays in self._at(address).items())
+
+def _entry(endpoints: Endpoints, selection: Selection, name: str) -> bytes:
+    service = selection.service(name)
+    if service is None or service.external_name or selection.shared_with(name):
+        return UNLISTED
+    if selection.surprises_by_host_network(name):
+        return UNLISTED
+    owners = endpoints.owners
+    if any(address not in owners for address in endpoints.claimed.get(name) or ()):
+        return UNLISTED
+    ready = _ready(selection, name)
+    pods = _ordered(address for address in ready if owners.get(address) in (name, None))
+    entry: dict[str, list[str]] = {"addresses": _ordered(service.addresses), "pods": pods}
+    if unready := [address for address in pods if not ready[address]]:
+        entry["unready"] = unready
+    return json.dumps(entry, separators=(",", ":")).encode()
+
+
+# ---- one address, two pods ----
+
+
+def _claims(
+    before: Endpoints, selection: Selection, names: Collection[str]
+) -> tuple[HashTrieMap[str, Stays], HashTrieMap[str, Stays], set[str]]:
+    """Return where services have pods of their own: the services by address, and the addresses by service. The third
+    value has the addresses at which that changed."""
+    claims, claimed, changed = before.claims, before.claimed, set()
+    for name in names:
+        earlier, now = claimed.get(name) or {}, _present(selection, name)
+        if earlier == now:
+            continue
+        claimed = claimed.insert(name, now) if now else claimed.remove(name)
+        for address in earlier.keys() | now.keys():
+            if earlier.get(address) != now.get(address):
+                others = {other: stays for other, stays in (claims.get(address) or {}).items() if other != name}
+                own = {name: now[address]} if address in now else {}
+                claims = claims.insert(address, {**others, **own})
+                changed.add(address)
+    return claims, claimed, changed
+
+
+def _settled(
+    owners: HashTrieMap[str, str], selection: Selection, address: str, services: Stays
+) -> HashTrieMap[str, str]:
+    """Decide which service owns an address. While an address passes from one pod to another, the records of both may
+    have it.
+
+    A pod that stays wins over a pod that terminates. Between equal pods, the service that owned the address keeps it,
+    and the pod of the other service waits until the older record is corrected. Without an earlier owner, as after a
+    restart of the server, nothing shows which record is older, so the address has no owner.
+    """
+    rivals = [name for name, stays in services.items() if stays] or list(services)
+    owner = owners.get(address)
+    if not rivals:
+        return owners.discard(address)
+    if not any(services.values()) and _is_strangers(selection, address, services):
+        return owners.insert(address, STRANGER)
+    if len(rivals) == 1:
+        return owners.insert(address, rivals[0])
+    return owners if owner in rivals else owners.discard(address)
+
+
+def _is_strangers(selection: Selection, address: str, services: Iterable[str]) -> bool:
+    """Whether a pod that stays has the address and belongs to no service. False if one of `services` is known by its
+    EndpointSlices alone: its pods are not known."""
+    if any(_slices(selection, name) for name in services):
+        return False
+    return any(stays and not selection.services_of(pod) for pod, stays in selection.view.at(address).items())
 
 
 def _ordered(texts: Iterable[str]) -> list[str]:

@@ -190,7 +190,7 @@ class ClusterEnvironment:
     def _hosting(self, service: str) -> Iterable[Pod]:
         selection = self._selection_with(service)
         if selection is not None and selection.service(service) is None:
-            return self._cluster.hosting(service, selection.keys[service].namespace)
+            return self._cluster.view.hosting_in(selection.keys[service].namespace, service)
         return self._pods(service)
 
     def _selectors(self) -> Mapping[str, Mapping[str, str]]:

@@ -8,29 +8,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.kubernetes.cluster import decode
+from admc.kubernetes.cluster import addresses, decode, mismatches
 from admc.kubernetes.cluster.addresses import Endpoints
 from admc.kubernetes.cluster.api.counts import resource
 from admc.kubernetes.cluster.api.watched import Watched
 from admc.kubernetes.cluster.closing.policies import network_policy
 from admc.kubernetes.cluster.facts import FactState, seen
-from admc.kubernetes.cluster.mismatches import Mismatches, takes_part
+from admc.kubernetes.cluster.mismatches import takes_part
 from admc.kubernetes.cluster.names import CONTROLLER, PROGRAMS
 from admc.kubernetes.cluster.program.plan_objects import CONFIG_MAPS, PLAN_OF, plan_config_map
 from admc.kubernetes.cluster.program.spec import program_object
-from admc.kubernetes.cluster.selection import Selection
+from admc.kubernetes.cluster.selection import selection_of
+from admc.kubernetes.cluster.view import View, with_namespace, with_pod, with_service, with_slice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.closing.policies import NetworkPolicy
     from admc.kubernetes.cluster.program.plan_objects import PlanConfigMap
     from admc.kubernetes.cluster.program.spec import ProgramObject
     from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, Slice
+    from admc.kubernetes.cluster.view import Change
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
 
@@ -59,31 +60,64 @@ class Followed:
     """The pods, addresses, findings and facts of one program's services, kept up to date."""
 
     def __init__(
-        self,
-        program: Program,
-        names: Mapping[str, str],
-        controller: str,
-        facts: FactState,
-        at: Callable[[str], Mapping[Key, bool]] = lambda address: {},
+        self, program: Program, names: Mapping[str, str], controller: str, facts: FactState, view: View
     ) -> None:
-        """`facts` are those that were in force before; `FactState` decides when they end. `at` is as in `Endpoints`."""
+        """`facts` are those that were in force before; `FactState` decides when they end."""
         self.program = program
         self.names = dict(names)
-        self.selection = Selection(program, names)
-        self.endpoints = Endpoints(self.selection, at)
-        self._mismatches = Mismatches(self.selection, controller)
+        self.selection = selection_of(program, names, view)
         self.facts = facts.of(program.services)
+        self._controller = controller
+        self._endpoints = Endpoints()
+        self._mismatches: mismatches.ByService = {}
+        self._stale = frozenset(program.services)
+        """The services that changed since addresses and findings were last computed."""
+        self._moved: frozenset[str] = frozenset()
+        """The addresses that pods have taken or left since then."""
+        self._observe_facts(program.services)
 
     def is_for(self, program: Program, names: Mapping[str, str]) -> bool:
         """Whether a new `Followed` of this program, with these names of Services, would have the same content."""
         return self.names == names and services_of(self.program) == services_of(program)
 
-    def update(self, names: Iterable[str]) -> None:
+    def change(self, change: Change, namespace: str = "") -> frozenset[str]:
+        """Take over another picture of the cluster. Returns the services that the change concerns. `namespace` is the
+        namespace whose record changed, if one did."""
+        self.selection = self.selection.at(change.view)
+        names = self.selection.concerned(change.services) | self.selection.within(namespace)
+        self._moved |= self._endpoints.moved(change.addresses)
+        self.update(names)
+        return names
+
+    def update(self, names: Collection[str]) -> None:
         """Look again at these services."""
-        names = tuple(names)
-        self.endpoints.update(names)
-        self._mismatches.update(names)
+        self._stale |= frozenset(names)
         self._observe_facts(names)
+
+    def rest_on_published(self, programs: Collection[Program]) -> bool:
+        """Take note that plans of these programs are published. Returns whether that can change the addresses."""
+        before = self.selection
+        self.selection = before.resting_on(programs)
+        names = before.on_host ^ self.selection.on_host
+        self.update(names)
+        return bool(names)
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """The present addresses of the services."""
+        self._renew()
+        return self._endpoints
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether addresses may differ although no service changed."""
+        return bool(self._moved)
+
+    def _renew(self) -> None:
+        if self._stale or self._moved:
+            self._endpoints = addresses.renewed(self._endpoints, self.selection, self._stale, self._moved)
+            self._mismatches = mismatches.renewed(self._mismatches, self.selection, self._stale)
+            self._stale = self._moved = frozenset()
 
     def _observe_facts(self, names: Iterable[str]) -> None:
         now = time.monotonic()
@@ -105,7 +139,11 @@ class Followed:
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
-        return (*self._mismatches.all(), *self.endpoints.findings())
+        self._renew()
+        return (
+            *mismatches.findings(self.selection, self._mismatches, self._controller),
+            *addresses.findings(self._endpoints, self.selection),
+        )
 
 
 def services_of(program: Program) -> dict[str, tuple[str, object]]:
@@ -125,10 +163,7 @@ class Cluster:
         """Sent when a pod, Service, EndpointSlice or Namespace has changed in a way that a followed program needs."""
         self.programs_changed = Signal()
         self._followed: list[Followed] = []
-        self._hosting: defaultdict[str, dict[Key, Pod]] = defaultdict(dict)
-        """Service -> the pods with its ADM, of any app, that are not over."""
-        self._at: dict[str, dict[Key, bool]] = {}
-        """Address -> pods; see `at`."""
+        self.view = View()
         self.pod_changed: Callable[[Pod | None, Pod | None, frozenset[str]], None] = lambda old, new, names: None
         """Called with each change of a pod, and the services of followed programs that it concerns."""
         self.selection_changed: Callable[[frozenset[str]], None] = lambda names: None
@@ -205,76 +240,35 @@ class Cluster:
 
     def follow(self, program: Program, names: Mapping[str, str], facts: FactState) -> Followed:
         """Follow one more program. Everything has to be listed before."""
-        new = Followed(program, names, self.controller, facts, self.at)
-        selection = new.selection
-        for namespace in self.namespaces.items.values():
-            selection.namespace_changed(None, namespace)
-        for service in self.services.items.values():
-            selection.service_changed(None, service)
-        for slice_ in self.slices.items.values():
-            selection.slice_changed(None, slice_)
-        for pod in self.pods.items.values():
-            selection.pod_changed(None, pod)
-        new.update(program.services)
+        new = Followed(program, names, self.controller, facts, self.view)
         self._followed.append(new)
         return new
 
     def forget(self, followed: Followed) -> None:
         self._followed.remove(followed)
 
-    def at(self, address: str) -> Mapping[Key, bool]:
-        """Return the pods with an address, in any namespace, each with whether it stays (does not terminate)."""
-        return self._at.get(address, {})
-
-    def hosting(self, service: str, namespace: str) -> tuple[Pod, ...]:
-        """Return the pods of a namespace that have the ADM of a service, whatever Service selects them."""
-        pods = self._hosting.get(service, {}).values()
-        return tuple(pod for pod in pods if pod.key.namespace == namespace)
-
     # ---- changes ----
 
     def _pod(self, key: Key, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and old.service:
-            self._hosting[old.hosts].pop(key, None)
-        if new is not None and new.service and not new.is_over:
-            self._hosting[new.hosts][key] = new
-        moved = self._locate(key, old, new)
-        names = self._update(lambda selection: selection.pod_changed(old, new))
-        for followed in self._followed:
-            if followed.endpoints.moved(moved):
-                self.changed.send()
-        self.pod_changed(old, new, names)
-
-    def _locate(self, key: Key, old: Pod | None, new: Pod | None) -> frozenset[str]:
-        """Note the addresses of a pod; returns the addresses at which something changed."""
-        before, now = ({} if record is None else _where(record) for record in (old, new))
-        for address in before.keys() - now.keys():
-            there = self._at[address]
-            del there[key]
-            if not there:
-                del self._at[address]
-        for address, stays in now.items():
-            self._at.setdefault(address, {})[key] = stays
-        return frozenset(address for address in before.keys() | now.keys() if before.get(address) != now.get(address))
+        self.pod_changed(old, new, self._take(with_pod(self.view, key, new)))
 
     def _service(self, key: Key, old: Service | None, new: Service | None) -> None:
-        self.selection_changed(self._update(lambda selection: selection.service_changed(old, new)))
+        self.selection_changed(self._take(with_service(self.view, key, new)))
 
     def _slice(self, key: Key, old: Slice | None, new: Slice | None) -> None:
-        self._update(lambda selection: selection.slice_changed(old, new))
+        self._take(with_slice(self.view, key, new))
 
     def _namespace(self, key: Key, old: Namespace | None, new: Namespace | None) -> None:
-        self._update(lambda selection: selection.namespace_changed(old, new))
+        self._take(with_namespace(self.view, key.name, new), key.name)
         self.changed.send()  # which namespaces take part may differ
 
-    def _update(self, change: Callable[[Selection], frozenset[str]]) -> frozenset[str]:
-        """Apply a change to all followed programs; returns the services that it concerns."""
+    def _take(self, change: Change, namespace: str = "") -> frozenset[str]:
+        """Apply a change to all followed programs. Returns the services that it concerns."""
+        self.view = change.view
         touched: frozenset[str] = frozenset()
         for followed in self._followed:
-            if names := change(followed.selection):
-                followed.update(names)
-                touched |= names
-        if touched:
+            touched |= followed.change(change, namespace)
+        if touched or any(followed.has_moved for followed in self._followed):
             self.changed.send()
         return touched
 
@@ -286,11 +280,6 @@ class Cluster:
 
     def _policy(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
         self.policy_changed(key, old, new)
-
-
-def _where(pod: Pod) -> dict[str, bool]:
-    """Return the addresses that a pod does not share, each with whether the pod stays."""
-    return {} if pod.is_over or pod.host_network else dict.fromkeys(pod.addresses, not pod.is_terminating)
 
 
 def _ignored(key: Key, old: object, new: object) -> None:

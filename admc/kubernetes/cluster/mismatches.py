@@ -9,6 +9,7 @@ may be those of a service whose addresses are not known, so no connection passes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from admc.kubernetes.cluster.names import CONTROLLER
@@ -31,66 +32,59 @@ def takes_part(namespace: Namespace | None, controller: str) -> bool:
     return namespace is not None and not namespace.is_terminating and namespace.labels.get(CONTROLLER) == controller
 
 
-class Mismatches:
-    """The findings of all services, kept up to date: after `update`, the services that a change concerns are checked
-    again."""
+ByService = Mapping[str, tuple[Diagnostic, ...]]
+"""Service -> its findings, in the order of names; a service without findings is absent."""
 
-    def __init__(self, selection: Selection, controller: str) -> None:
-        """`controller`: the name of the installation."""
-        self._selection = selection
-        self._controller = controller
-        self._by_service: dict[str, tuple[Diagnostic, ...]] = {}
-        self._stale = set(selection.keys)
-        self._first: dict[str, str] = {}
-        """Namespace -> the first of its services."""
-        for name in sorted(selection.keys):
-            self._first.setdefault(selection.keys[name].namespace, name)
 
-    def update(self, names: Iterable[str]) -> None:
-        self._stale.update(names)
-
-    def all(self) -> tuple[Diagnostic, ...]:
-        """Return all findings in the order of services, after those about namespaces."""
-        for name in sorted(self._stale):
-            findings = tuple(_of_service(self._selection, name, suggests=len(self._by_service) < SUGGESTED))
-            if findings:
-                self._by_service[name] = findings
-            else:
-                self._by_service.pop(name, None)
-        self._stale.clear()
-        outside = {namespace: name for namespace, name in self._first.items() if not self._takes_part(name)}
-        of_services = (
-            item
-            for name in sorted(self._by_service)
-            if self._selection.keys[name].namespace not in outside
-            for item in self._by_service[name]
-        )
-        return (*(self._not_taking_part(namespace, name) for namespace, name in sorted(outside.items())), *of_services)
-
-    def _takes_part(self, name: str) -> bool:
-        """Whether the namespace of a service takes part."""
-        return takes_part(self._selection.namespace(name), self._controller)
-
-    def _not_taking_part(self, namespace: str, name: str) -> Diagnostic:
-        record = self._selection.namespace(name)
-        label = None if record is None else record.labels.get(CONTROLLER)
-        hint = f"`kubectl label namespace {namespace} {CONTROLLER}={self._controller}`, if it shall"
-        if record is None:
-            why, hint = "there is no such namespace", "apply it, or correct the `namespace` of the services"
-        elif record.is_terminating:
-            why, hint = "it is being deleted", "take its services out of the program"
-        elif label is None:
-            why = f"it has no label `{CONTROLLER}`"
+def renewed(before: ByService, selection: Selection, names: Iterable[str]) -> ByService:
+    """Return the findings of all services after a change of the services `names`."""
+    after = dict(before)
+    for name in sorted(names):
+        if diagnostics := tuple(_of_service(selection, name, suggests=len(after) < SUGGESTED)):
+            after[name] = diagnostics
         else:
-            why = f"its label `{CONTROLLER}` is `{label}`"
-        return Diagnostic(
-            "ADM944",
-            Severity.ERROR,
-            f"the namespace `{namespace}` of `{name}` takes no part in `{self._controller}`",
-            self._selection.program.services[name].span,
-            cause=why,
-            hint=hint,
-        )
+            after.pop(name, None)
+    return before if after == before else dict(sorted(after.items()))
+
+
+def findings(selection: Selection, by_service: ByService, controller: str) -> tuple[Diagnostic, ...]:
+    """Return the findings about namespaces that do not take part in the installation `controller`, then those about
+    the services of all other namespaces."""
+    first: dict[str, str] = {}
+    for name in sorted(selection.keys):
+        first.setdefault(selection.keys[name].namespace, name)
+    outside = {
+        namespace: name for namespace, name in first.items() if not takes_part(selection.namespace(name), controller)
+    }
+    of_services = (
+        diagnostic
+        for name, diagnostics in by_service.items()
+        if selection.keys[name].namespace not in outside
+        for diagnostic in diagnostics
+    )
+    return (*(_not_taking_part(selection, controller, name) for _, name in sorted(outside.items())), *of_services)
+
+
+def _not_taking_part(selection: Selection, controller: str, name: str) -> Diagnostic:
+    record, namespace = selection.namespace(name), selection.keys[name].namespace
+    label = None if record is None else record.labels.get(CONTROLLER)
+    hint = f"`kubectl label namespace {namespace} {CONTROLLER}={controller}`, if it shall"
+    if record is None:
+        why, hint = "there is no such namespace", "apply it, or correct the `namespace` of the services"
+    elif record.is_terminating:
+        why, hint = "it is being deleted", "take its services out of the program"
+    elif label is None:
+        why = f"it has no label `{CONTROLLER}`"
+    else:
+        why = f"its label `{CONTROLLER}` is `{label}`"
+    return Diagnostic(
+        "ADM944",
+        Severity.ERROR,
+        f"the namespace `{namespace}` of `{name}` takes no part in `{controller}`",
+        selection.program.services[name].span,
+        cause=why,
+        hint=hint,
+    )
 
 
 def _of_service(selection: Selection, name: str, *, suggests: bool) -> Iterator[Diagnostic]:

@@ -163,9 +163,7 @@ class ClusterPrograms:
         before, self._earlier = self.followed, kept
         differs = before != self.followed
         for followed in kept:
-            if names := followed.selection.set_published(published):
-                followed.update(names)
-                differs = True
+            differs |= followed.rest_on_published(published)
         for followed in before:
             if followed not in self.followed:
                 self._forget(followed)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dsl
 from admc.kubernetes.cluster.identity.keys import ClusterKeys
 from admc.kubernetes.cluster.identity.pods import PodIdentifier, PodIdentities
-from admc.kubernetes.cluster.selection import Selection
+from tests.cluster.following import Following
 from tests.cluster.objects import pod, service
 from tests.serve.test_identity import RSA, jwk, signed
 from xds_server.protocol.wire import ClientNode
@@ -40,14 +40,14 @@ class Cluster:
     def __init__(self) -> None:
         self.complete = True
         self.pods: dict[Key, Pod] = {}
-        self.selection = Selection(dsl.load_text(PROGRAM))
+        self.following = Following(dsl.load_text(PROGRAM))
         self.published = key_set()
         self.requests = 0
         self.now = 100.0
         self.keys = ClusterKeys(AUDIENCE, self.fetch, lambda: self.now)
         admins = ("system:serviceaccount:ops:admin",)
-        self.source = PodIdentities(self.keys, self, lambda _: self.selection, admins)
-        self.identifier = PodIdentifier(self.source, lambda: self.selection)
+        self.source = PodIdentities(self.keys, self, lambda _: self.following.selection, admins)
+        self.identifier = PodIdentifier(self.source, lambda: self.following.selection)
 
     async def fetch(self) -> bytes:
         self.requests += 1
@@ -60,7 +60,7 @@ class Cluster:
 
     def services(self, *made: Service) -> Cluster:
         for each in made:
-            self.source.selection_changed(self.selection.service_changed(None, each))
+            self.source.selection_changed(self.following.services(each))
         return self
 
     def pod(self, old: Pod | None, new: Pod | None) -> None:
@@ -70,7 +70,8 @@ class Cluster:
                 self.pods.pop(each.key, None)
                 if stays:
                     self.pods[each.key] = each
-        self.source.pod_changed(old, new, self.selection.pod_changed(old, new))
+        names = frozenset[str]() if old is None else self.following.pod_gone(old.key)
+        self.source.pod_changed(old, new, names if new is None else names | self.following.pods(new))
 
 
 async def cluster() -> Cluster:

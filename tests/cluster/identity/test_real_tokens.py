@@ -11,9 +11,8 @@ import pytest
 import dsl
 from admc.kubernetes.cluster import decode
 from admc.kubernetes.cluster.identity.keys import PATH
-from admc.kubernetes.cluster.identity.pods import PodIdentifier
-from admc.kubernetes.cluster.selection import Selection
 from admc.serve.auth.tokens import BoundPod
+from tests.cluster.following import Following
 from tests.cluster.identity.cluster import AUDIENCE, PROGRAM, Cluster, caller
 from xds_server.transport.client import DeniedError, NotYetError
 
@@ -76,8 +75,7 @@ class Real(Cluster):
 @pytest.fixture
 async def real(cluster_api: ApiServer) -> Real:
     made = Real(cluster_api)
-    made.selection = Selection(dsl.load_text(PROGRAM.replace("shop }", f"{made.namespace} }}")))
-    made.identifier = PodIdentifier(made.source, lambda: made.selection)
+    made.following = Following(dsl.load_text(PROGRAM.replace("shop }", f"{made.namespace} }}")))
     await made.with_keys()
     made.make_service("rate")
     made.make_service("search")
