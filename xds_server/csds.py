@@ -1,6 +1,6 @@
-"""The client status service (CSDS) on the xDS port: which resources each client was sent, acknowledged and refused.
+"""The client status service (CSDS) on the xDS port: which resources each client received, acknowledged and refused.
 
-It shows the configuration of all clients. So the caller of `add` says which clients may read it.
+The service shows the configuration of all clients. So the caller of `add` decides which clients may read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xds_server.transport.server import XdsServer
 
 MAX_BYTES: Final = 64 << 20
-"""Of resources in one answer."""
+"""The most bytes of resources in one answer."""
 _PLAIN: Final = ("exact", "prefix", "suffix", "contains")
 
 
@@ -60,7 +60,7 @@ class _Servicer:
         return await self._answer(request, context)
 
     async def StreamClientStatus(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802
-        # Before the first request: without that, a client without the right could keep its connection open for ever.
+        # Checked before the first request, too: a client without the right could keep its connection open for ever.
         await self._admit(context)
         async for request in requests:
             yield await self._answer(request, context)
@@ -141,7 +141,8 @@ def _matches_one(node: str, matcher: Any) -> bool:
 
 
 def _status(state: TypeState, name: str, wanted: Mapping[str, Resource]) -> int:
-    """The status of a resource: whether the client has the wanted version, another one or none, or has refused it."""
+    """The status of a resource: the client has the wanted version, another version or none, or has refused the
+    resource."""
     status: Any = csds_pb2.ConfigStatus
     held, new = state.known.get(name), wanted.get(name)
     if state.nacked.get(name) is not None:

@@ -1,7 +1,7 @@
 """The health service of gRPC on the xDS port, for load balancers and probes.
 
-The messages are the library's, and the servicer is not: in the library's one, a watcher that does not read blocks the
-caller that sets the status, and a watcher that leaves takes the updates of the others with it.
+The messages come from gRPC's library, but the servicer does not. In the servicer of the library, a watcher that does
+not read blocks the caller that sets the status, and a watcher that leaves makes other watchers miss updates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_WATCHERS: Final = 1_000
 
 
 class Health:
-    """Not serving until `set` says otherwise. All calls belong on the event loop of the server.
+    """The status is "not serving" until `set` changes it. All calls belong on the event loop of the server.
 
     health = Health()
     await server.start(address, services=[health.add])

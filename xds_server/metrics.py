@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Histogram:
-    """How often a time, in seconds, was at most each of the bounds, and longer than all of them (the last count)."""
+    """Counts times, in seconds, by the smallest bound that is not exceeded. Times above all bounds are counted last."""
 
     bounds: tuple[float, ...] = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
     counts: list[int] = field(init=False)
-    """One for each bound and one more; each time is counted once."""
+    """One count for each bound, and one for longer times. A time is in exactly one count."""
     sum: float = 0.0
 
     def __post_init__(self) -> None:
@@ -46,5 +46,5 @@ class Metrics:
     denials: Counter[str] = field(default_factory=Counter)
     """Clients that were not admitted, by reason."""
     convergence: Histogram = field(default_factory=Histogram)
-    """From the publication of a snapshot until a client that was connected then had acknowledged all resources that it
-    can use."""
+    """The time from the publication of a snapshot until a client that was connected at that moment has acknowledged all
+    resources that it can use."""

@@ -1,7 +1,8 @@
-"""The memory that all streams of one client together take, and that the server shares with no other client.
+"""Counts and bounds the memory that the server holds for all streams of one client, and for no other client.
 
 The bounds of one stream are wide: a client may subscribe to thousands of names that do not exist yet. A thousand such
-streams would take all memory of the machine. Names that the snapshot has are not counted: the server holds them anyway.
+streams would take all memory of the machine. Names in the snapshot are not counted, because the server holds them
+anyway.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import ClientResource, Resource
 
 NAME_BYTES: Final = 128
-"""Bytes that a name takes, besides the string itself ..."""
+"""The bytes that a name takes, besides the string itself."""
 ANSWER_BYTES: Final = 192
-"""... and, twice, that a name in a response takes until the client has acknowledged the response."""
+"""Half of the bytes that a name in a response takes, besides the string, until the client acknowledges the response."""
 QUEUED: Final = 8
-"""So many unread responses are not counted: one of each type, and a few more."""
+"""The number of unread responses that are not counted: one of each type, and a few more."""
 
 
 class _TypeMemory:
@@ -64,7 +65,7 @@ class StreamMemory:
         self._seen: dict[str, Subscription] = {}
 
     def account(self, machine: Stream[RequestT], request: RequestT, outbox: Sequence[Response]) -> int:
-        """The change of the memory by a request. It takes no time for an ACK, as most requests are."""
+        """The change of the memory by a request. Most requests are ACKs, for which this takes hardly any time."""
         state = machine.type_state(request.type_url)
         queued = 0
         if len(outbox) > QUEUED:
@@ -86,7 +87,7 @@ class StreamMemory:
         if not state.pending_acks:
             kept.answers = 0
         elif state.unknown_names > kept.unknown_names:
-            # Once as a name, and once in the bytes of the response.
+            # The name is held once as a name, and once in the bytes of the response.
             kept.answers += 2 * _weight([name for name in _names(request) if name not in there], ANSWER_BYTES)
         kept.unknown_names = state.unknown_names
         if (kept.claims or _claims(request)) and kept.known is not state.known:
@@ -121,7 +122,7 @@ class MemoryBudget:
         return self._held[client]
 
     def charge(self, client: str, change: int) -> bool:
-        """Count a change; whether the client is within the bounds then."""
+        """Count a change, and return whether the client is then within the bounds."""
         held = self._held[client] = self._held[client] + change
         self.sum += change
         if not held:

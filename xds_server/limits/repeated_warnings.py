@@ -1,7 +1,7 @@
-"""Warnings that a client can cause as often as it likes: an unknown client tries again as long as it runs.
+"""Limits the log of warnings that a client can cause at will. An unknown client tries again as long as it runs.
 
-The first few of each address and reason are logged at once, and later one line says how many were left out. The memory
-for that has a bound, however many addresses there are.
+The first few warnings of each address and reason are logged at once. Later, one line counts the others. The memory for
+the counts is bounded for any number of addresses.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("xds_server")
 LOGGED: Final = 3
-"""So many warnings of one sort are logged; the others are counted."""
+"""The number of warnings of one sort that are logged. Further ones are counted."""
 SECONDS: Final = 300.0
-"""Between two log lines with counts."""
+"""The time between two log lines with counts."""
 SORTS: Final = 200
-"""So many sorts are counted separately; all further ones of one event count as one."""
+"""The number of sorts that are counted separately. All further sorts of one event are counted together."""
 OTHERS: Final = "others"
-"""The address of all further sorts."""
+"""The address in the log for all further sorts."""
 
 
 class _Sort(NamedTuple):
@@ -32,12 +32,12 @@ class _Sort(NamedTuple):
 
 
 class RepeatedWarnings:
-    """Logs or counts. All calls belong on one event loop."""
+    """Logs or counts warnings. All calls belong on one event loop."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._seen: Counter[_Sort] = Counter()
-        """How often each sort has occurred since the last count."""
+        """The occurrences of each sort since the last log line with counts."""
         self._timer: asyncio.TimerHandle | None = None
 
     def warn(self, event: str, host: str, reason: str, fields: Mapping[str, str | int]) -> None:

@@ -1,9 +1,9 @@
-"""Ends connections beyond a limit of one address on which no client has been admitted.
+"""Limits the connections from one address on which no client has been admitted, and ends those beyond the limit.
 
 gRPC bounds all connections together, so one address with that many silent connections would keep all other clients out.
-It has no bound for one address, and does not report connections without a stream. The operating system does: this
-module reads the open files of the process, and shuts down connections beyond the limit, as if their clients had closed
-them. That needs neither a handshake nor a certificate, and takes a millisecond for thousands of connections.
+gRPC has no bound for one address, and does not report connections without a stream. So this module reads the open files
+of the process, and shuts down connections beyond the limit, as if their clients had closed them. The search needs
+neither a handshake nor a certificate, and takes a millisecond for thousands of connections.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FILES: Final = "/dev/fd"
 SECONDS: Final = 0.5
-"""Between two searches. In so short a time no client opens as many connections as the server allows in all."""
+"""The time between two searches. It is too short for a client to open all connections that the server allows."""
 
 Address = tuple[str, int]
 """Host and port of the other end."""
@@ -35,8 +35,8 @@ def address_of(peer: str) -> Address:
 
 
 async def watch(port: int, limit: int, admitted: Callable[[], Collection[str]], ended: Callable[[int], None]) -> None:
-    """Search again and again, until cancelled. `admitted` returns the peers of admitted clients, as gRPC writes them;
-    `ended` gets the number of connections that were ended."""
+    """Search periodically until cancelled. `admitted` returns the peers of admitted clients, as gRPC writes them.
+    `ended` receives the number of connections that a search has ended."""
     while True:
         await asyncio.sleep(SECONDS)
         if len(_files()) > limit:
@@ -47,7 +47,7 @@ async def watch(port: int, limit: int, admitted: Callable[[], Collection[str]], 
 
 
 def end_excess(port: int, limit: int, admitted: Collection[Address]) -> int:
-    """Shut down the connections of each address beyond the limit at a port, and return how many those were."""
+    """Shut down the connections of each address beyond the limit at a port, and return the number of these."""
     unknown: dict[str, list[tuple[int, Address]]] = defaultdict(list)
     for file in _files():
         there = _other_end(file, port)

@@ -1,14 +1,14 @@
 """The handover of clients of gRPC from one cluster to another, without the loss of a call.
 
 Such a client uses new routes before its balancer has their clusters, and fails the calls in between ("unknown cluster
-selected for RPC"). It makes no difference whether the client has the clusters already: its balancer has those that its
-virtual host names. So routes that lead to other clusters come in three steps, some time apart:
+selected for RPC"). These failures also occur if the client already has the clusters, because its balancer has only the
+clusters in its virtual host. So routes that lead to other clusters come in three steps, some time apart:
 
     1. the routes that the client has, and the new clusters in routes that match no request
     2. the new routes, and the old clusters in routes that match no request
     3. the new routes
 
-Only then are the old clusters removed. Other clients apply routes and clusters together, and need no handover.
+The old clusters are removed after step 3. Other clients apply routes and clusters together, and need no handover.
 
 Which virtual host a client uses depends on its target, which the server does not know. So each virtual host names the
 clusters of all virtual hosts that change.
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import ClientResource
 
 MOST: Final = 2_000
-"""At most so many routes are added to a table. A table that would need more is sent without a handover."""
+"""The most routes that are added to a table. A table that needs more is sent without a handover."""
 KEPT: Final = 64
-"""So many tables are cached for the next client."""
+"""The number of tables that are cached for the next client."""
 NEVER: Final = "never"
 """A route that requires both the presence and the absence of this header matches no request."""
 
@@ -71,8 +71,11 @@ def with_old_clusters(held: Mapping[str, ClientResource], wanted: Mapping[str, R
 
 @lru_cache(maxsize=KEPT)
 def with_clusters_of(table: Resource, other: Resource) -> Resource:
-    """A route table whose virtual hosts end with routes that match nothing, to the clusters of those virtual hosts of
-    another table that differ from its own. The table itself if there are none."""
+    """Return `table` with routes at the end of its virtual hosts that match no request and lead to clusters of `other`.
+
+    These are the clusters of virtual hosts of `other` that `table` does not have in the same form. If no virtual host
+    lacks one of these clusters, or the routes would be too many, the result is `table` itself.
+    """
     message = _parsed(table)
     hosts = {_bytes(host) for host in message.virtual_hosts}
     others = [_clusters(host) for host in _parsed(other).virtual_hosts if _bytes(host) not in hosts]

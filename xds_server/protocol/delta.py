@@ -1,7 +1,8 @@
-"""Delta: requests and responses have only changes.
+"""The delta variant: requests and responses contain only changes.
 
-A request changes the subscription, whatever its nonce is. An ACK or NACK names the nonce of its response, so a stream
-may owe several of one type: responses to requests do not wait for ACKs, and pushes wait for each other.
+A request changes the subscription, whatever its nonce is. An ACK or NACK names the nonce of its response, so several
+responses of one type may be pending: a response to a request does not wait for an ACK, but a push waits for the ACK of
+the push before.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class DeltaStream(Stream[DeltaRequest]):
         named = set(request.subscribe) - {WILDCARD}
         owed = {name for name in named if not first or name not in state.known}
         if after.wildcard:
-            # The client cannot tell whether the wildcard covers a name.
+            # The client does not know whether the wildcard covers a name.
             owed |= (set(request.unsubscribe) & before.names) - named
             if not before.wildcard:
                 state.answer_due = True

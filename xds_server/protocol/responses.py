@@ -1,8 +1,8 @@
-"""The responses of one type at one point of a transition: owed names, changed resources, and removals that may be sent.
+"""Composes the responses of one type in a transition: owed names, changed resources, and removals that may be sent.
 
 In state of the world, a response of listeners or clusters has all resources; any other response has single resources.
-While a NACK blocks changes, a client that requests a name receives the version that it has. A name that it does not
-have is sent as well, unless the resource refers to clusters that the client does not have.
+While a NACK blocks changes, a client that requests a name receives the version that the client already has. If the
+client has no version, it receives the resource, unless the resource refers to clusters that the client does not have.
 """
 
 from __future__ import annotations
@@ -44,18 +44,20 @@ class Responder(ABC):
         self._shared = shared
         self._past = past
         self._states: dict[str, TypeState] = {}
-        """By type URL, in the order in which responses are sent."""
+        """The states by type URL, in the order in which responses are sent."""
         self._target = snapshot
         self._next: Snapshot | None = None
         self._wait_since = snapshot
         """The target with which the present wait for the client began."""
         self._phase = TransitionPhase.TRY
         self._patient = True
-        """Whether to wait for subscriptions of the client that are to begin or to end."""
+        """Whether the stream waits for the client to begin or to end subscriptions."""
         self._warming: dict[str, str] = {}
-        """Names of endpoints that sent clusters need, with the nonce of their response; empty before they are sent."""
+        """Names of endpoints that sent clusters need, with the nonce of the response of endpoints; empty before it is
+        sent."""
         self._set_aside: dict[str, str] = {}
-        """Those of superseded targets: a later target may have the same clusters again, which are not sent again."""
+        """The same for superseded targets. A later target may have these clusters again, and they are not sent
+        again."""
         self._handover: HandoverStep | None = None
         """The step of a handover between clusters; None without a handover."""
         self._routes_before: Mapping[str, ClientResource] = NOTHING
@@ -69,7 +71,7 @@ class Responder(ABC):
     def _payload(
         self, state: TypeState, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
     ) -> Payload | None:
-        """The response, or None where the variant cannot express it."""
+        """The response, or None if the variant cannot express it."""
 
     @abstractmethod
     def _whole(self, type_url: str) -> bool:
@@ -102,7 +104,7 @@ class Responder(ABC):
         self._handover = HandoverStep.ADD_NEW_CLUSTERS
         self._handover_routes = self._shared.handover_tables(with_new_clusters, self._routes_before, wanted)
         if interrupted:
-            # The client has had no time yet to apply the clusters of these tables.
+            # The client has not yet had the time to apply the clusters of these tables.
             kept = {name: item for name in interrupted if isinstance(item := state.known[name], Resource)}
             tables = {**kept, **self._handover_routes.resources}
             self._handover_routes = Collection(ROUTES, dict(sorted(tables.items())))
@@ -149,8 +151,8 @@ class Responder(ABC):
         serve(state, _Step(wanted, difference, gate, removing), out)
 
     def _clusters_unsent(self) -> bool:
-        """Whether clusters of the target wait for the ACK of those of a superseded one. Their endpoints come after
-        them."""
+        """Whether clusters of the target wait for the ACK of the clusters of a superseded target. The endpoints of the
+        target come after its clusters."""
         clusters = self._states.get(CLUSTER)
         if clusters is None or not clusters.pending_acks:
             return False
@@ -214,7 +216,7 @@ class Responder(ABC):
         state.answer_due = state.answer_due and not answered
 
     def _owed(self, state: TypeState, step: _Step) -> dict[str, ClientResource | None]:
-        """The content for owed names. While a NACK blocks changes, a client receives the versions that it has."""
+        """The content for owed names. While a NACK blocks changes, these are the versions that the client has."""
         wanted, _, gate, removing = step
         content: dict[str, ClientResource | None] = {}
         if gate is Gate.AWAITING_ACK:
@@ -251,7 +253,7 @@ class Responder(ABC):
         after: Mapping[str, ClientResource],
         out: list[Response],
     ) -> None:
-        """Send one response; or several, if the variant allows it and one would be too large."""
+        """Send one response, or several if one would be too large and the variant allows several."""
         parts = (content,) if whole is not None or self._one_at_a_time() else self._shared.parts(content)
         for part in parts[:-1]:
             merged = {**state.known, **part}
@@ -294,7 +296,7 @@ class Responder(ABC):
         before: Mapping[str, ClientResource],
         nonce: str,
     ) -> None:
-        """New clusters wait for endpoints and new listeners for routes, even if the client has these already."""
+        """Let new clusters wait for endpoints, and new listeners for routes, even if the client has these already."""
         if state.type_url == ENDPOINTS:
             for names in (self._warming, self._set_aside):
                 names.update((name, nonce) for name in names if name in content)

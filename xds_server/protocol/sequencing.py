@@ -1,4 +1,5 @@
-"""The order of responses on one stream: which types wait for which, and when removals may be sent. Pure functions."""
+"""Pure functions for the order of responses on one stream: which types wait for others, and when removals may be
+sent."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class Gate(Enum):
     AWAITING_ACK = auto()
     """An ACK of a type before it is pending."""
     BLOCKED_BY_NACK = auto()
-    """The client has refused a resource of a type before it: no changes until that one has changed."""
+    """The client has refused a resource of a type before it. Changes wait until that resource has changed."""
 
 
 def in_order(states: Mapping[str, TypeState]) -> dict[str, TypeState]:
@@ -54,7 +55,7 @@ def in_order(states: Mapping[str, TypeState]) -> dict[str, TypeState]:
 
 
 def gate_of(type_url: str, states: Mapping[str, TypeState], *, warming: bool) -> Gate:
-    """`warming`: whether clusters wait for endpoints."""
+    """Whether changes of a type may be sent. `warming`: whether clusters wait for endpoints."""
     gate = Gate.OPEN
     if type_url not in _WAITS_FOR:
         return gate
@@ -80,8 +81,8 @@ def removed_clusters_unsubscribed(states: Mapping[str, TypeState], target: Snaps
     """Whether a client that subscribes to clusters by name has ended its subscriptions to removed clusters.
 
     Clients of gRPC acknowledge routes when they read them, and use the earlier routes and clusters until they have the
-    endpoints of the new clusters. Then they end the subscriptions to the old ones: no other sign says that these are no
-    longer in use.
+    endpoints of the new clusters. Then they end the subscriptions to the old clusters. There is no other sign that the
+    old clusters are unused.
     """
     clusters = states.get(CLUSTER)
     if clusters is None or not clusters.subscription.names:
@@ -91,8 +92,7 @@ def removed_clusters_unsubscribed(states: Mapping[str, TypeState], target: Snaps
 
 
 def users_may_follow(states: Mapping[str, TypeState], target: Snapshot) -> bool:
-    """Whether a client that came back has resources to be removed, and may still name listeners or routes that use
-    them."""
+    """Whether a returning client has resources to be removed, and may still name listeners or routes that use these."""
     listeners, routes = states.get(LISTENER), states.get(ROUTES)
     if routes is not None and routes.requested:
         return False  # clients request listeners before routes
@@ -116,8 +116,8 @@ def users_may_follow(states: Mapping[str, TypeState], target: Snapshot) -> bool:
 def may_remove(
     type_url: str, states: Mapping[str, TypeState], target: Snapshot, phase: TransitionPhase, *, patient: bool
 ) -> bool:
-    """Whether resources that the target does not have may be removed now. `patient`: whether to wait for clients that
-    still subscribe to them."""
+    """Whether resources that the target does not have may be removed now. `patient`: whether the removal waits for a
+    client that still subscribes to them."""
     if type_url not in _KEPT_WHILE_USED:
         return True
     if phase < TransitionPhase.BREAK or (
@@ -133,8 +133,11 @@ def may_remove(
 
 def complete(states: Mapping[str, TypeState], target: Snapshot, shared: SharedResults, *, urgent: bool = True) -> bool:
     """Whether the client has acknowledged listeners and clusters, if there are any, and all resources to which these
-    refer. `urgent`: whether endpoints and secrets have to be the latest versions; otherwise earlier ones are enough. No
-    ACK of any other type is pending when this is called."""
+    refer.
+
+    `urgent`: whether endpoints and secrets have to be the latest versions; otherwise earlier versions are enough. The
+    caller calls this only when no ACK of any other type is pending.
+    """
     for root in (CLUSTER, LISTENER):
         state = states.get(root)
         if target.of_type(root).resources and (state is None or state.pending_acks or not state.known):

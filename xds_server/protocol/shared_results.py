@@ -1,4 +1,4 @@
-"""Results that streams in step share: differences, versions and payloads, each computed once for all of them.
+"""Computes differences, versions and payloads once for all streams in step, which share these results.
 
 Streams in step hold the very same mappings, so results are looked up by the identity of their operands.
 """
@@ -24,25 +24,26 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 REMEMBERED: Final = 128
-"""So many results are kept for the next stream in step ..."""
+"""The number of results that are kept for the next stream in step."""
 REMEMBERED_NAMES: Final = 500_000
-"""... with no more names than this in all operands: a client can subscribe to names that no other client has."""
+"""The most names in all operands of these results. A client can subscribe to names that no other client has."""
 FEW: Final = 16
-"""A result from so few resources is computed faster than it is looked up, unless it is the last one of its sort."""
+"""A result from fewer resources is computed, not looked up, unless it is the last result of its sort: that is
+faster."""
 
 RESPONSE_BYTES: Final = 4_000_000
-"""A little less than what clients of gRPC accept in one message by default."""
+"""A little less than the default limit of gRPC clients for one message."""
 ENVELOPE_BYTES: Final = 64
-"""At most so many bytes are lengths, keys and the version of a resource."""
+"""The most bytes for lengths, keys and the version of one resource in a response."""
 
 T = TypeVar("T")
 Operand = Mapping[str, ClientResource] | Mapping[str, ClientResource | None] | Collection | Snapshot | None
 Tables = Callable[[Mapping[str, ClientResource], Mapping[str, Resource]], Mapping[str, Resource]]
-"""Makes the route tables of one step of a handover, from those that a client has and those that it is to have."""
+"""Makes the route tables of one step of a handover from the tables that a client has and the tables of the target."""
 
 
 class _Remembered(NamedTuple):
-    """A result with its operands: kept with it, so that no other object gets their identities."""
+    """A result with its operands. While the operands are kept, no other object gets their identities."""
 
     result: object
     one: Operand
@@ -54,16 +55,16 @@ class _Remembered(NamedTuple):
 
 
 class SharedResults:
-    """See the module."""
+    """The cache of results for all streams of one server."""
 
     def __init__(self, response_bytes: int = RESPONSE_BYTES) -> None:
         self.payloads = PayloadCache()
         self._response_bytes = response_bytes
         self._memo: dict[tuple[Hashable, int, int], _Remembered] = {}
         self._names = 0
-        """In the operands of all remembered results."""
+        """The number of names in the operands of all remembered results."""
         self._last: dict[Hashable, _Remembered] = {}
-        """The last result of each sort: streams in step need the same one, right after each other."""
+        """The last result of each sort. Streams in step need the same result, one right after the other."""
 
     def difference(self, known: Mapping[str, ClientResource], wanted: Mapping[str, Resource]) -> Difference:
         return self._remember("difference", known, wanted, lambda: difference(known, wanted))
@@ -80,8 +81,8 @@ class SharedResults:
         return self._remember("in order", content, None, ordered, few=len(content) < FEW)
 
     def parts(self, content: Mapping[str, ClientResource | None]) -> tuple[Mapping[str, ClientResource | None], ...]:
-        """The content of a response as several contents within the limit of size: removals first, as Envoy applies
-        them, and then by name."""
+        """The content of a response, divided into parts within the limit of size. Removals come first, as Envoy applies
+        them first, and then the resources by name."""
 
         def split() -> tuple[Mapping[str, ClientResource | None], ...]:
             if sum(_size(name, item) for name, item in content.items()) <= self._response_bytes:
@@ -136,7 +137,7 @@ class SharedResults:
         return self._remember(tables, held, wanted, lambda: Collection(ROUTES, tables(held, wanted)))
 
     def overlaid(self, under: Collection, over: Collection) -> Collection:
-        """The resources of both; of two with one name, that of `over`."""
+        """The resources of both collections. If both have a name, the resource of `over` is used."""
 
         def both() -> Collection:
             return Collection(under.type_url, dict(sorted({**under.resources, **over.resources}.items())))
@@ -146,7 +147,7 @@ class SharedResults:
     def _remember(
         self, sort: Hashable, one: Operand, other: Operand, compute: Callable[[], T], *, few: bool = False
     ) -> T:
-        """The result of its sort for these very operands. Each sort has one type of result."""
+        """Return the result of a sort for exactly these operands. Each sort has one type of result."""
         last = self._last.get(sort)
         if last is not None and last.one is one and last.other is other:
             return cast("T", last.result)
@@ -172,7 +173,7 @@ class SharedResults:
 
 
 def _size(name: str, item: ClientResource | None) -> int:
-    """Bytes that it takes of a response, at most. A removal of endpoints is sent as an empty list."""
+    """The most bytes that a resource takes in a response. A removal of endpoints is sent as an empty list."""
     name_bytes = len(name.encode())
     body = len(item.body) + len(item.type_url) if isinstance(item, Resource) else len(ENDPOINTS) + name_bytes
     return ENVELOPE_BYTES + name_bytes + body

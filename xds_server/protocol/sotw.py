@@ -1,7 +1,7 @@
-"""State of the world: every request has all names, and every response of listeners or clusters has all of them.
+"""State of the world: every request has all names, and every response of listeners or clusters has all resources.
 
-A request whose nonce is not the last one of its type was written before the client received the last response. It is
-ignored: the client acknowledges that response, too, and then repeats all names of its subscription.
+A request whose nonce is not the last nonce of its type was written before the client received the last response. The
+server ignores this request: the client will acknowledge the last response, and then repeats all names.
 """
 
 from __future__ import annotations
@@ -51,14 +51,13 @@ class SotwStream(Stream[SotwRequest]):
     def _brings(self, state: TypeState, version: str) -> Mapping[str, ClientResource]:
         """The resources that the client has from an earlier stream.
 
-        All are sent again. Resources that the snapshot does not have stay until they are no longer used: whole
-        responses repeat them, and the others do not mention them. Earlier versions of clusters count too: a client that
-        refuses the new version continues to use the earlier one.
+        All resources are sent again. Resources that the snapshot does not have stay until they are no longer used:
+        whole responses repeat them, and other responses leave them out. Earlier versions of clusters count too,
+        because a client that refuses the new version continues to use the earlier one.
         """
         there = state.wanted(self._target.of_type(state.type_url))
         if state.type_url == LISTENER:
-            # Listeners that are gone are removed at once. A client that subscribes by name would keep them without
-            # that.
+            # Listeners that are gone are removed at once. Otherwise a client that subscribes by name would keep them.
             return dict.fromkeys(sorted(state.subscription.names - there.keys()), UNKNOWN)
         if state.type_url != CLUSTER:
             return dict.fromkeys(sorted(state.subscription.names), UNKNOWN)

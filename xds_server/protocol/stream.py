@@ -1,4 +1,4 @@
-"""The state machine of one stream: requests and snapshots in, responses out, without input, output or clock.
+"""The state machine of one stream: it receives requests and snapshots, and returns responses. It has no I/O or clock.
 
 `Responder` composes responses, `Transition` decides what may be sent when, and `Stream` handles requests.
 """
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 RequestT = TypeVar("RequestT", bound=Request)
 MAX_TYPES: Final = 32
 MAX_ERROR: Final = 4096
-"""Characters of the message of a NACK that are kept."""
+"""The most characters of the message of a NACK that are kept."""
 
 
 class Stream(Transition, Generic[RequestT]):
-    """The parts that both variants of the protocol share; `sotw` and `delta` have the differences."""
+    """The parts that both variants of the protocol share. `sotw` and `delta` add the differences."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Stream(Transition, Generic[RequestT]):
         empty first request is a wildcard (for clients of gRPC it never is)."""
         super().__init__(snapshot, shared, past or EarlierStreams(), empty_is_all=empty_is_all)
         self._claimed = 0
-        """How many resources the client has said that it has from an earlier stream."""
+        """The number of resources that the client claimed to have from an earlier stream."""
         self.names = 0
-        """To how many names of all types the client subscribes, or said that it had them."""
+        """The number of names of all types to which the client subscribes or that it claimed to have."""
         self._had_resources = False
-        """Whether the client has said that it had resources of any type before this stream."""
+        """Whether the client has claimed resources of any type from before this stream."""
         self._clusters_version = ""
         """State of the world: the version of the clusters that the client has."""
 
@@ -68,7 +68,7 @@ class Stream(Transition, Generic[RequestT]):
         """Handle a request. Raises `ProtocolError` and `TooMuchError`."""
 
     def leave(self) -> None:
-        """The stream has ended. Its client may come back, and name the version of the clusters that it was sent
+        """Handle the end of the stream. Its client may return, and name the version of the clusters that it received
         last."""
         clusters = self._states.get(CLUSTER)
         sent = (
@@ -92,8 +92,8 @@ class Stream(Transition, Generic[RequestT]):
         return self._states.get(type_url)
 
     def unreferenced(self, snapshot: Snapshot) -> dict[str, frozenset[str]]:
-        """By type URL, the names of route tables and extensions that the client subscribes to, and that no resource of
-        a snapshot refers to. Types without such names are left out."""
+        """The route tables and extensions, by type URL, to which the client subscribes although no resource of the
+        snapshot refers to them. Types without such names are left out."""
         unreferenced = {}
         for kind in USED_BY_LISTENERS:
             state = self._states.get(kind)
@@ -103,8 +103,10 @@ class Stream(Transition, Generic[RequestT]):
 
     @property
     def fresh(self) -> bool:
-        """Whether the client had no resources when the stream began: the process has just been started. The first
-        request for listeners says so, if no request of another type says otherwise."""
+        """Whether the client had no resources when the stream began, so that its process has just been started.
+
+        This is known after the first request for listeners. A claim in a request of any type makes it false.
+        """
         state = self._states.get(LISTENER)
         return state is not None and state.requested and not self._had_resources
 
@@ -178,7 +180,7 @@ class Stream(Transition, Generic[RequestT]):
         self._clusters_version = version
 
     def _note_type_acked(self, state: TypeState) -> None:
-        """Report the type if the client has acknowledged all of it, and no client was known to have done so."""
+        """Report the type if the client has acknowledged all of it, and this was not yet known of any client."""
         wanted = state.wanted(self._target.of_type(state.type_url))
         if self._past.last_acked.resources(state.type_url) is not wanted and not (
             state.known is not wanted and self._shared.difference(state.known, wanted).changed
@@ -186,7 +188,7 @@ class Stream(Transition, Generic[RequestT]):
             self._events.append(TypeAcked(self._target, state.type_url, wanted))
 
     def _forget_endpoints(self, response: PendingAck) -> None:
-        """The client has removed clusters, and with them their endpoints: these need no removal."""
+        """Forget the endpoints of removed clusters. The client removes them with the clusters, without a response."""
         endpoints = self._states.get(ENDPOINTS)
         if endpoints is None:
             return
@@ -202,13 +204,13 @@ class Stream(Transition, Generic[RequestT]):
             endpoints.known = {name: item for name, item in endpoints.known.items() if name not in gone}
 
     def _resume(self, state: TypeState, known: Mapping[str, ClientResource]) -> None:
-        """The client has these resources from an earlier stream. So the transition may have to continue."""
+        """Note the resources that the client has from an earlier stream. The transition may have to continue."""
         state.known = known
         self._returned = True
         self._phase = min(self._phase, TransitionPhase.MAKE)
 
     def _resubscribed(self, state: TypeState, owed: Iterable[str]) -> None:
-        """After a change of the subscription. `owed`: names to be sent, whether the client has them or not."""
+        """Handle a change of the subscription. `owed` are names to be sent, whether the client has them or not."""
         state.owed.update(owed)
         if state.type_url == ENDPOINTS:
             state.resend.update(filter(state.subscription.covers, self._unsent_endpoints()))

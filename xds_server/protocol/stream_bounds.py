@@ -1,5 +1,7 @@
-"""Bounds of one stream: names to which it subscribes, and ACKs that it owes. A stream beyond them ends, and all others
-go on. `limits.client_memory` bounds all streams of a client together."""
+"""Bounds one stream: the names to which it subscribes, and the ACKs that it owes. A stream beyond the bounds ends.
+
+`limits.client_memory` bounds all streams of a client together.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,22 @@ if TYPE_CHECKING:
     from xds_server.protocol.type_state import TypeState
 
 MAX_CHARACTERS: Final = 8_000_000
-"""Of all names in the subscriptions together."""
+"""The most characters of all names in the subscriptions together."""
 MAX_UNANSWERED: Final = 1_000
-"""Responses without an ACK or NACK. Pushes wait for ACKs, so only requests of the client can cause so many."""
+"""The most responses without an ACK or NACK. Pushes wait for ACKs, so only requests of the client cause so many."""
 MAX_UNANSWERED_NAMES: Final = 200_000
-"""Names in those."""
+"""The most names in responses without an ACK or NACK."""
 
 
 def check(states: Collection[TypeState], *, new_names: bool, claimed: int = 0) -> int:
-    """To how many names the stream subscribes. Raises `TooMuchError`. `new_names`: whether there are any; `claimed`:
-    how many resources the client has said that it has."""
+    """Return the number of names to which the stream subscribes. Raises `TooMuchError` if a bound is exceeded.
+
+    `new_names`: whether the request has new names. `claimed`: the number of resources that the client claims to have.
+    """
     names = sum(len(state.subscription.names) for state in states)
     characters = 0
     if new_names:
-        # A name that is dropped is kept until the response to that.
+        # A name that the client drops is kept until the response to that request.
         late = [name for state in states for name in state.owed - state.subscription.names if name not in state.known]
         names += len(late)
         characters = sum(map(len, late)) + sum(len(name) for state in states for name in state.subscription.names)

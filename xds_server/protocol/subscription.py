@@ -1,7 +1,10 @@
 """The subscription of a client to one type: names, a wildcard, or nothing.
 
-An empty list of names is a wildcard, but only for types that have one, only before the first name (`*` too), and not
-from clients of gRPC. After the first name it is a subscription to nothing.
+An empty list of names is a wildcard if all of these hold, and otherwise a subscription to nothing:
+
+    - the type has a wildcard
+    - no request has had a name yet (`*` is a name, too)
+    - the client is not a client of gRPC
 """
 
 from __future__ import annotations
@@ -34,13 +37,13 @@ class Subscription:
         return Subscription(frozenset(names) - {WILDCARD}, WILDCARD in names, named=True)
 
     def ignoring(self, names: Collection[str]) -> Subscription:
-        """State of the world: the request is ignored, but its names end the meaning of an empty list as a wildcard."""
+        """State of the world: the request is ignored. If it has names, later empty lists are no wildcards."""
         return replace(self, named=True) if names and not self.named else self
 
     def changed(
         self, subscribe: Collection[str], unsubscribe: Collection[str], *, first: bool, empty_is_all: bool
     ) -> Subscription:
-        """Delta: a request has the names that are added and those that are dropped. A name in both lists is added."""
+        """Delta: a request has the names to add and the names to drop. A name in both lists is added."""
         if first and not subscribe:
             return Subscription(wildcard=empty_is_all and WILDCARD not in unsubscribe)
         return Subscription(

@@ -1,12 +1,18 @@
 """The transition of one stream from the resources that a client has to a new snapshot.
 
-A transition runs in phases. First the client receives the trial extension, if there is one. Then the stream sends all
-new resources in the order clusters, endpoints, extensions, listeners, routes; each type waits until the client has
-acknowledged the types before it, and new clusters until it has acknowledged their endpoints. Last, the stream removes
-resources that are no longer used. One snapshot, the latest, waits meanwhile; only endpoints and secrets do not wait. A
-NACK stops the transition where it is: the client has old and new resources side by side, and the next snapshot
-continues from there. So does a snapshot that withdraws something which the client is still to receive: it does not
-wait, since what is withdrawn may be wrong.
+A transition has three phases:
+
+    1. The stream sends the trial extension, if there is one.
+    2. The stream sends all new resources, in the order clusters, endpoints, extensions, listeners, routes. Each type
+       waits until the client has acknowledged the types before it, and new clusters wait until the client has
+       acknowledged their endpoints.
+    3. The stream removes resources that are no longer used.
+
+The latest snapshot waits until the transition is complete. Its endpoints and secrets do not wait. Two events end a
+transition early, and the next snapshot continues from the resources that the client then has, old and new ones:
+
+    - a NACK
+    - a snapshot that withdraws a change which the client has not received yet, because that change may be wrong
 """
 
 from __future__ import annotations
@@ -44,11 +50,11 @@ class Wait(NamedTuple):
     """The stream waits for a request of the client, or gives it some time."""
 
     since: Snapshot
-    """The target with which the wait began. A wait goes on when the target is superseded: snapshots that follow each
-    other quickly do not make it longer."""
+    """The target with which the wait began. A wait continues when the target is superseded, so that snapshots in quick
+    succession do not make it longer."""
     type_url: str
     handover: bool = False
-    """Whether a client of gRPC gets time to apply a step of a handover between clusters: that takes a moment."""
+    """Whether the wait gives a client of gRPC the time to apply a step of a handover between clusters."""
 
 
 class Transition(Responder):
@@ -59,23 +65,24 @@ class Transition(Responder):
         self._empty_is_all = empty_is_all
         """Whether an empty first request is a wildcard. It never is for clients of gRPC, and these get handovers."""
         self._returned = False
-        """Whether the client has said which resources it has from an earlier stream."""
+        """Whether the client has claimed resources from an earlier stream."""
         self._events: list[Event] = []
         self._superseded: tuple[Snapshot, ...] = ()
-        """The targets that were replaced in this transition, latest first: the client may refuse what they had."""
+        """The targets that were replaced in this transition, latest first. The client may still refuse their
+        resources."""
         self._completed: Snapshot | None = None
         self._acked_except_urgent: Snapshot | None = None
 
     # Input.
 
     def publish(self, snapshot: Snapshot) -> list[Response]:
-        """Take a new snapshot in place of one that waits."""
+        """Take a new snapshot in place of a snapshot that waits."""
         self._next = snapshot
         return self._advance()
 
     def end_wait(self) -> list[Response]:
-        """Continue without endpoints to which the client has not subscribed, although its clusters need them; and
-        remove clusters to which it still subscribes. Or begin the next step of a handover."""
+        """End the present wait: continue without endpoints that clusters need and to which the client does not
+        subscribe, and remove clusters to which it still subscribes; or begin the next step of a handover."""
         unsent = self._unsent_endpoints()
         for name in unsent:
             del self._warming[name]
@@ -104,7 +111,7 @@ class Transition(Responder):
 
     @property
     def waits_for(self) -> Wait | None:
-        """What the stream waits for, besides ACKs. Each wait has its own time limit."""
+        """The present wait of the stream, besides waits for ACKs. Each wait has its own time limit."""
         if self._warming and self._unsent_endpoints():
             return Wait(self._wait_since, ENDPOINTS)
         if self._phase is TransitionPhase.TRY:
@@ -132,7 +139,7 @@ class Transition(Responder):
         return events
 
     def _source(self, type_url: str, versions: Mapping[str, str | None]) -> Snapshot:
-        """The snapshot of which a client has refused resources: the latest with most of them."""
+        """The snapshot to which refused resources belong: the latest of those that have the most of them."""
 
         def matches(snapshot: Snapshot) -> int:
             there = snapshot.of_type(type_url).resources
@@ -155,7 +162,7 @@ class Transition(Responder):
                 return out
 
     def _next_step(self) -> bool:
-        """Begin the next phase or transition, if the present one is complete; whether there is more to send."""
+        """Begin the next phase or transition if the present one is complete. Return whether there is more to send."""
         if self._warming:
             return False
         if self._phase is TransitionPhase.TRY:
@@ -196,8 +203,8 @@ class Transition(Responder):
         return True
 
     def _withdraws(self) -> bool:
-        """Whether the snapshot that waits withdraws something that the client is still to receive: a resource with
-        another version or none, or the removal of a resource that the snapshot has."""
+        """Whether the waiting snapshot withdraws a change that the client has not received yet: a resource that has
+        another version or is missing in the snapshot, or the removal of a resource that the snapshot has."""
         newer = self._next
         if newer is None or (self._phase is TransitionPhase.DONE and self.idle and not self._warming):
             return False
@@ -218,8 +225,8 @@ class Transition(Responder):
         return False
 
     def _supersede(self) -> None:
-        """Replace the target in the middle of its transition. What the client has received stays until it is removed
-        at the end, as after any transition."""
+        """Replace the target in the middle of its transition. Resources that the client has received stay until they
+        are removed at the end, as after any transition."""
         phase, patient, since, set_aside = self._phase, self._patient, self._wait_since, self._set_aside
         superseded = (self._target, *self._superseded)[:MAX_SUPERSEDED]
         self._next_target()
@@ -259,13 +266,13 @@ class Transition(Responder):
         return trial(self._states, self._target) is not None
 
     def _awaits_extensions(self) -> bool:
-        """Whether a client that came back has not said yet which trial extension it has."""
+        """Whether a returning client has not yet told which trial extension it has."""
         state = self._states.get(EXTENSION)
         there = TRIAL in self._target.of_type(EXTENSION).resources
         return self._returned and self._patient and there and (state is None or not state.requested)
 
     def _awaits_users(self) -> bool:
-        """Whether a client that came back may still name listeners or routes that use resources to be removed."""
+        """Whether a returning client may still name listeners or routes that use resources to be removed."""
         return self._returned and self._patient and users_may_follow(self._states, self._target)
 
     def _unsent_endpoints(self) -> list[str]:

@@ -1,6 +1,7 @@
 """One type of resource on one stream: what the client subscribes to, which resources it has, and which ACKs it owes.
 
-A client *has* a resource from the moment when it is sent. If the client refuses it, the client has what it had before.
+A client *has* a resource from the moment when the server sends it. If the client refuses the resource, the client has
+the version that it had before.
 Mappings of resources are replaced and never changed, so that streams with the same resources share one.
 """
 
@@ -21,7 +22,7 @@ NOTHING: Final[Mapping[str, ClientResource]] = MappingProxyType({})
 
 NO_NAMES: Final[frozenset[str]] = frozenset()
 MAX_UNREFERENCED: Final = 1_000
-"""`TypeState.unreferenced` has at most so many names that the snapshot does not have."""
+"""The most names in `TypeState.unreferenced` that the snapshot does not have."""
 
 
 class PendingAck(NamedTuple):
@@ -29,14 +30,14 @@ class PendingAck(NamedTuple):
 
     version: str
     content: Mapping[str, ClientResource | None]
-    """The resources in it; None is a removal. In a whole response, only those that it changes."""
+    """The resources in the response; None is a removal. Of a whole response, only the resources that it changes."""
     whole: Mapping[str, ClientResource] | None
     """All resources in a whole response."""
     before: Mapping[str, ClientResource]
-    """The resources that the client had."""
+    """The resources that the client had before the response."""
 
     def has(self, name: str, version: str | None) -> bool:
-        """Whether the response has this version of a resource; with None, whether it removes the resource."""
+        """Whether the response has this version of a resource. With None: whether it removes the resource."""
         content = self.content if self.whole is None else self.whole
         if self.whole is None and name not in content:
             return False
@@ -73,7 +74,7 @@ class _Unreferenced(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class TypeState:
-    """See the module."""
+    """One type of resource on one stream."""
 
     type_url: str
     subscription: Subscription = field(default_factory=Subscription)
@@ -88,12 +89,12 @@ class TypeState:
     answer_due: bool = False
     """Whether a response has to be sent even if it is empty."""
     pending_acks: dict[str, PendingAck] = field(default_factory=dict)
-    """By nonce."""
+    """Responses without an ACK or NACK, by nonce."""
     nacked: Mapping[str, str | None] = field(default_factory=dict)
-    """Versions that the client refused; None is a removal. They are not sent again as they are."""
+    """The versions that the client refused; None is a removal. The same version is not sent again by itself."""
     unknown_names: int = 0
-    """How many names that do not exist were in responses since the client last owed no ACK. These responses are made
-    for this stream alone."""
+    """The number of names that do not exist in responses since the client last owed no ACK. Such responses are made for
+    this stream alone."""
     sequence: int = 0
     sent: str = ""
     acknowledged: str = ""
@@ -120,8 +121,8 @@ class TypeState:
         return result
 
     def unreferenced(self, snapshot: Snapshot) -> frozenset[str]:
-        """The names in the subscription that no resource of a snapshot refers to: all of those that the snapshot has,
-        and at most `MAX_UNREFERENCED` others."""
+        """The names in the subscription to which no resource of a snapshot refers: all such names that the snapshot
+        has, and at most `MAX_UNREFERENCED` others."""
         referenced, collection = snapshot.referenced.get(self.type_url, NO_NAMES), snapshot.of_type(self.type_url)
         cached = self._unreferenced
         if cached is not None and cached.fits(referenced, collection, self.subscription):
@@ -143,7 +144,7 @@ class TypeState:
             self.resend &= subscription.names
 
     def send(self, response: PendingAck, after: Mapping[str, ClientResource]) -> str:
-        """Note a response, and return its nonce. `after`: the resources that the client has then."""
+        """Note a response, and return its nonce. `after`: the resources that the client has after the response."""
         self.sequence += 1
         self.known = after
         self.sent = response.version
@@ -164,7 +165,7 @@ class TypeState:
         return bool(self.nacked) or bool(self.error and self.pending_acks)
 
     def ack(self, nonce: str) -> PendingAck | None:
-        """The client acknowledges a response. None if it owes no ACK with this nonce."""
+        """Handle an ACK, and return the response. None if no response with this nonce waits for an ACK."""
         response = self._answered(nonce)
         if response is None:
             return None
@@ -177,7 +178,7 @@ class TypeState:
         return response
 
     def nack(self, nonce: str, error: str) -> PendingAck | None:
-        """The client refuses a response: of the names in it, it has what it had before. None as in `ack`."""
+        """Handle a NACK: the client keeps its earlier versions of the names in the response. None as in `ack`."""
         response = self._answered(nonce)
         if response is None:
             return None
@@ -199,7 +200,7 @@ class TypeState:
         return response
 
     def _correct_later_responses(self, nacked: PendingAck) -> None:
-        """What a later response notes as had before is wrong where the client has refused it."""
+        """Correct `before` of later responses, which contains resources that the client has refused now."""
         for nonce, later in self.pending_acks.items():
             same = {name for name, item in nacked.content.items() if later.before.get(name) is item}
             before = {**later.before, **{name: nacked.before.get(name) for name in same}}
@@ -213,11 +214,11 @@ class TypeState:
 
     def may_retry(self, wanted: Mapping[str, ClientResource], now: Mapping[str, ClientResource]) -> bool:
         """Whether to send the refused resources again: one of them has another version now, or the client has ended its
-        subscription to one.
+        subscription to one of them.
 
-        A NACK does not say which resource of a response was wrong, nor which ones the client uses in spite of it. So
-        all resources of a refused response are sent again together as soon as one of them has changed.
-        `now` is `wanted` with the resources that are to be removed later: until then a refused removal is no change.
+        A NACK does not name the wrong resources of a response, or the resources that the client uses nevertheless. So
+        all resources of a refused response are sent again together as soon as one of them has changed. `now` is
+        `wanted` with the resources that are to be removed later: until then, a refused removal is no change.
         """
         return any(
             not self.subscription.covers(name)

@@ -1,6 +1,6 @@
-"""Requests parsed into plain data, and responses as bytes that streams share.
+"""Parses requests into plain data, and makes responses as bytes that streams share.
 
-A protobuf message may be written as its fields, one after another. So a response is put together from the bytes of its
+A protobuf message may be written as its fields, one after another. So a response is composed from the bytes of its
 resources, which are serialised once. Only the nonce differs between streams, and streams in step have the same nonce.
 """
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 CACHED_BYTES: Final = 32 << 20
 """The memory for responses that are cached for the next stream."""
 ENTRY_BYTES: Final = 512
-"""Bytes that a cached response takes, besides its own with and without the last nonce ..."""
+"""The bytes that a cached response takes, besides its own bytes with and without the last nonce."""
 ITEM_BYTES: Final = 768
-"""... and for each resource or name in it, which the cache may be the last to hold."""
+"""The bytes for each resource or name in a cached response. The cache may be the last to hold them."""
 
 SMALL: Final = 512
 REMEMBERED: Final = 256
 """So many parsed requests of at most so many bytes are cached."""
 
 MAX_NAME: Final = 1024
-"""Characters of a name in a subscription, of a type URL, and of each field of a node."""
+"""The most characters of a name in a subscription, of a type URL, and of each field of a node."""
 MAX_NAMES: Final = 20_000
-"""Names in one request, and on one stream. A request with more is not even read. A response to so many takes a third of
-a second, during which the server handles no other request."""
+"""The most names in one request, and on one stream. A request with more names is not read. A response to this many
+names takes a third of a second, during which the server handles no other request."""
 MAX_CLAIMS: Final = 100_000
-"""Resources that a client may say it has, on one stream: with a wildcard these are more than its names."""
+"""The most resources that a client may claim to have on one stream. With a wildcard, these may exceed its names."""
 
 # Field numbers of the messages in envoy/service/discovery/v3/discovery.proto; both responses agree on most.
 _VERSION, _RESOURCES, _TYPE_URL, _NONCE, _REMOVED = 1, 2, 4, 5, 6
@@ -47,15 +47,15 @@ _ITEM_VERSION, _ITEM_RESOURCE, _ITEM_NAME = 1, 2, 3
 
 
 class ProtocolError(Exception):
-    """A client breaks the protocol: its stream ends. The message says how."""
+    """A client breaks the protocol, as the message describes. Its stream ends."""
 
 
 class TooMuchError(Exception):
-    """A client takes more than the bounds of one stream: its stream ends."""
+    """A client exceeds the bounds of one stream. Its stream ends."""
 
 
 class ClientNode(NamedTuple):
-    """The node in a client's first request: its claim, not a proof."""
+    """The node in a client's first request. It is a claim of the client, and no proof."""
 
     id: str
     cluster: str
@@ -167,7 +167,7 @@ class Payload:
     def __init__(self, body: bytes, items: int) -> None:
         self.body = body
         self.cost = 2 * len(body) + items * ITEM_BYTES + ENTRY_BYTES
-        """The memory that it takes in the cache."""
+        """The memory that the payload takes in the cache."""
         self._last = ("", b"")
 
     def with_nonce(self, nonce: str) -> bytes:
@@ -194,7 +194,7 @@ _Key = tuple[str, str, "tuple[Resource, ...]", tuple[str, ...] | None]
 
 
 class PayloadCache:
-    """Makes payloads, each once for all streams that need it at about the same time."""
+    """Makes each payload once for all streams that need it at about the same time."""
 
     def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
         self._limit = cached_bytes

@@ -26,8 +26,8 @@ class Nacked(NamedTuple):
     error: str
     snapshot: Snapshot
     resources: Mapping[str, str | None]
-    """The versions of all resources in it, and of those that the client refused before and that have not changed since;
-    None is a removal."""
+    """The versions of all resources in the response, and of resources that the client refused earlier and that have not
+    changed since. None is a removal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class SnapshotAcked:
 
 
 class TypeAcked(NamedTuple):
-    """The client has acknowledged all resources of one type in a snapshot to which it subscribes. It may have others
-    besides: removals come at the end."""
+    """The client has acknowledged all resources of one type in a snapshot to which it subscribes. It may also have
+    resources that are removed later, at the end of the transition."""
 
     snapshot: Snapshot
     type_url: str
@@ -48,8 +48,8 @@ class TypeAcked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAckedExceptUrgent:
-    """The client has acknowledged all resources of a snapshot that it can use, but of some endpoints or secrets it may
-    have earlier versions. Of a busy service it always does."""
+    """The client has acknowledged all resources of a snapshot that it can use, except that it may have earlier versions
+    of endpoints and secrets. The endpoints of a busy service always are earlier versions."""
 
     snapshot: Snapshot
 

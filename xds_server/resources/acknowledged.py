@@ -1,8 +1,8 @@
 """The resources that clients of one group have acknowledged last, by type: the configuration that is in force.
 
-A client acknowledges each type by itself, and mostly when a newer snapshot has been published already. So the last
-acknowledged resources of each type are kept, with the number of their snapshot. An acknowledgement of an older snapshot
-changes nothing. An acknowledgement of some names says nothing about the others.
+A client acknowledges each type by itself, and often after a newer snapshot has been published. So the last acknowledged
+resources of each type are kept, with the number of their snapshot. An acknowledgement of an older snapshot changes
+nothing. An acknowledgement of some names changes only these names.
 
     acknowledged whole snapshot + resources of types acknowledged since -> one consistent snapshot
 """
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class _AckedType(NamedTuple):
-    """All resources of one type, as a client has acknowledged them."""
+    """All resources of one type that a client has acknowledged."""
 
     number: int
     resources: Mapping[str, Resource]
     snapshot: Snapshot
-    """The snapshot that has them."""
+    """The snapshot that contains the resources."""
 
 
 class _AckedResource(NamedTuple):
@@ -38,7 +38,7 @@ class _AckedResource(NamedTuple):
 
 
 class AckedResources:
-    """See the module. It keeps references only: the snapshots have the bytes."""
+    """The acknowledged resources of one group. The class keeps references only; the snapshots hold the bytes."""
 
     __slots__ = ("_base", "_made", "_marks", "_number", "_resources", "_singles")
 
@@ -49,7 +49,7 @@ class AckedResources:
         self._marks: dict[str, _AckedType] = {}
         """Types that were acknowledged as a whole in a newer snapshot."""
         self._singles: dict[str, dict[str, _AckedResource]] = {}
-        """By type and name, resources that are newer than both."""
+        """By type and name, single resources that are newer than `_base` and `_marks`."""
         self._resources: dict[str, Mapping[str, Resource]] = {}
         """The results of `resources` for types with single resources, until one changes."""
         self._made: Snapshot | None = None
@@ -82,7 +82,7 @@ class AckedResources:
                 return
             singles = self._singles.get(type_url, {})
             newer = {name: single for name, single in singles.items() if single.number > number}
-            # A newer snapshot without a name drops it: without that, the names of all snapshots would be kept.
+            # A newer snapshot without a name drops the name. Otherwise the names of all snapshots would be kept.
             older = {name: single for name, single in singles.items() if name in there}
             these = {name: _AckedResource(number, item, snapshot) for name, item in resources.items()}
             self._singles[type_url] = {**older, **these, **newer}
@@ -117,7 +117,7 @@ class AckedResources:
         return self._made
 
     def _forget(self, type_url: str, number: int) -> None:
-        """All resources of the type are acknowledged as they are in the snapshot with this number."""
+        """Forget single resources up to this number: a client has acknowledged the whole type in that snapshot."""
         newer = {name: single for name, single in self._singles.pop(type_url, {}).items() if single.number > number}
         self._resources.pop(type_url, None)
         if newer:
@@ -131,9 +131,12 @@ class AckedResources:
         return mark.snapshot if mark is not None else self._base
 
     def _joined(self, base: Snapshot) -> Snapshot:
-        """The last whole snapshot with newer resources, and with resources of its own to which these still refer: a
-        client keeps such a resource until nothing uses it. A newer resource that refers to one which is not
-        acknowledged is not in force yet: a client uses the earlier version until it has both."""
+        """The last whole snapshot, with newer resources in place of its own.
+
+        Resources of the whole snapshot to which newer ones refer stay: a client keeps a resource until nothing uses it.
+        A newer resource that refers to a resource without an acknowledgement is not in force yet: a client uses the
+        earlier version until it has both.
+        """
         kinds = {*base.collections, *self._marks, *self._singles}
         collected = {kind: dict(self.resources(kind)) for kind in kinds}
         sources = [acked_type.snapshot for acked_type in self._marks.values()]
@@ -153,8 +156,8 @@ class AckedResources:
                     return base
 
     def _mend(self, problem: Dangling, base: Snapshot, collected: dict[str, dict[str, Resource]]) -> bool:
-        """Add a missing resource, or else take back the resource that refers to it. False if the latter is in the last
-        whole snapshot."""
+        """Add a missing resource, or else restore the earlier version of the resource that refers to it. False if that
+        resource is in the last whole snapshot."""
         kind, name = problem.missing
         missing = base.of_type(kind).resources.get(name)
         source = self._from(problem.type_url, problem.name)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xds_server.resources.ack_events import Nacked, TypeAcked
 
 REMEMBERED: Final = 16
-"""So many refused responses of a group are kept, the latest ones."""
+"""The number of refused responses of a group that are kept. The latest are kept."""
 
 
 class Watcher(Protocol):
@@ -32,13 +32,13 @@ class Watcher(Protocol):
 
 
 class _Refusal(NamedTuple):
-    """Resources that were refused in one response. A NACK does not say which of them is wrong."""
+    """The resources of one refused response. A NACK does not name the wrong resource."""
 
     type_url: str
     versions: Mapping[str, str]
 
     def concerns(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot has all of these versions. As soon as one has changed, all may be sent again."""
+        """Whether a snapshot has all of these versions. As soon as one version has changed, all may be sent again."""
         return all(_has(snapshot, self.type_url, name, version) for name, version in self.versions.items())
 
     def within(self, event: TypeAcked) -> bool:
@@ -56,11 +56,13 @@ class _Group:
         self.last_acked = AckedResources()
         self.earlier_streams = EarlierStreams(self.last_acked)
         self.refusals: list[_Refusal] = []
-        """Resources that a client refused and no client has acknowledged since. Later snapshots may have them, too."""
+        """Resources that a client refused and no client has acknowledged since. Later snapshots may contain them,
+        too."""
         self._numbers: WeakKeyDictionary[Snapshot, int] = WeakKeyDictionary()
         """The numbers of snapshots in the order of publication, as long as a client may acknowledge them."""
         self._start: tuple[Snapshot, Snapshot, Snapshot] | None = None
-        """The last acknowledged snapshot, the current snapshot, and the one that new clients get instead."""
+        """The last acknowledged snapshot, the current snapshot, and the snapshot that new clients get instead of
+        both."""
         self.published = 0
         self.replace(snapshot)
 
@@ -75,7 +77,7 @@ class _Group:
         return self._numbers.get(snapshot)
 
     def update_refused(self) -> None:
-        """After a NACK, an acknowledgement or a new snapshot: find out whether the current snapshot was refused."""
+        """Determine whether the current snapshot was refused, after a NACK, an acknowledgement or a new snapshot."""
         self.nacked = any(refusal.concerns(self.current) for refusal in self.refusals)
 
     @property
@@ -99,14 +101,14 @@ class SnapshotCache:
     _groups: dict[str, _Group] = field(default_factory=dict)
 
     def publish(self, group: str, snapshot: Snapshot) -> bool:
-        """Give a group a new snapshot; False if it has this one already.
+        """Give a group a new snapshot. Return False if the group already has this snapshot.
 
         Raises `InconsistentSnapshotError` and changes nothing if a resource refers to one that does not exist.
         """
         return self.publish_all({group: snapshot}) == 1
 
     def publish_all(self, snapshots: Mapping[str, Snapshot]) -> int:
-        """Publish for several groups, or for none of them if one is inconsistent; how many snapshots are new."""
+        """Publish for several groups, or for none if a snapshot is inconsistent. Return the number of new snapshots."""
         try:
             for snapshot in snapshots.values():
                 snapshot.check()
@@ -125,24 +127,24 @@ class SnapshotCache:
         return state.current if state else None
 
     def published(self, group: str) -> int:
-        """How many snapshots were published for a group."""
+        """The number of snapshots that were published for a group."""
         state = self._groups.get(group)
         return 0 if state is None else state.published
 
     def number(self, group: str, snapshot: Snapshot) -> int:
-        """Which of the snapshots of a group this is, counted from 1; 0 if it was not published for the group."""
+        """The number of a snapshot among those of its group, from 1; 0 if it was not published for the group."""
         state = self._groups.get(group)
         return (0 if state is None else state.number(snapshot)) or 0
 
     def initial(self, group: str) -> Snapshot | None:
-        """The snapshot for a new client of the group: the latest, unless that was refused and an earlier one was
-        acknowledged."""
+        """The snapshot for a new client of the group: the latest, unless a client refused the latest and acknowledged
+        an earlier one."""
         state = self._groups.get(group)
         return None if state is None else state.start
 
     def last_acked(self, group: str) -> Snapshot | None:
-        """The configuration in force: of each type the resources that some client of the group has acknowledged last.
-        None before a client has acknowledged a whole snapshot."""
+        """The configuration in force: for each type, the resources that a client of the group acknowledged last. None
+        before a client has acknowledged a whole snapshot."""
         state = self._groups.get(group)
         return None if state is None else state.last_acked.snapshot
 
@@ -152,7 +154,7 @@ class SnapshotCache:
         return EarlierStreams() if state is None else state.earlier_streams
 
     def nacked_resources(self, group: str) -> frozenset[Reference]:
-        """Resources of the group's snapshot that a client refused, and that no client is known to have acknowledged."""
+        """Resources of the group's snapshot that a client refused, and of which no acknowledgement is known."""
         state = self._groups.get(group)
         if state is None:
             return frozenset()
@@ -170,8 +172,8 @@ class SnapshotCache:
         return tuple(sorted(self._groups))
 
     def acked(self, group: str, snapshot: Snapshot) -> None:
-        """A client has acknowledged all resources of a snapshot that it can use; of endpoints and secrets it may have
-        earlier versions."""
+        """A client has acknowledged all resources of a snapshot that it can use. It may have earlier versions of
+        endpoints and secrets."""
         state = self._groups.get(group)
         if state is None or (state.last_acked.is_whole(snapshot) and not state.refusals):
             return
@@ -180,8 +182,8 @@ class SnapshotCache:
             return
         state.last_acked.snapshot_acked(number, snapshot)
         if state.refusals:
-            # An acknowledgement of the latest snapshot covers all refused resources, one of an earlier snapshot its
-            # own.
+            # An acknowledgement of the latest snapshot covers all refused resources. That of an earlier snapshot
+            # covers the resources of this snapshot.
             latest = snapshot is state.current
             state.refusals = [] if latest else [refusal for refusal in state.refusals if not refusal.concerns(snapshot)]
             state.update_refused()
@@ -233,8 +235,8 @@ def _has(snapshot: Snapshot, type_url: str, name: str, version: str) -> bool:
 
 
 def up_to_date(old: Snapshot, new: Snapshot) -> Snapshot:
-    """An older snapshot with the endpoints and secrets of a newer one, except those of clusters that differ: they may
-    have changed together with the cluster."""
+    """An older snapshot with the endpoints and secrets of a newer one. Those of clusters that differ stay, because they
+    may have changed together with the cluster."""
     clusters = new.of_type(CLUSTER).resources
     stay = {
         reference

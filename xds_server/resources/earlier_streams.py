@@ -1,11 +1,12 @@
-"""The clusters that a state-of-the-world client has from earlier streams: its requests name only their version.
+"""Finds the clusters that a state-of-the-world client has from an earlier stream, by the version in its request.
 
-A version is a digest of all clusters in a response. A client may have the response that it acknowledged last, and one
-that it has not answered yet. A response that it refused, or that a later one has replaced, is forgotten at once. So the
-server recognises these versions as long as the stream is open, and for some time after, however many changes a client
-refuses. An unknown version is from before a restart or from another replica: then the clusters that some client of the
-group acknowledged last are the best guess. Only clusters are kept: of other types it is enough that a client has some
-version of each name to which it subscribes.
+The version is a digest of all clusters in a response. A client may have the response that it acknowledged last, and a
+response that it has not answered yet. These versions are kept while the stream is open, and for some time after. A
+response that the client refused, or that a later response has replaced, is forgotten at once.
+
+An unknown version is from before a restart, or from another replica. Then the best guess are the clusters that a client
+of the group acknowledged last. Only clusters are kept: for other types it is enough that a client has some version of
+each name to which it subscribes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import ClientResource
 
 REMEMBERED: Final = 16
-"""So many versions of streams that have ended are kept, the latest ones."""
+"""The number of versions of ended streams that are kept. The latest are kept."""
 
 
 class EarlierStreams:
@@ -33,17 +34,17 @@ class EarlierStreams:
         self.last_acked = last_acked or AckedResources()
         """The resources that clients of the group have acknowledged last."""
         self._held: dict[str, tuple[int, Mapping[str, ClientResource]]] = {}
-        """By version: how many open streams may have it, and its clusters."""
+        """By version: the number of open streams that may have it, and its clusters."""
         self._left: dict[str, Mapping[str, ClientResource]] = {}
-        """By version, in the order in which the streams ended."""
+        """The clusters of ended streams by version, in the order in which the streams ended."""
 
     def hold(self, version: str, clusters: Mapping[str, ClientResource]) -> None:
-        """A client was sent these clusters, or has them from an earlier stream."""
+        """A client received these clusters, or has them from an earlier stream."""
         count, held = self._held.get(version, (0, clusters))
         self._held[version] = count + 1, held
 
     def drop(self, version: str) -> Mapping[str, ClientResource]:
-        """A client has refused this version, or has another one now. Returns its clusters."""
+        """A client has refused this version, or has another version now. Returns the clusters of the version."""
         count, held = self._held.pop(version)
         if count > 1:
             self._held[version] = count - 1, held

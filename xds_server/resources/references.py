@@ -1,8 +1,8 @@
-"""The references of a resource to other resources: for the check of a snapshot, and for the order of responses.
+"""Finds the references of a resource to other resources, for the check of a snapshot and the order of responses.
 
-A resource refers to another where it gives a name to be requested over the same stream (`ads`, `self`), and wherever it
-names a cluster. The search visits all fields of a message, packed messages included. A packed message whose type is not
-among the installed Envoy messages cannot be parsed, and counts as one without references.
+A reference is a name that the proxy requests over the same stream (`ads`, `self`), or the name of a cluster. The search
+visits all fields of a message, packed messages included. A packed message whose type is not among the installed Envoy
+messages cannot be parsed, and counts as a message without references.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 MAX_DEPTH: Final = 100
-"""Protobuf itself reads no deeper."""
+"""The depth up to which protobuf itself reads messages."""
 
 _HTTP: Final = "envoy.extensions.filters.network.http_connection_manager.v3."
 
@@ -65,19 +65,19 @@ _CLUSTER_FIELDS: Final = {
     "envoy.extensions.router.cluster_specifiers.matcher.v3.ClusterAction": "cluster",
     "envoy.extensions.tracers.fluentd.v3.FluentdConfig": "cluster",
 }
-"""Message to the field with the name of a cluster."""
+"""Message type -> its field with the name of a cluster."""
 
 _ASKED_FIELDS: Final = {
     f"{_HTTP}Rds": ("config_source", "route_config_name", ROUTES),
     "envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig": ("sds_config", "name", SECRET),
 }
-"""Message to its config source, to the field with the name, and to the type URL."""
+"""Message type -> its field with the config source, its field with the name, and the type URL of the name."""
 
 _SCOPED: Final = f"{_HTTP}ScopedRoutes"
-"""Names many route tables, with one config source for all of them."""
+"""A message that names many route tables, with one config source for all of them."""
 
 _TYPED_STRUCTS: Final = frozenset({"xds.type.v3.TypedStruct", "udpa.type.v1.TypedStruct"})
-"""A message of another type, written as JSON."""
+"""Messages that contain a message of another type, written as JSON."""
 
 
 _CLUSTER: Final = "envoy.config.cluster.v3.Cluster"
@@ -86,7 +86,7 @@ _LEAVES: Final = frozenset(
     {f"google.protobuf.{kind}Value" for kind in ("Bool", "UInt32", "UInt64", "Double", "String")}
     | {"google.protobuf.Duration", "google.protobuf.Struct", "envoy.type.v3.Percent", "envoy.config.core.v3.Address"}
 )
-"""Messages without references: most messages are of these types."""
+"""Types of messages without references. Most messages have one of these types."""
 
 
 class Reference(NamedTuple):
@@ -98,7 +98,7 @@ class Reference(NamedTuple):
 
 @cache
 def message_class(type_name: str) -> type[Message] | None:
-    """The class of a message by its full name, or None where no installed package has it."""
+    """The class of a message by its full name, or None if no installed package has the message."""
     package = type_name.rpartition(".")[0]
     if package.startswith(("envoy.", "xds.", "udpa.", "google.protobuf")) and ".." not in package:
         try:
@@ -123,15 +123,15 @@ def references(message: Message) -> frozenset[Reference]:
 
 
 class _Shape(NamedTuple):
-    """Where a message of one type may have references."""
+    """The places in a message of one type that may have references."""
 
     kind: str
     packed: bool
     spelled_out: bool
     own: bool
-    """Whether it has fields with names of resources."""
+    """Whether the message itself has fields with names of resources."""
     leading: Mapping[str, bool]
-    """The fields with messages, and whether the field is a map."""
+    """The fields that contain messages, and whether the field is a map."""
 
 
 def _walk(message: Any, depth: int, collected: set[Reference]) -> None:
@@ -164,7 +164,7 @@ def _walk(message: Any, depth: int, collected: set[Reference]) -> None:
 
 @cache
 def _shape(kind: Any) -> _Shape:
-    """Cached: descriptors are slow, and would take most of the time for a snapshot."""
+    """The shape of a type. It is cached, because reading descriptors would take most of the time for a snapshot."""
     leading = {}
     for field in kind.fields:
         if field.type == field.TYPE_MESSAGE:
@@ -205,7 +205,7 @@ def _own(message: Any, kind: str) -> Iterator[Reference]:
         and message.HasField("config_discovery")
         and _asked_here(message.config_discovery.config_source)
     ):
-        # Filters of all sorts: the resource has the name of the filter.
+        # A filter of any sort refers to the resource with the name of the filter.
         yield Reference(EXTENSION, message.name)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _CLUSTER_NAME: Final = 1
 """Field number in `ClusterLoadAssignment`."""
 SHOWN: Final = 5
-"""An error message lists so many problems of a snapshot."""
+"""The most problems of a snapshot that an error message lists."""
 
 
 class SnapshotError(ValueError):
@@ -75,7 +75,7 @@ class InconsistentSnapshotError(SnapshotError):
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """One named resource. Two are the same content if their versions are equal."""
+    """One named resource. Two resources have the same content if their versions are equal."""
 
     type_url: str
     name: str
@@ -107,7 +107,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A resource that a client says it has from an earlier stream. The server does not have its bytes."""
+    """A resource that a client claims to have from an earlier stream. The server does not have its bytes."""
 
     version: str
 
@@ -162,8 +162,8 @@ class Snapshot:
     def of(cls, resources: Iterable[Resource], *, elsewhere: Iterable[str] = ()) -> Snapshot:
         """The snapshot of these resources; `elsewhere` names clusters of the clients' own bootstraps.
 
-        Endpoints that a cluster refers to and that are missing are an empty list, so that one missing list does not
-        hold back the other resources. Raises `DuplicateResourceError`.
+        Missing endpoints of a cluster become an empty list, so that one missing list does not hold back the other
+        resources. Raises `DuplicateResourceError`.
         """
         by_type: dict[str, dict[str, Resource]] = {}
         for resource in resources:
@@ -192,8 +192,11 @@ class Snapshot:
 
     @cached_property
     def referenced(self) -> Mapping[str, frozenset[str]]:
-        """By type URL, the names that resources of the snapshot refer to. If the resources of one type alone refer to
-        a type, the set of names is that of their collection, which later snapshots may share."""
+        """By type URL, the names to which resources of the snapshot refer.
+
+        If the resources of a single type refer to a type, the set of names belongs to the collection of these
+        resources, which later snapshots may share.
+        """
         names_by_type: dict[str, frozenset[str]] = {}
         for collection in self.collections.values():
             for type_url, names in collection.referenced.items():
@@ -227,7 +230,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """The changes between the resources that a client has and those that it is to have."""
+    """The changes from the resources that a client has to the resources of the target."""
 
     changed: Mapping[str, Resource]
     """Resources that are new or have another version."""
@@ -251,7 +254,7 @@ def difference(known: Mapping[str, ClientResource], wanted: Mapping[str, Resourc
 
 
 def digest(content: bytes) -> str:
-    """64 bits of a hash: enough that two versions of one resource do not collide by accident."""
+    """64 bits of a hash, which is enough to avoid accidental collisions between versions of a resource."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
@@ -267,9 +270,10 @@ def nothing(type_url: str) -> Collection:
 
 
 def no_endpoints(name: str) -> Resource:
-    """An empty list of endpoints, for a name that the snapshot does not have: so the client's cluster need not wait.
+    """An empty list of endpoints for a name that the snapshot does not have, so that the client's cluster need not
+    wait.
 
-    Clients choose these names: any string is possible, none is kept, and a hundred thousand must not take long.
+    Clients choose these names, so any string is possible. The result is not kept, and must be fast for 100,000 names.
     """
     body = text_field(_CLUSTER_NAME, name)
     return Resource(ENDPOINTS, name, digest(body), body, frozenset())

@@ -21,17 +21,17 @@ WHOLE: Final = frozenset({CLUSTER, LISTENER})
 all resources."""
 
 URGENT: Final = frozenset({ENDPOINTS, SECRET})
-"""These change all the time, and are sent at once."""
+"""Types that change all the time, and are sent at once."""
 
 TRIAL: Final = "trial"
 """An extension of this name is sent before all other resources of its snapshot, to clients that have an earlier version
 of it."""
 
 USED_BY_LISTENERS: Final = frozenset({EXTENSION, ROUTES})
-"""A proxy subscribes to these for its filter chains, also for those that drain."""
+"""Types to which a proxy subscribes for its filter chains, including the draining ones."""
 
 NAME_FIELD: Final = {ENDPOINTS: "cluster_name"}
-"""The field of a message with its name, if that is not `name`."""
+"""The field with the name of a message, if this field is not `name`."""
 
 
 def short(type_url: str) -> str:

@@ -1,1 +1,1 @@
-"""gRPC: the server, its open streams, and who listens."""
+"""The gRPC server, its open streams, and the admission of clients."""

@@ -1,4 +1,4 @@
-"""Which clients the server lets in, as which group, and how many streams and how much memory each of them gets."""
+"""Decides which clients the server admits, and to which group, and limits the streams and the memory of a client."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class AdmissionControl:
         return admission, snapshot
 
     def check(self, caller: Caller) -> Admission | None:
-        """How a client is let in, or None. A denial is counted and logged."""
+        """The admission of a client, or None. A denial is counted and logged."""
         try:
             return self._admission(caller)
         except StreamRejectedError:
             return None
 
     def _admission(self, caller: Caller) -> Admission:
-        """Raises `StreamRejectedError`; a denial is counted and logged."""
+        """The admission of a client. Raises `StreamRejectedError`; a denial is counted and logged."""
         code, answer = grpc.StatusCode.PERMISSION_DENIED, "this client has no configuration here"
         try:
             admission = self._identify(caller)
@@ -88,7 +88,7 @@ class AdmissionControl:
         raise StreamRejectedError(code, answer)
 
     def leave(self, caller: Caller, admission: Admission, memory: int) -> None:
-        """A stream of an admitted client has ended, and `memory` bytes are free again."""
+        """Note that a stream of an admitted client has ended, and that its `memory` bytes are free again."""
         self._budget.charge(_account(caller, admission), -memory)
         identity = admission.identity
         if identity:
@@ -97,7 +97,7 @@ class AdmissionControl:
                 del self._identities[identity]
 
     def charge(self, caller: Caller, admission: Admission, change: int) -> None:
-        """A stream takes so many more bytes of memory, or fewer. Raises `StreamRejectedError` beyond the bounds."""
+        """Note a change of a stream's memory, in bytes. Raises `StreamRejectedError` beyond the bounds."""
         account = _account(caller, admission)
         if self._budget.charge(account, change):
             return
@@ -124,5 +124,5 @@ class AdmissionControl:
 
 
 def _account(caller: Caller, admission: Admission) -> str:
-    """To which identity, or else to which address, the memory of a stream is charged."""
+    """The identity, or else the address, to which the memory of a stream is charged."""
     return admission.identity or host_of(caller.peer)

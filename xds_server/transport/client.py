@@ -1,4 +1,4 @@
-"""Clients for the operator of a server: how a client names itself, how it is admitted, and its status."""
+"""The client of a stream: its own claims, its admission, and its status for an operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client that opened a stream: its node, and the facts that the transport gives."""
+    """The client that opened a stream: its node, and the facts of the transport."""
 
     node: ClientNode
     peer: str
@@ -31,20 +31,20 @@ class Admission:
 
     group: str
     identity: str = ""
-    """The identity that it has proven; empty where the server asks for no proof."""
+    """The identity that the client has proven; empty if the server requires no proof."""
     expires: float | None = None
     """When the proof ends, in seconds since 1970. The stream ends with it."""
     node: str = ""
-    """The id of its node, where the proof says it; empty: the client's own word counts."""
+    """The id of the client's node if the proof contains it. If empty, the server believes the client's own claim."""
 
 
 class DeniedError(Exception):
-    """A client is not admitted. The message says why to the operator, and not to the client."""
+    """A client is not admitted. The message explains this to the operator, and is not sent to the client."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-        """One of few words, as a label of the metrics."""
+        """A label of the metrics, from a small set of words."""
 
 
 class NotYetError(DeniedError):
@@ -68,4 +68,4 @@ class ClientStatus:
     sent: str = ""
     """Version of the snapshot that its stream is sending or has sent."""
     acknowledged: str = ""
-    """Version of the last snapshot of which it acknowledged all resources that it can use; empty before that."""
+    """The version of the last snapshot of which the client acknowledged all resources that it can use; empty before."""

@@ -1,4 +1,4 @@
-"""Open streams by group, and which of them are in sync with the snapshot of their group.
+"""Keeps the open streams by group, and which streams are in sync with the snapshot of their group.
 
 The registry notes changes as they happen. A search through thousands of streams takes tens of milliseconds, too much
 for each scrape of the metrics, or for a poll ten times a second.
@@ -20,30 +20,33 @@ class ClientView(NamedTuple):
     group: str
     node: ClientNode
     acknowledged: str
-    """Version of the last snapshot of which it acknowledged all resources that it can use; empty before that."""
+    """The version of the last snapshot of which the client acknowledged all resources that it can use; empty before."""
     refuses: bool
-    """Whether it has refused a resource, and has neither acknowledged another version of it since nor ended its
-    subscription."""
+    """Whether the client has refused a resource, and has since neither acknowledged another version of the resource nor
+    ended its subscription."""
     fresh: bool
-    """Whether it had no resources when its stream began, so that no connection through it is older than the stream, and
-    the stream started from the latest snapshot, and not from the configuration in force in place of a refused one."""
+    """Whether both hold: the client had no resources when its stream began, so that no connection through the proxy is
+    older than the stream; and the stream started from the latest snapshot, which had not been refused."""
     stream: Registered
 
     @property
     def unreferenced(self) -> Mapping[str, frozenset[str]]:
-        """By type URL, names of route tables and extensions that it subscribes to, and that no resource of the snapshot
-        of its group refers to: all of those that the snapshot has, and at most 1,000 others of each type. Once a client
-        has acknowledged the snapshot, these are what its draining filter chains use. Envoy ends such a subscription
-        when the last filter chain that uses it is gone. A client that comes back repeats all subscriptions before it
-        acknowledges anything, so that this is complete as soon as `acknowledged` is the version of the snapshot.
+        """By type URL, the route tables and extensions to which the client subscribes although no resource of the
+        snapshot of its group refers to them: all such names that the snapshot has, and at most 1,000 others of a type.
 
-        Computed at the time of the read: most polls have no use for it, and it takes longer than all other fields
-        together."""
+        Once a client has acknowledged the snapshot, its draining filter chains use these names. Envoy ends such a
+        subscription when the last filter chain that uses it is gone. A returning client repeats all subscriptions
+        before it acknowledges a resource. So the names are complete as soon as `acknowledged` is the version of the
+        snapshot.
+
+        The names are computed when they are read: most polls do not need them, and they take longer than all other
+        fields together.
+        """
         return self.stream.unreferenced
 
 
 class Registered(Protocol):
-    """A stream, as far as the registry reads it."""
+    """The properties of a stream that the registry reads."""
 
     @property
     def group(self) -> str: ...
@@ -90,8 +93,8 @@ class ClientRegistry(Generic[StreamT]):
 
     @property
     def behind(self) -> int:
-        """How many streams are not in sync: their clients have not acknowledged the whole snapshot of their group, or
-        have refused a part of it."""
+        """The number of streams that are not in sync: their clients have not acknowledged the whole snapshot of their
+        group, or have refused a part of it."""
         return self._size - len(self._in_sync)
 
     def of(self, group: str) -> Collection[StreamT]:
@@ -111,7 +114,7 @@ class ClientRegistry(Generic[StreamT]):
         self.note(stream)
 
     def leave(self, stream: StreamT) -> bool:
-        """Remove a stream; whether it was registered."""
+        """Remove a stream, and return whether it was registered."""
         group = self._groups.get(stream.group)
         if group is None or stream not in group:
             return False
@@ -123,7 +126,7 @@ class ClientRegistry(Generic[StreamT]):
         return True
 
     def note(self, stream: StreamT) -> None:
-        """The client has answered, or there is a new snapshot of its group."""
+        """Update a stream after an answer of the client or a new snapshot of its group."""
         if stream.in_sync:
             self._in_sync.add(stream)
         else:

@@ -1,7 +1,7 @@
-"""One open stream: bytes to the state machine and back, with one reader and one writer that do not wait for each other.
+"""One open stream between gRPC and the state machine. Its reader and its writer do not wait for each other.
 
-The server handles a request as soon as it arrives, and sends its responses before any push. While the client is slow to
-read, one snapshot waits: the latest.
+The server handles a request as soon as it arrives, and sends its responses before any push. While the client reads
+slowly, only the latest snapshot waits.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from xds_server.transport.variants import GrpcStream, Variant
 
 LATE_SECONDS: Final = 0.25
-"""A server whose timers are so late is overloaded."""
+"""A server whose timers are this late is overloaded."""
 LARGE: Final = 16 << 10
-"""A request of so many bytes is followed by a pause. Hardly any client subscribes to so many names."""
+"""The number of bytes from which a request is followed by a pause. Hardly any client subscribes to so many names."""
 MANY: Final = 1_000
-"""All requests of a client that subscribes to so many names, or said that it had so many resources, are followed by a
-pause: to add one name takes as long as to handle all of them."""
+"""The number of names and claimed resources from which all requests of a client are followed by a pause. To add one
+name takes as long as to handle all names."""
 OUTBOX: Final = 64
-"""With so many responses that wait to be written, the server reads no more requests."""
+"""The number of waiting responses from which the server reads no more requests."""
 REJECT_SECONDS: Final = 5.0
 """How long a client that reads nothing may keep a stream that the server has rejected."""
 
 
 class StreamHost(Protocol):
-    """The server, as far as one stream needs it."""
+    """The functions of the server that a stream needs."""
 
     limits: Limits
     shared: SharedResults
@@ -67,36 +67,36 @@ class StreamHost(Protocol):
         """Note what the client has acknowledged or refused."""
 
     async def pause_after_heavy_request(self, seconds: float) -> None:
-        """Wait after a request that took so much CPU time."""
+        """Wait after a request that took this much CPU time."""
 
     def stream_ended(self, connection: AnyConnection) -> None:
-        """Release what the server holds for the stream."""
+        """Release all that the server holds for the stream."""
 
 
 class Connection(Writer, Generic[RequestT]):
-    """See the module. All methods run on the thread of the event loop."""
+    """One open stream. All methods run on the thread of the event loop."""
 
     def __init__(self, host: StreamHost, context: GrpcStream, variant: Variant[RequestT]) -> None:
         super().__init__(context)
         self._host = host
         self._variant: Variant[RequestT] = variant
         self._outbox: list[Response] = []
-        """A list and no `deque`: an empty deque takes 760 bytes, and the outbox is mostly empty."""
+        """A list instead of a `deque`, because an empty deque takes 760 bytes, and the outbox is mostly empty."""
         self._over = asyncio.get_running_loop().create_future()
-        """Done when nothing is being written and nothing more will be."""
+        """Done when no message is being written and none will follow."""
         self._room: asyncio.Future[None] | None = None
-        """Exists while the outbox is full, and is done when it has room."""
+        """Exists while the outbox is full, and is done when the outbox has room."""
         self._waiting: Snapshot | None = None
         """The snapshot that the state machine receives after the next write."""
         self._machine: Stream[RequestT] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._wait: Wait | None = None
         self._wait_timer: asyncio.TimerHandle | None = None
-        """Of the present wait."""
+        """The timer of the present wait."""
         self.nack_log = NackLog()
         self.memory = StreamMemory()
         self._end = ""
-        """Why the stream is to end; empty until then."""
+        """The reason for which the stream has to end; empty until then."""
         self._ended = False
         self._failure: BaseException | None = None
         self._task = asyncio.current_task()
@@ -119,8 +119,8 @@ class Connection(Writer, Generic[RequestT]):
 
     @property
     def acknowledged(self) -> str:
-        """Version of the last snapshot of which the client acknowledged all resources that it can use. Empty before
-        that, and while the client returns to that snapshot from another one."""
+        """The version of the last snapshot of which the client acknowledged all resources that it can use. Empty
+        before, and while the client returns to this snapshot from another one."""
         machine, wanted = self._machine, self._host.store.current(self.group)
         if machine is None or machine.completed is None:
             return ""
@@ -129,8 +129,8 @@ class Connection(Writer, Generic[RequestT]):
 
     @property
     def completed(self) -> Snapshot | None:
-        """The last snapshot of which the client acknowledged all resources that it can use. It may be in the middle of
-        a later one."""
+        """The last snapshot of which the client acknowledged all resources that it can use. The client may already be
+        in the transition to a later one."""
         return None if self._machine is None else self._machine.completed
 
     @property
@@ -139,7 +139,7 @@ class Connection(Writer, Generic[RequestT]):
         machine = self._machine
         if machine is None or machine.completed is None:
             return False
-        # The same as `acknowledged` and `refuses` with half of the work: each push computes it twice for each client.
+        # This takes half of the work of `acknowledged` and `refuses`: each push computes it twice for each client.
         wanted = self._host.store.current(self.admission.group)
         return (
             wanted is not None
@@ -150,13 +150,14 @@ class Connection(Writer, Generic[RequestT]):
 
     @property
     def refuses(self) -> bool:
-        """Whether the client has refused a resource, and has neither acknowledged another version of it since nor
-        ended its subscription."""
+        """Whether the client has refused a resource, and has since neither acknowledged another version of the resource
+        nor ended its subscription."""
         return self._machine is not None and self._machine.refuses
 
     @property
     def fresh(self) -> bool:
-        """Whether the client had no resources when the stream began, and the first ones are of the latest snapshot."""
+        """Whether the client had no resources when the stream began, and the stream started from the latest
+        snapshot."""
         return self._machine is not None and self._machine.fresh and self.fallback is Fallback.NEVER
 
     @property
@@ -196,7 +197,7 @@ class Connection(Writer, Generic[RequestT]):
             self._failed(error)  # the streams of other clients go on
 
     def end(self, why: str, grace: float) -> None:
-        """End the stream once the client owes no acknowledgement, or after the grace in any case."""
+        """End the stream once the client owes no ACK, after `grace` seconds at most."""
         if not self._end:
             self._end = why
             self._after(grace, self._cut)
@@ -210,8 +211,11 @@ class Connection(Writer, Generic[RequestT]):
         self.write()
 
     def release(self) -> None:
-        """Drop the state machine and all queues. The exception that ended the stream refers to frames which refer to
-        the stream: without this, Python would keep the stream and a request of megabytes until it collects cycles."""
+        """Drop the state machine and all queues.
+
+        The exception that ended the stream refers to frames, which refer to the stream. So Python would otherwise keep
+        the stream, and a request of megabytes, until it collects cycles.
+        """
         if self._machine is not None:
             self._machine.leave()
         self._machine = self._waiting = self._failure = None
@@ -233,8 +237,8 @@ class Connection(Writer, Generic[RequestT]):
             for timer in [*self._timers, *([self._wait_timer] if self._wait_timer else [])]:
                 timer.cancel()
             self._host.stream_ended(self)
-            # The reader is not cancelled: gRPC never frees the memory of a cancelled read (grpc/grpc#43360). It ends by
-            # itself, or with the call, which ends its read.
+            # The reader is not cancelled: gRPC never frees the memory of a cancelled read (grpc/grpc#43360). The reader
+            # ends by itself, or with the call, which ends its read.
             self._ended = True
             self._make_room()
 
@@ -258,7 +262,7 @@ class Connection(Writer, Generic[RequestT]):
         return None
 
     def _failed(self, error: BaseException) -> None:
-        """Writing failed, because the client has closed the stream or because of a defect in the server."""
+        """End the stream after a failed write: the client has closed the stream, or the server has a defect."""
         if isinstance(error, grpc.aio.BaseError):
             self._outbox.clear()
             self._end = "closed"
@@ -314,7 +318,8 @@ class Connection(Writer, Generic[RequestT]):
         self._queue_and_write(machine, responses)
 
     def _offer_waiting(self, machine: Stream[RequestT]) -> None:
-        """Before anything else is sent: the snapshot that waits for a slow reader may withdraw it."""
+        """Take the snapshot that waits for a slow reader before any other response is sent: it may withdraw a
+        response."""
         if self._waiting is not None and not self._end:
             snapshot, self._waiting = self._waiting, None
             self._queue(machine, machine.publish(snapshot))
@@ -330,7 +335,7 @@ class Connection(Writer, Generic[RequestT]):
         if self.admission.node:
             self.node = self.node._replace(id=self.admission.node, cluster=self.admission.group)
         if self.admission.expires is not None:
-            # No stream lasts longer than twice its age, and a timer does not accept every number.
+            # A timer does not accept every number, and no stream lasts longer than twice the age.
             left = min(self.admission.expires - time.time(), self._host.limits.age_seconds * 2)
             self._after(max(left, 0.0), lambda: self.reject(grpc.StatusCode.UNAUTHENTICATED, "the proof has expired"))
         self.fallback = at_start(self._host.store, self.group, snapshot)
@@ -379,7 +384,7 @@ class Connection(Writer, Generic[RequestT]):
             return
         loop, limit = asyncio.get_running_loop(), self._host.limits.first_request_seconds
         if loop.time() - due > LATE_SECONDS:
-            # The server is overloaded: the request may have arrived, and not have been handled yet.
+            # The server is overloaded. The request may have arrived, and may not have been handled yet.
             later = loop.time() + limit
             self._after(limit, lambda: self._reject_if_silent(later))
             return
@@ -387,8 +392,11 @@ class Connection(Writer, Generic[RequestT]):
         self.write()
 
     def _cut(self) -> None:
-        """The client sends no acknowledgement, or does not even read. A client that reads receives a status: with a
-        read in progress the end of the task does not end the call, and the client would wait for pushes in vain."""
+        """End the stream of a client that sends no ACK, or does not even read.
+
+        A client that reads receives a status. While a read is in progress, the end of the task does not end the call,
+        and without the status the client would wait for pushes in vain.
+        """
         if not self._busy:
             self._failure = self._failure or StreamRejectedError(grpc.StatusCode.DEADLINE_EXCEEDED, "no answer came")
             self.write()
@@ -403,5 +411,5 @@ AnyConnection = Connection[SotwRequest] | Connection[DeltaRequest]
 
 
 def known_type(type_url: str) -> str:
-    """The type URL as a label of metrics: clients choose any type URL, and all unknown ones are counted as one."""
+    """The type URL as a label of metrics. Clients may choose any type URL, so all unknown ones are counted as one."""
     return type_url if type_url in ORDER else "other"

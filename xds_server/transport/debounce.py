@@ -1,6 +1,6 @@
-"""Many changes in quick succession become one push: after a quiet time, or at the latest after a longer one.
+"""Combines changes in quick succession into one push: after a quiet time, or at the latest after a longer time.
 
-It reads no clock: the caller passes the time, in seconds of any clock that does not go back.
+This module reads no clock. The caller passes the time, in seconds of any clock that does not go back.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Debounce:
-    """The keys with changes that wait, and until when."""
+    """The keys with waiting changes, and the times until which they wait."""
 
     quiet: float
-    """A key is due after so many seconds without a change ..."""
+    """A key is due after this many seconds without a change ..."""
     limit: float
-    """... and so many seconds after its first change in any case."""
+    """... and in any case this many seconds after its first change."""
     _waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By key: the times of the first and the last change."""
 

@@ -1,4 +1,4 @@
-"""Why a stream ends before its client closes it."""
+"""The error that ends a stream before its client closes it."""
 
 from __future__ import annotations
 

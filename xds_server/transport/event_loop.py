@@ -1,8 +1,8 @@
 """An event loop that takes one turn for many events of gRPC.
 
-Threads of gRPC announce each event to the loop by one byte on a socket. The callback reads one byte and handles all
-events, so that each further byte causes a turn of the loop for nothing: a push to 2,000 streams and their ACKs are four
-thousand events. This loop reads all bytes but one before it calls the callback.
+Threads of gRPC announce each event to the loop by one byte on a socket. The callback of gRPC reads one byte and handles
+all events, so that each further byte causes a useless turn of the loop. A push to 2,000 streams and their ACKs are
+4,000 events. This loop reads all bytes except one before it calls the callback.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUEUE: Final = "PollerCompletionQueue"
 """The class of gRPC that owns the callback. An event is in its queue before its byte is in the socket, so the last byte
 is enough."""
 BYTES: Final = 1 << 16
-"""At most so many are read at once."""
+"""The most bytes that are read at once."""
 
 
 class GrpcEventLoop(asyncio.SelectorEventLoop):
@@ -44,7 +44,8 @@ class GrpcEventLoop(asyncio.SelectorEventLoop):
 
 
 def _once(signals: socket.socket, callback: Callable[[], Any]) -> None:
-    """Call it once for all bytes in the socket. If another loop has read them, the callback handles that."""
+    """Call the callback once for all bytes in the socket. If another loop has read the bytes, the callback handles
+    that."""
     with suppress(BlockingIOError):
         waiting = len(signals.recv(BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT))
         if waiting > 1:

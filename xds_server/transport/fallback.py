@@ -1,9 +1,9 @@
-"""Whether a stream started from the configuration in force, in place of a refused snapshot, and which snapshot follows.
+"""Chooses the next snapshot of a stream that started from the configuration in force instead of a refused snapshot.
 
     store, group, Fallback -> the snapshot to offer, Fallback
 
-Later snapshots mostly have the refused resources, too: endpoints change all the time. A client that has fallen back
-does not get these snapshots, but the configuration in force with the latest endpoints.
+Endpoints change all the time, so most later snapshots contain the refused resources, too. A client that has fallen back
+does not get these snapshots. It gets the configuration in force with the latest endpoints.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Fallback(Enum):
     """The state of one stream."""
 
     NEVER = auto()
-    """It started from the latest snapshot."""
+    """The stream started from the latest snapshot."""
     NOW = auto()
-    """It started from the configuration in force, and was offered nothing else."""
+    """The stream started from the configuration in force, and was offered no other snapshot."""
     EARLIER = auto()
-    """It started from the configuration in force, and was offered a latest snapshot since."""
+    """The stream started from the configuration in force, and has since been offered a latest snapshot."""
 
 
 def at_start(store: SnapshotCache, group: str, snapshot: Snapshot) -> Fallback:
@@ -33,7 +33,7 @@ def at_start(store: SnapshotCache, group: str, snapshot: Snapshot) -> Fallback:
 
 
 def next_snapshot(store: SnapshotCache, group: str, fallback: Fallback) -> tuple[Snapshot | None, Fallback]:
-    """What to offer to a stream after a change, and its state then."""
+    """The snapshot to offer to a stream after a change, and the state of the stream with this snapshot."""
     current = store.current(group)
     if fallback is not Fallback.NOW:
         return current, fallback

@@ -1,4 +1,4 @@
-"""The log of the NACKs of one stream, with a bound: a client may cause a NACK as often as it likes."""
+"""Logs the NACKs of one stream up to a bound, because a client may cause NACKs at will."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("xds_server")
 LOGGED: Final = 5
-"""NACKs of one version of a type by one client that are logged. All are counted, and the status shows the last one."""
+"""The most NACKs of one version of a type that are logged for a client. All are counted, and the status shows the
+last."""
 LOGGED_CHARACTERS: Final = 500
-"""Characters of an error message in the log. The status has more of them."""
+"""The most characters of an error message in the log. The status shows more."""
 
 
 class NackLog:
@@ -24,7 +25,7 @@ class NackLog:
 
     def __init__(self) -> None:
         self._logged: dict[str, tuple[str, int]] = {}
-        """By type URL: the version whose NACKs were logged last, and how many NACKs of it there were."""
+        """By type URL: the version whose NACKs were logged last, and the number of its NACKs."""
 
     def log(self, node: str, group: str, event: Nacked) -> None:
         version, times = self._logged.get(event.type_url, ("", 0))

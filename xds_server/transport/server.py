@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("xds_server")
 SERVICE: Final = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 PAUSE: Final = 4
-"""After a heavy request the next one waits so many times as long as the first one took."""
+"""After a heavy request, the next one waits this many times the CPU time of the request."""
 
 
 class ServerError(Exception):
-    """The server cannot listen; the message says where and why."""
+    """The server cannot listen. The message has the address and the cause."""
 
 
 class XdsServer:
@@ -53,8 +53,9 @@ class XdsServer:
         ...
         await server.stop()
 
-    `identify` returns the group of a client, or None for a client that gets nothing. It alone decides who is let in. An
-    `Admission` says besides who the client is and for how long; `DeniedError` says why it is not let in.
+    `identify` alone decides which clients are admitted. It returns the group of a client, or an `Admission`, which also
+    has the proven identity and the time when the proof ends. It returns None, or raises `DeniedError` with a reason, if
+    the client is not admitted.
     """
 
     def __init__(
@@ -78,16 +79,17 @@ class XdsServer:
         self._debounce = Debounce(self.limits.quiet_seconds, self.limits.quiet_limit_seconds)
         self._timer: asyncio.TimerHandle | None = None
         self._published: dict[str, tuple[Snapshot, float]] = {}
-        """By group: the snapshot that was published last, and when."""
+        """By group: the snapshot that was published last, and the time of its publication."""
         self._server: Any = None
         self._idle_watch: asyncio.Task[None] | None = None
         self._stopping = False
         self._port = 0
         self._heavy_until = 0.0
-        """When the server may handle the next heavy request."""
+        """The time from which the server may handle the next heavy request."""
 
     async def start(self, address: str, credentials: Any = None, services: Iterable[Callable[[Any], None]] = ()) -> int:
-        """Listen at `host:port` and return the port. Without credentials in plain text. Raises `ServerError`.
+        """Listen at `host:port` and return the port. Without credentials, connections are plain text. Raises
+        `ServerError`.
 
         Each of `services` gets the gRPC server and adds a service of its own to it.
         """
@@ -134,15 +136,18 @@ class XdsServer:
         self._warnings.close()
 
     async def end_streams(self, grace: float = 5.0) -> int:
-        """End each stream once its client owes no ACK, after `grace` seconds at most, and then all connections; returns
-        how many. The server goes on: clients connect anew, perhaps to another server behind the same name."""
+        """End each stream once its client owes no ACK, after `grace` seconds at most, and then all connections. Return
+        the number of streams.
+
+        The server keeps running: clients connect again, perhaps to another server behind the same name.
+        """
         for connection in [*self._pending, *self.registry]:
             connection.end("drained", grace)
         await asyncio.sleep(grace)
         return await asyncio.to_thread(unauthenticated.end_excess, self._port, 0, ())
 
     def clients(self) -> tuple[ClientStatus, ...]:
-        """The whole status of all clients, by group and node. `registry` has less of it, without a search."""
+        """The whole status of all clients, by group and node. `registry` has a part of it, which needs no search."""
         statuses = (connection.status for connection in self.registry)
         return tuple(sorted(statuses, key=lambda status: (status.group, status.node.id, status.peer)))
 
@@ -152,8 +157,8 @@ class XdsServer:
         return tuple(self.registry)
 
     def recheck_identities(self, groups: Collection[str] | None = None) -> int:
-        """After a change of the identities: end the streams of clients whose admission has changed; how many. `groups`:
-        of these alone."""
+        """End the streams of clients whose admission has changed with the identities, and return their number. With
+        `groups`, only the streams of these groups are checked."""
         ended = 0
         connections = (
             None if groups is None else [connection for group in groups for connection in self.registry.of(group)]
@@ -175,7 +180,7 @@ class XdsServer:
         return admission, snapshot
 
     def charge(self, connection: AnyConnection, change: int) -> None:
-        """Charge so many more bytes of memory to a client, or fewer. Raises `StreamRejectedError`."""
+        """Note a change of the client's memory, in bytes. Raises `StreamRejectedError` beyond the bounds."""
         if connection.caller is not None:
             self.admission.charge(connection.caller, connection.admission, change)
 
@@ -189,8 +194,8 @@ class XdsServer:
         connection.release()
 
     async def pause_after_heavy_request(self, seconds: float) -> None:
-        """Wait after a request that took so much CPU time. All clients with such requests wait for each other, so that
-        however many they are, together they get no more than a part of the server's time."""
+        """Wait after a request that took this much CPU time. All clients with such requests wait for each other, so
+        that any number of them together gets only a part of the server's time."""
         now = asyncio.get_running_loop().time()
         self._heavy_until = max(now, self._heavy_until) + seconds * PAUSE
         await asyncio.sleep(self._heavy_until - now)
@@ -278,7 +283,7 @@ class XdsServer:
             self.registry.note(connection)
         urgent = old is not None and only_differs_in(old, new, URGENT)
         due = self._debounce.changed(group, loop.time(), urgent=urgent)
-        # Thousands of groups may change at once: one search for the next time is enough for all of them.
+        # Thousands of groups may change at once, and one search for the next time is enough for all of them.
         if self._timer is None or due < self._timer.when():
             self._schedule(loop)
 
@@ -296,9 +301,11 @@ class XdsServer:
         self._schedule(loop)
 
     def _push(self, connections: Iterable[AnyConnection]) -> None:
-        """Push to the streams of one HTTP/2 connection together, and compute all of their responses before the first
-        write: gRPC then sends them in one go. If all streams were one batch, the first client would wait for the
-        last."""
+        """Push to streams, with the streams of one HTTP/2 connection as a batch.
+
+        All responses of a batch are computed before the first write, so that gRPC sends them in one go. If all streams
+        were one batch, the first client would wait for the last.
+        """
         for _, streams in groupby(sorted(connections, key=attrgetter("peer")), key=attrgetter("peer")):
             together = tuple(streams)
             for connection in together:

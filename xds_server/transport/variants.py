@@ -1,4 +1,4 @@
-"""The two variants of the protocol: how a request is parsed, and which state machine receives it."""
+"""The two variants of the protocol: the parser of requests, and the state machine that receives them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class GrpcStream(Protocol):
-    """The methods that this server uses of the context which gRPC passes to the handler of a stream."""
+    """The methods of gRPC's context of a stream that this server uses."""
 
     def read(self) -> Coroutine[asyncio.Future[None], None, bytes]: ...
 

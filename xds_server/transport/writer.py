@@ -1,9 +1,9 @@
 """Writes to one stream, one message after another, without a task of its own.
 
 A push to thousands of streams is thousands of writes. A task that sleeps until there is a message to write takes three
-turns of the event loop for each: to wake up, to write, and to sleep again. Here a write begins at once, in the turn of
-its caller, and its end is one callback. With the grouping of streams in `XdsServer` that takes a quarter less CPU and
-half the time for a small push to 2,000 streams.
+turns of the event loop for each message: to wake up, to write, and to sleep again. Here a write begins at once, in the
+turn of its caller, and its end is one callback. Together with the grouping of streams in `XdsServer`, a small push to
+2,000 streams takes a quarter less CPU, and half of the time.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Writer(ABC):
-    """See the module. All methods run on the thread of the event loop."""
+    """Writes to one stream. All methods run on the thread of the event loop."""
 
     def __init__(self, context: GrpcStream) -> None:
         self._context = context
         self._writing: Coroutine[asyncio.Future[None], None, None] | None = None
         self._busy = False
-        """Whether a message is being written: then `write` has nothing to do."""
+        """Whether a message is being written. Then `write` does nothing."""
 
     @abstractmethod
     def _next(self) -> bytes | None:
@@ -33,10 +33,10 @@ class Writer(ABC):
 
     @abstractmethod
     def _failed(self, error: BaseException) -> None:
-        """`_next` or a write has raised this."""
+        """Handle an exception of `_next` or of a write."""
 
     def write(self) -> None:
-        """Begin to write the messages that there are, unless one is being written."""
+        """Begin to write the waiting messages, unless a message is being written."""
         if not self._busy:
             self._busy = True
             self._continue()
