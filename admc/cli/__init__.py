@@ -2,5 +2,5 @@
 
     arguments --app, options--> a command --> the rooms below --> output --> standard output, exit code
 
-A command reads its options, calls functions of other rooms, and chooses the renderer. It decides nothing else.
+A command reads its options, calls functions of other rooms, and chooses the renderer. It makes no other decisions.
 """

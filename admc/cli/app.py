@@ -1,4 +1,4 @@
-"""All commands in one application, and how it is run: usage errors are diagnostics like all others, with exit 1."""
+"""All commands in one application, and its run. Usage errors are diagnostics like all other errors, with exit 1."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNSET: Final = "is a variable of the shell not set?"
 app = typer.Typer(
     name="admc",
     cls=CommandGroup,
-    # Plain help: Rich would double the time to the first line.
+    # Help is plain text, because Rich would double the time to the first line.
     rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -96,7 +96,7 @@ def _about(
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line. Raises `CommandError` where it cannot be done; returns the exit code otherwise."""
+    """Run one command line, and return its exit code. Raises `CommandError` if the command fails."""
     _refuse_empty_arguments(arguments)
     if os.environ.get(COMPLETE_VARIABLE):
         from typer._completion_classes import completion_init
@@ -115,7 +115,7 @@ def run(arguments: list[str]) -> int:
 
 @cache
 def _command() -> typer.core.TyperGroup:
-    """Kept, since to build it takes 50 ms, and a process may run several command lines."""
+    """The command, which is cached: to build it takes 50 ms, and a process may run several command lines."""
     return typer.main.get_group(app)
 
 
@@ -124,7 +124,8 @@ def _commands() -> list[str]:
 
 
 def _refuse_empty_arguments(arguments: list[str]) -> None:
-    """An empty argument usually is an unset shell variable; as a path it would mean the working directory."""
+    """Refuse an empty argument, which usually is an unset shell variable. As a path it would be the working
+    directory."""
     before = ""
     for argument in arguments:
         option, separator, value = argument.partition("=")

@@ -1,4 +1,4 @@
-"""The report of a bug in admc: what happened and what to send, in place of a traceback."""
+"""Reports a bug in admc: the error and the files to send, in place of a traceback."""
 
 from __future__ import annotations
 

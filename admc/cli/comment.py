@@ -128,7 +128,7 @@ def github(
 async def _posted(
     api: str, repository: str, wanted: WantedComment, commit: str | None, wait: float, progress: Progress
 ) -> Posted | None:
-    """None if no open pull request has the commit as its newest one."""
+    """Post the comment. None if no open pull request has the commit as its newest one."""
     from admc.review.comment.github import Waiting, connected
     from admc.review.comment.post import post
 

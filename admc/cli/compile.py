@@ -183,7 +183,7 @@ def compile_(
 
 
 _FORMATS: Final = ("yaml", "yml", "json", "text", "wide", "name", "markdown", "sarif", "github", "junit", "table")
-"""What `-o` takes in other tools."""
+"""Values of `-o` in other tools."""
 
 
 def _check_output(program: Path, output: Path | None, json: bool) -> None:
@@ -251,7 +251,7 @@ def _previous(path: Path) -> Plan:
 def _configuration(
     compiled: Compiled, folder: str, endpoints: Path | None, mode: AdmMode | None, server: Server | None
 ) -> dict[str, bytes]:
-    """What `--emit` writes. Raises `CommandError`: exit 3 where Envoy cannot express what is asked."""
+    """The files that `--emit` writes. Raises `CommandError`: exit 3 if Envoy cannot express the placement."""
     from admc.compile.emit.emission import configuration
 
     redirect = mode is AdmMode.REDIRECT or (mode is None and endpoints is not None)
@@ -265,7 +265,7 @@ def _kept(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, fo
 
 
 def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, files: dict[str, bytes] | None) -> None:
-    """Whether the plan can go there, before the configuration is written. Raises `CommandError`."""
+    """Check that the plan can be written, before the configuration is written. Raises `CommandError`."""
     from admc.base.files import check_folder, status_to_replace
     from admc.compile.emit.folder import MANIFEST
 

@@ -1,4 +1,4 @@
-"""`admc compile --check`: whether the plan beside a program is the one that a compile gives. It writes nothing."""
+"""`admc compile --check`: compares the plan beside a program with the plan of a new compile. It writes no file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CODE = "ADM815"
 
 
 class Checked(NamedTuple):
-    """What is checked, as the command line says it."""
+    """The arguments of the command line."""
 
     program: Path
     output: Path | None
@@ -30,16 +30,16 @@ class Checked(NamedTuple):
 
 
 class _ExistingPlan(NamedTuple):
-    """The file of the plan: its content, and its plan unless it is no plan of this admc."""
+    """The file of the plan: its content, and the plan in it if this admc can read the plan."""
 
     content: bytes | None
     plan: Plan | None
     why: str | None
-    """Why it has no plan."""
+    """The reason why the file contains no plan."""
 
 
 def check_plan(checked: Checked, format_: Format) -> int:
-    """Raises `CommandError`: exit 1 with `ADM815` if the plan is stale, otherwise as a compile."""
+    """Check the plan. Raises `CommandError`: exit 1 with `ADM815` if the plan is stale, and the errors of a compile."""
     from admc.compile.facts import read_facts
     from admc.compile.pipeline import compile_program, folder_of
     from admc.compile.plan.beside import default_plan_path
@@ -79,7 +79,7 @@ def check_plan(checked: Checked, format_: Format) -> int:
 
 
 def _find(target: Path) -> _ExistingPlan:
-    """Raises `CommandError` for a plan that cannot be read or is of a newer admc."""
+    """Read the file. Raises `CommandError` for a plan that cannot be read or belongs to a newer admc."""
     from admc.base.files import present, read_bounded
     from admc.compile.plan.read import MAX_BYTES, PlanFormatError, from_json, named_plan
 

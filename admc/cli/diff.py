@@ -1,4 +1,4 @@
-"""`admc diff`: what changes between two revisions, programs or plans, and what the gates of BASE say to it."""
+"""`admc diff`: the changes between two revisions, programs or plans, judged by the gates of BASE."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DiffFormat(StrEnum):
 
 
 class _Shown(NamedTuple):
-    """How the difference is shown; `links` and `max_bytes` are of Markdown."""
+    """The form of the difference. `links` and `max_bytes` apply to Markdown."""
 
     format: DiffFormat
     links: str | None
@@ -131,7 +131,7 @@ def _compared(
 
 
 def _saved(path: str, compares: bool) -> Diff:
-    """A difference that was saved as JSON: shown in any format, with the same exit code."""
+    """Read a difference that was saved as JSON. It is shown in any format, with the same exit code."""
     from admc.compile.plan.beside import PLAN_ENDING
 
     if not path.endswith(".json") or path.endswith(PLAN_ENDING):
@@ -148,7 +148,7 @@ def _saved(path: str, compares: bool) -> Diff:
 
 
 def _two_sides(given: str) -> str:
-    """For one side: a program, or a revision."""
+    """The hint for a single side, which is a program or a revision."""
     if Path(given).suffix in (".adm", ".json"):
         return f"name two sides, BASE first: `{command('diff', 'main', given)}`"
     line = command("diff", given, "policies.adm")
@@ -156,7 +156,7 @@ def _two_sides(given: str) -> str:
 
 
 def _accepted(given: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """Gate -> reason. Raises `CommandError`."""
+    """The accepted gates with their reasons. Raises `CommandError`."""
     reasons: dict[str, str] = {}
     for item in given:
         name, separator, reason = item.partition("=")
@@ -171,7 +171,7 @@ def _accepted(given: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 
 def _rendered(difference: Diff, shown: _Shown, *, terminal: bool) -> str:
-    """A renderer is imported only when it is needed."""
+    """The rendered difference. A renderer is imported only when it is needed."""
     if shown.format is DiffFormat.JSON:
         from admc.review.diff.render import json as diff_json
 

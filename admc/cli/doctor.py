@@ -1,4 +1,4 @@
-"""`admc doctor`: does this machine have what admc needs?"""
+"""`admc doctor`: checks that this machine has the programs and packages that admc needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`admc explain`: why an ADM is there, why a policy is where it is, and what a code means."""
+"""`admc explain`: the reasons for an ADM and for the side of a policy, and the meaning of a code."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _general(subject: str) -> Explanation | None:
 
 
 def _hint(subject: str) -> str | None:
-    """For a subject that resembles a code or a rule."""
+    """A hint for a subject that resembles a code or a rule."""
     if re.fullmatch(r"ADM[0-9]*", subject, re.IGNORECASE):
         return "a code is `ADM` and three digits, such as `ADM606`"
     if re.fullmatch(r"R[0-9]+", subject, re.IGNORECASE):
@@ -155,7 +155,7 @@ def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[E
 
 
 def _cost_of_other(program: Program, placement: Placement, folder: str) -> CostOfOther:
-    """What other sides would cost, if the program has a profile."""
+    """A function for the costs of other sides, if the program has a profile."""
     if program.profile is None:
         return lambda _decision, _side: None
     from admc.compile.explain.cost_of_choice import cost_of_choice
@@ -194,7 +194,7 @@ def _check_name(program: Program, name: str) -> None:
 
 
 def _together(explanations: list[Explanation]) -> Explanation:
-    """A service and a policy may share a name: then both are explained."""
+    """One explanation of several, for a service and a policy that share a name."""
     from admc.compile.explain.explanation import Explanation
 
     return Explanation(

@@ -131,7 +131,7 @@ def _diff(name: str, before: str, after: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as a patch counts them: only a line feed ends one."""
+    """The lines of a text as a patch counts them. Only a line feed ends a line."""
     return list(io.StringIO(text, newline="\n"))
 
 

@@ -64,7 +64,7 @@ def graph(
 
 
 def _language(picture: Picture | None, output: Path | None) -> Picture:
-    """The format by the file's ending, or by `--format` if there is no file. Raises `CommandError`."""
+    """The format, by the file's ending, or by `--format` if there is no file. Raises `CommandError`."""
     if output is None or output == Path("-"):  # `-` is refused where files are written
         return picture or Picture.MERMAID
     named = SUFFIXES.get(output.suffix.lower())

@@ -1,4 +1,4 @@
-"""`admc import`: statements of the language, made of files that are none."""
+"""`admc import`: makes statements of the language from other files."""
 
 from __future__ import annotations
 

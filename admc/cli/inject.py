@@ -131,7 +131,7 @@ def _content(path: Path) -> bytes:
 
 
 def _planned(path: Path, include: list[Path] | None) -> InjectionDocument:
-    """From a plan that `admc serve` would serve."""
+    """The document from a plan that `admc serve` would serve."""
     from admc.serve.compiling.inputs import Inputs
     from admc.serve.compiling.reviewed_plan import placed
     from admc.serve.observe.injection import injection_document
@@ -140,7 +140,7 @@ def _planned(path: Path, include: list[Path] | None) -> InjectionDocument:
 
 
 def _asked(server: str) -> InjectionDocument:
-    """From a running server."""
+    """The document from a running server."""
     from admc.cli.status import fetched, no_admc
     from admc.serve.observe.injection import InjectionFormatError, from_json
 
@@ -181,7 +181,7 @@ def _installation(
 
 
 def _joined(texts: tuple[str, ...]) -> str:
-    """The files as one stream of documents; one file stays as it is."""
+    """The files as one stream of documents. A single file is unchanged."""
     stream = texts[0]
     for text in texts[1:]:
         if stream and not stream.endswith("\n"):

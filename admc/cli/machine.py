@@ -1,4 +1,5 @@
-"""The checks of `admc doctor`: whether this machine has what admc and its configuration need."""
+"""The checks of `admc doctor`: this machine must have the programs and packages that admc and its configuration
+need."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ solver = cp_model.CpSolver()
 solver.solve(model)
 print(solver.value(number))
 """
-"""Run in a process of its own, because an incompatible native library may crash it."""
+"""A program that runs in a process of its own, because an incompatible native library may crash the process."""
 
 
 class Verdict(StrEnum):
@@ -69,7 +70,7 @@ def _python() -> MachineFinding:
 
 
 def _packages() -> Iterable[MachineFinding]:
-    """Installed versions against what admc's own metadata asks for."""
+    """Compare installed versions with the requirements in the metadata of admc."""
     from packaging.requirements import Requirement
 
     try:
@@ -97,7 +98,7 @@ def _packages() -> Iterable[MachineFinding]:
 
 
 def _solver() -> MachineFinding:
-    """OR-Tools has native code that fits some releases of protobuf only: solving shows that the two work together."""
+    """Solve a small problem: the native code of OR-Tools fits only some releases of protobuf."""
     output = _run([sys.executable, "-c", _SOLVE])
     if output is not None and output.strip() == "2":
         return MachineFinding("solver", Verdict.GOOD, "OR-Tools and protobuf work together")
@@ -168,7 +169,7 @@ def _writable(subject: str, folder: Path) -> MachineFinding:
 
 
 def _run(command: list[str]) -> str | None:
-    """Output of a program that was found on this machine; None where it fails or hangs."""
+    """The output of a program on this machine, or None if the program fails or hangs."""
     try:
         done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)  # noqa: S603 - no shell, fixed words
     except (OSError, subprocess.TimeoutExpired):

@@ -91,7 +91,7 @@ EffortOption = Annotated[
 
 
 def requested_format(arguments: list[str]) -> Format:
-    """The report format of a command line, even if the rest of it has errors: they are reported in this format."""
+    """The report format of a command line. Errors in the other arguments are reported in this format."""
     requested = Format.TEXT
     for index, argument in enumerate(arguments):
         if argument == "--":

@@ -61,12 +61,12 @@ def write_out(text: str) -> None:
 
 
 def _give_up_output() -> None:
-    """Python flushes standard output again at exit; send that to the null device."""
+    """Redirect standard output to the null device, because Python flushes it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_error(text: str) -> None:
-    """Write to standard error. If it is closed, the text is dropped: there is no other place for it."""
+    """Write to standard error. If standard error is closed, the text is dropped."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -100,7 +100,7 @@ def show_failure(report: Report, format_: Format) -> None:
 
 
 class Progress:
-    """One line on a terminal with the current stage, removed at the end. Nothing elsewhere."""
+    """Shows the current stage in one line of a terminal, and removes the line at the end. Writes nothing elsewhere."""
 
     def __init__(self) -> None:
         self._shown = is_terminal(sys.stderr) and not is_dumb()

@@ -1,4 +1,4 @@
-"""`admc overhead`: what each ADM of the plan costs, by the program's profile, and what a full mesh would."""
+"""`admc overhead`: the costs of each ADM of the plan and of a full mesh, by the program's profile."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def overhead(
 
 
 def _alone(scenario: Scenario, prices: Path | None) -> None:
-    """Raises `CommandError` for options that have no meaning beside `--traces`."""
+    """Raise `CommandError` for options that have no meaning together with `--traces`."""
     given = [
         name
         for name, there in (
@@ -136,7 +136,7 @@ def _estimates(
 
 
 class Reading(NamedTuple):
-    """Which traces are read, and how."""
+    """The traces to read, and the options for reading them."""
 
     files: list[Path]
     sampled: float
@@ -170,7 +170,7 @@ def _of_traces(estimates: Estimates, reading: Reading, progress: Progress, forma
 
 
 def _columns() -> int | None:
-    """The width of the terminal. A file or a pipe has any: what reads it looks for whole lines."""
+    """The width of the terminal, or None for a file or a pipe, whose readers expect whole lines."""
     return width(sys.stdout) if is_terminal(sys.stdout) else None
 
 

@@ -47,7 +47,7 @@ def _show_help(ctx: Any, _option: object, wanted: bool) -> None:
 
 
 def _bare(piece: str) -> str:
-    """`PROGRAM` for `{PROGRAM}`: without brackets an argument is required."""
+    """`PROGRAM` for `{PROGRAM}`. In usage lines, an argument without brackets is required."""
     return piece[1:-1] if piece.startswith("{") and piece.endswith("}") else piece
 
 
@@ -95,7 +95,7 @@ _MEANT: Final = {
     "simulate": "`admc try PROGRAM` sends requests through the Envoys of its plan",
     "visualize": "`admc graph PROGRAM` draws the application with its ADMs",
 }
-"""Names of commands elsewhere, each with the one that is meant."""
+"""Names of commands in other tools, each with the corresponding command of admc."""
 
 
 def _command_meant(first: str, rest: list[str]) -> str | None:

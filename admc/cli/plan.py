@@ -28,7 +28,7 @@ KubeconfigOption = Annotated[
 
 
 def unreadable(error: ApiError, what: str) -> CommandError:
-    """The API server does not show something that a command reads."""
+    """The error for an object that the API server does not return."""
     cause = visible(error.message)
     if error.status in (401, 403):
         hint = "use an account that may read it, or name another kubeconfig with `--kubeconfig`"
@@ -40,7 +40,7 @@ def unreadable(error: ApiError, what: str) -> CommandError:
 
 
 ATTEMPTS: Final = 4
-"""The server may replace the plan while it is read."""
+"""The attempts to read the plan, which the server may replace during a read."""
 PAUSE_SECONDS: Final = 0.5
 
 
@@ -131,7 +131,7 @@ def _check_names(name: str, namespace: str | None) -> None:
 
 
 async def _read(name: str, namespace: str | None, kubeconfig: Path | None) -> tuple[bytes, bytes | None]:
-    """The plan, and the facts that it rests on. Raises `CommandError`."""
+    """The plan, and the facts with which it was compiled. Raises `CommandError`."""
     from admc.kubernetes.cluster.api.connection import connect
     from admc.kubernetes.cluster.program.plan_objects import PlanReference, index_name
 

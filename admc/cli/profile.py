@@ -1,4 +1,4 @@
-"""`admc profile`: the profiles that costs are estimated by."""
+"""`admc profile`: the profiles by which costs are estimated."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def report(
 
 
 def _is_difference(subject: str) -> bool:
-    """By its name, as in `admc diff`: a plan is `NAME.plan.json`."""
+    """Whether the subject is a difference by its name, as in `admc diff`. A plan is `NAME.plan.json`."""
     return subject.endswith(_JSON) and not subject.endswith(_PLAN)
 
 

@@ -12,7 +12,7 @@ from admc.base.terminal import visible
 from admc.cli.status import SERVER, connection, failure, no_admc, read, status_of, unreachable
 
 DIGITS: Final = 8
-"""Of the version of a state, as in `admc status`."""
+"""The digits of a state's version that are shown, as in `admc status`."""
 
 
 class Action(StrEnum):
@@ -41,7 +41,7 @@ def rollout(
 
 
 def _shown(server: str) -> tuple[str, str]:
-    """The app, and what its rollout waits for. Raises `CommandError`."""
+    """The app, and the present wait of its rollout. Raises `CommandError`."""
     row = status_of(server).server
     if not row.app:
         return "", row.why or "no plan has been published yet"
@@ -49,7 +49,7 @@ def _shown(server: str) -> tuple[str, str]:
 
 
 def _commanded(server: str, action: Action) -> tuple[str, str]:
-    """The app, and what its server does. Raises `CommandError`."""
+    """The app, and the reaction of its server. Raises `CommandError`."""
     import http.client
 
     talk, path = connection(server, f"/rollout/{action}")
@@ -80,7 +80,7 @@ _CAUSES: Final = {
     409: "`admc rollout status` shows what is under way",
     503: "the server has stored nothing, and goes on as before; mend the cause and send the command again",
 }
-"""HTTP statuses by which a server refuses a command, with a hint for each."""
+"""A hint for each HTTP status with which a server refuses a command."""
 
 
 def _refused(action: Action, status: int, cause: str) -> CommandError:

@@ -302,7 +302,8 @@ def _is_host_name(host: str) -> bool:
 
 
 def _check_access(access: AccessOptions, where: tuple[str, int]) -> None:
-    """The server needs TLS and authentication, or `--plaintext`. Plain text beyond loopback needs a second option."""
+    """Check that the server has TLS and authentication, or `--plaintext`. Beyond loopback this needs a second
+    option."""
     secured = _tls_options(access)
     if access.plaintext and secured:
         raise wrong_usage(
@@ -323,7 +324,7 @@ def _check_access(access: AccessOptions, where: tuple[str, int]) -> None:
 
 
 def _tls_options(access: AccessOptions) -> list[str]:
-    """The options that are given, and that have a meaning with TLS only."""
+    """The given options that have a meaning only with TLS."""
     values = (
         ("--tls-cert", access.tls_cert),
         ("--tls-key", access.tls_key),

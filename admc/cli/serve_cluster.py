@@ -1,4 +1,4 @@
-"""The options of `admc serve --cluster`: what they exclude, and how the server begins."""
+"""The options of `admc serve --cluster`: checks the options that they exclude, and starts the server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from admc.serve.app import ListenOptions
 
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
-"""An installation: a DNS label, with room for what admc adds in names of objects."""
+"""The name of an installation: a DNS label, short enough for the additions in names of objects."""
 ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 MAX_AUTHORITY: Final = 1_000_000
 
@@ -32,8 +32,10 @@ class ClusterOptions(NamedTuple):
 
 
 def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
-    """`others`: option or argument -> its value, of those that files need and a cluster does not. Raises
-    `CommandError`."""
+    """Check the options. Raises `CommandError`.
+
+    `others` has the values of options and arguments that apply to files, and not to a cluster.
+    """
     given = [name for name, value in others.items() if value]
     if options.name is None:
         own = {
@@ -66,7 +68,7 @@ def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
 
 
 def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: float | None) -> int:
-    """Raises `CommandError`."""
+    """Run the server. Raises `CommandError`."""
     from admc.kubernetes.cluster.app import Installation, own_address, serve
     from admc.kubernetes.inject.names import ENVOY_IMAGE, IMAGE
 

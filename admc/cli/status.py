@@ -1,4 +1,4 @@
-"""`admc status`: the versions that the proxies of a running server have, and their NACKs."""
+"""`admc status`: the versions and the NACKs of the proxies of a running server."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def unreachable(server: str, cause: str) -> CommandError:
 
 
 def failure(error: Exception) -> str:
-    """The cause of an error, without Python's names."""
+    """The cause of an error, without names from Python."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):

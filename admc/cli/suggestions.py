@@ -1,8 +1,8 @@
 """Suggestions of shell completion for `admc explain`: kinds, codes, and the names of a program.
 
-The program may be half written, huge, or hostile. So it is only split into lines and not resolved; files, bytes and
-time are limited; and only valid names of the language reach the shell, which may evaluate them. For a file that cannot
-be read there are no suggestions, because a shell cannot show an error there.
+The program may be half written, huge, or hostile. So it is split into lines, but not resolved. Files, bytes and time
+are limited. Only valid names of the language reach the shell, because the shell may evaluate them. A file that cannot
+be read gives no suggestions, because a shell cannot show an error during completion.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 
 
 def subjects(incomplete: str) -> list[str]:
-    """For the first argument of `admc explain`."""
+    """Suggestions for the first argument of `admc explain`."""
     from dsl.vocabulary.guide import guides
 
     known = [ALL_KINDS, *guides()]
@@ -40,12 +40,12 @@ def subjects(incomplete: str) -> list[str]:
 
 
 def programs(incomplete: str) -> list[str]:
-    """For a program. Without suggestions bash and zsh complete file names by themselves; fish does not."""
+    """Suggestions for a program. Without suggestions bash and zsh complete file names by themselves; fish does not."""
     return _starting(_paths(incomplete), incomplete) if os.environ.get("_ADMC_COMPLETE") == "complete_fish" else []
 
 
 def names(ctx: Any, incomplete: str) -> list[str]:
-    """For the second argument of `admc explain`: services, policies and kinds of the program that is the first."""
+    """Suggestions for the second argument of `admc explain`: names from the program in the first argument."""
     subject = ctx.params.get("subject")
     include = ctx.params.get("include") or ()
     return _starting(sorted(set(_declared(Path(subject), include))), incomplete) if isinstance(subject, str) else []
@@ -100,7 +100,7 @@ def _declared(path: Path, include: Sequence[Path]) -> Iterator[str]:
 
 
 def _lines(text: str, until: float) -> Iterator[tuple[str, list[str]]]:
-    """The keyword of each statement, and the names or the path behind it."""
+    """The keyword of each statement, with the names or the path after it."""
     from dsl.syntax.scan import next_line
     from dsl.syntax.tokens import KEYWORDS
 

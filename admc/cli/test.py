@@ -1,4 +1,4 @@
-"""`admc test`: what must hold of requests and of the placement, in `shop.test.adm` beside `shop.adm`."""
+"""`admc test`: runs the tests of requests and of the placement, in `shop.test.adm` beside `shop.adm`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options about traces, which `admc overhead` and `admc import traces` share."""
+"""Options for traces, which `admc overhead` and `admc import traces` share."""
 
 from __future__ import annotations
 

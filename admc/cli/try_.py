@@ -1,4 +1,4 @@
-"""`admc try`: a program's plan in front of real services, with real requests."""
+"""`admc try`: runs a program's plan in front of real services, with real requests."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def try_(
 
 
 def _diagnostics(trial: Trial, timeout: float) -> list[Diagnostic]:
-    """What keeps the exit code from being 0."""
+    """The errors because of which the exit code is not 0."""
     from admc.base.terminal import counted
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 

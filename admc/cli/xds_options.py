@@ -26,7 +26,7 @@ _LIKE: Final = {"file": "/run/identity/tls.crt", "folder": "/etc/admc"}
 
 
 class XdsOptions(NamedTuple):
-    """The options as given. File names are those of the ADM's machine: they are written as given, and not checked."""
+    """The options as given. Files are on the machine of the ADM, so their names are not checked."""
 
     xds: str | None
     ca: Path | None
@@ -87,7 +87,7 @@ def server_of(emit: Path | None, options: XdsOptions) -> Server | None:
 
 
 def _plain(path: Path) -> bool:
-    """The path of a token is written into a script as a string."""
+    """Whether a path can be written as a string into a script, as the path of a token is."""
     return path.is_absolute() and not set(str(path)) & set("\\\"'") and str(path).isprintable()
 
 

@@ -1,4 +1,4 @@
-"""The conflicts behind an impossible placement as diagnostics: each line of each, and how to remove the conflict."""
+"""Makes diagnostics of the conflicts behind an impossible placement: their lines, and how to remove a conflict."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from solver.placement import Conflict, ConflictPart, PlacementError, Reason, Rul
 
 
 def conflict_diagnostics(program: Program, error: PlacementError) -> list[Diagnostic]:
-    """One for each conflict. Each points at the policy that cannot be placed; the other lines of the irreducible set
-    follow with their remedies."""
+    """Return one diagnostic for each conflict.
+
+    A diagnostic points at the policy that cannot be placed. The other lines of the irreducible set follow with their
+    remedies.
+    """
     diagnostics = [_diagnostic(program, conflict) for conflict in error.conflicts]
     if error.more:
         last = diagnostics[-1]
@@ -51,5 +54,5 @@ def _hint(parts: list[ConflictPart]) -> str | None:
 
 
 def _main_rule(reasons: tuple[Reason, ...]) -> Rule:
-    """The most specific rule: coverage (R1) is in every conflict, so any other rule comes first."""
+    """The most specific rule. Coverage (R1) is in every conflict, so any other rule takes precedence."""
     return next((reason.rule for reason in reasons if reason.rule is not Rule.COVERAGE), Rule.COVERAGE)

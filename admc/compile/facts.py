@@ -1,9 +1,9 @@
-"""What a cluster shows of a program's services, beyond what the program says: one more input of a compile.
+"""Facts of a program's services in a cluster, as a further input of a compile.
 
-    program + facts document --with_facts--> program whose services can be relied on less
+    program + document of facts --with_facts--> program with stricter marks of its services
 
-A fact makes a service worse, and never better: a cluster cannot take back what the program says. The document has no
-names of pods and no counts, so it stays the same while services scale.
+A fact can only restrict a service, and never revokes a restriction of the program. The document has no names of pods
+and no counts, so it stays the same while services scale.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dsl.program import Program, Service
 
 FACTS: Final = "cluster-facts.json"
-"""Of the document among the inputs of a plan."""
+"""The name of the document among the inputs of a plan."""
 MAX_BYTES: Final = 8_000_000
 MAX_REASON: Final = 200
 """Characters."""
@@ -38,13 +38,13 @@ _HINT: Final = (
 
 
 class ServiceFacts(NamedTuple):
-    """What the cluster shows of one service."""
+    """The facts of one service."""
 
     host_network: bool = False
     no_adm: str = ""
-    """Why it hosts no ADM; empty if it can."""
+    """The reason why the service cannot host an ADM; empty if it can."""
     untrusted: str = ""
-    """Why what it sends cannot be relied on to pass its ADM; empty if it can."""
+    """The reason why requests of the service may bypass its ADM; empty if they cannot."""
 
 
 NO_FACTS: Final = ServiceFacts()
@@ -64,7 +64,7 @@ class _Facts:
 
 
 def to_json(facts: Mapping[str, ServiceFacts]) -> bytes:
-    """The document, in canonical form: only services with a fact, and only their facts."""
+    """The document in canonical form, with only the services that have a fact."""
     services = {
         name: {field: value for field, value in known._asdict().items() if value}
         for name, known in facts.items()
@@ -88,10 +88,10 @@ def from_json(content: bytes) -> Mapping[str, ServiceFacts]:
 
 
 def with_facts(program: Program, content: bytes) -> Program:
-    """The program in a cluster with these facts. Its inputs include the document, also if that has no fact.
+    """Return the program in a cluster with these facts. Its inputs include the document, even without any fact.
 
-    A service that the program does not have is left out: facts and program change one after the other. Raises
-    `CommandError`.
+    Services that the program does not have are ignored, because facts and program do not change at the same time.
+    Raises `CommandError`.
     """
     facts = from_json(content)
     if any(item.path == FACTS for item in program.inputs):

@@ -35,7 +35,7 @@ STANDARD_INPUT = Path("-")
 STANDARD_INPUT_NAME = "<stdin>"
 """The name of a program from standard input in findings and plans."""
 MAX_ENTRIES = 2000
-"""Entries of a folder that are searched for a program with a similar name."""
+"""The most entries of a folder that are searched for a program with a similar name."""
 
 Progress = Callable[[str], None]
 
@@ -64,8 +64,8 @@ def load_program(
 ) -> Program:
     """The program at `path`, or of standard input for `-`. Raises `CommandError` (exit 1) with all findings.
 
-    `include`: folders, besides its own, from which it may use files. `names`: the files that `read` has, if they are
-    not on disk.
+    `include` are folders from which the program may use files, besides its own folder. `names` are the files that
+    `read` can read, if these are not on disk.
     """
     import dsl
 
@@ -101,7 +101,7 @@ def _with_standard_input(include: Sequence[Path]) -> Callable[[str], bytes]:
 
 
 def _as_typed(item: Diagnostic, path: Path, names: Collection[str] | None) -> Diagnostic:
-    """A finding without a place names the program as its folder knows it; a person knows it as it was typed."""
+    """A finding without a place, with the program's path as the user typed it instead of the name in its folder."""
     if item.span is not None or path == Path(STANDARD_INPUT_NAME):
         return item
     if names is not None:
@@ -145,7 +145,7 @@ def solve(
     previous: Previous | None = None,
     effort: float | None = None,
 ) -> tuple[Placement, Costs]:
-    """The best placement by the costs of the program's profile, and these costs. Nothing has verified it yet.
+    """Return the best placement by the costs of the program's profile, and these costs. The placement is not verified.
 
     Raises `PlacementError`, and `CommandError` for a wrong profile.
     """
@@ -158,8 +158,10 @@ def solve(
 
 
 def costs_of(program: Program, folder: str = "", points: Sequence[DecisionPoint] | None = None) -> Costs:
-    """What the program's profile says of all its decisions, `points` if the caller has them already; no costs without
-    a profile. Raises `CommandError`."""
+    """The costs of all decisions by the program's profile; no costs without a profile. Raises `CommandError`.
+
+    `points` are the decisions of the program, if the caller has them already.
+    """
     from solver.placement import Costs
 
     if program.profile is None:
@@ -181,9 +183,9 @@ def place_program(
     effort: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[Placement, dict[str, float]]:
-    """A verified placement that can be put into configuration, and its seconds.
+    """Return a verified placement that can be expressed as configuration, and the seconds of each stage.
 
-    Raises `CommandError`: exit 3 with the conflict or what cannot be expressed, 70 if not verified.
+    Raises `CommandError`: exit 3 with the conflict or the policies that cannot be expressed, 70 if not verified.
     """
     from solver.placement import PlacementError
 
@@ -223,9 +225,9 @@ def compile_program(
 ) -> Compiled:
     """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
 
-    `facts` is the document of what a cluster shows. Among equally good plans, the one nearest to `previous` is taken,
-    and it has no other trace of that; `effort` is the solver's deterministic time; `progress` receives the name of each
-    stage as it begins. Raises `CommandError`.
+    `facts` is a document of facts of a cluster. Of equally good plans, the plan nearest to `previous` is taken, and
+    it contains no other trace of `previous`. `effort` is the solver's deterministic time. `progress` receives the name
+    of each stage as it begins. Raises `CommandError`.
     """
     report_stage = progress or _silent
     started = time.perf_counter()
@@ -263,7 +265,7 @@ def overhead_of(program: Program, placement: Placement, folder: str = "") -> Rep
 
 
 def refuse_warnings(diagnostics: Iterable[Diagnostic], folder: str) -> None:
-    """Raises `CommandError` (exit 1) if there is a warning among `diagnostics`."""
+    """Raise `CommandError` (exit 1) if there is a warning among `diagnostics`."""
     diagnostics = tuple(diagnostics)
     refused = refused_warnings(diagnostics)
     if refused:
@@ -271,7 +273,7 @@ def refuse_warnings(diagnostics: Iterable[Diagnostic], folder: str) -> None:
 
 
 def expressible(program: Program, placement: Placement, folder: str) -> None:
-    """Raises `CommandError` (exit 3) if Envoy or NetworkPolicies cannot express the placement, even without
+    """Raise `CommandError` (exit 3) if Envoy or NetworkPolicies cannot express the placement. This does not depend on
     `--emit`."""
     from emitters import envoy, kubernetes
 
@@ -285,7 +287,7 @@ def _silent(_stage: str) -> None:
 
 
 def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic]:
-    """A placement that the verifier rejects is a bug in admc, whatever the program is."""
+    """The findings for a placement that the verifier rejects. This is a bug in admc for any program."""
     diagnostics = []
     for violation in violations[:SHOWN_VIOLATIONS]:
         policy = None if violation.policy is None else program.policy_by_name.get(violation.policy)
@@ -303,7 +305,7 @@ def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic
 
 
 def input_files(path: Path, program: Program) -> tuple[Path, ...]:
-    """The paths of the program's files from the working directory. The facts of a cluster are no such file."""
+    """The paths of the program's files from the working directory. The facts of a cluster are not among them."""
     from admc.compile.facts import FACTS
 
     elsewhere = (STANDARD_INPUT_NAME, FACTS)

@@ -15,7 +15,7 @@ from dsl.syntax.tokens import BESIDE, TEST_ENDING
 STANDARD_INPUT = "-"
 ENDING = ".adm"
 MAX_ENTRIES = 200_000
-"""Files and folders below one folder that are searched at most."""
+"""The most files and folders that are searched below one folder."""
 MAX_DEPTH = 64
 NOT_SEARCHED = "hidden folders, `node_modules` and folders that are links are not searched"
 
@@ -26,12 +26,12 @@ class ProgramFiles(NamedTuple):
     files: tuple[str, ...]
     problems: tuple[Diagnostic, ...]
     folders: bool
-    """Whether it names a folder. Then there may be any number of files, also one."""
+    """Whether the command line names a folder. Then there may be any number of files, including one."""
 
 
 def find_programs(names: Iterable[str], *, parts: bool = False) -> ProgramFiles:
-    """The files that `names` stand for. A folder stands for all programs below it; with `parts` also for files that
-    programs use."""
+    """Return the files that `names` stand for. A folder stands for all programs below it, and with `parts` also for
+    files that programs use."""
     files: dict[str, str] = {}
     problems: list[Diagnostic] = []
     folders = False
@@ -55,9 +55,9 @@ def find_programs(names: Iterable[str], *, parts: bool = False) -> ProgramFiles:
 
 
 def find_tests(names: Iterable[str]) -> ProgramFiles:
-    """The files of tests that `names` stand for: of programs, such files themselves, and all those below a folder.
+    """Return the files of tests that `names` stand for. A name may be a program, a file of tests, or a folder.
 
-    The file of a program is not looked for: it may not exist.
+    A folder stands for all files of tests below it. The file of a program's tests may not exist.
     """
     files: dict[str, str] = {}
     problems: list[Diagnostic] = []
@@ -102,7 +102,7 @@ def _no_tests_in(folder: str) -> CommandError:
 
 
 def _key(name: str) -> str:
-    """The same for two spellings of one path. Links are not resolved: `use` is relative to the path that is named."""
+    """A key that is equal for two spellings of a path. Links are not resolved: `use` is relative to the named path."""
     return name if name == STANDARD_INPUT else str(Path(name).absolute())
 
 

@@ -21,7 +21,7 @@ def earlier_plan(plan: Plan | None, *, must_be_optimal: bool) -> Plan | None:
 
 
 def require_optimal(compiled: Compiled, folder: str) -> None:
-    """Raises `CommandError` (exit 5) unless the optimum is proven."""
+    """Raise `CommandError` (exit 5) unless the optimum is proven."""
     from admc.compile.plan.summary import summarize
     from solver.placement import Status
 

@@ -1,9 +1,10 @@
-"""Whether a plan fits the program that it names: it is then used with its own decisions, not with those that the solver
-would make today.
+"""Checks that a reviewed plan fits its program. The decisions of the plan are then used, and the solver does not run.
 
-A plan names its input files with digests, and holds its decisions. Both are checked. Every file must have its digest.
-The decisions become a placement again, and the verifier must accept it: an edited plan cannot leave a policy out. What
-a plan repeats of its program must be what the program says (`admc/compile/plan/agreement.py`).
+Three parts of the plan are checked:
+
+    digests of the input files    each must be the digest of the present file
+    decisions                     they become a placement, which the verifier must accept: no policy can be left out
+    parts of the program          they must agree with the program (`admc/compile/plan/agreement.py`)
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
 def served(path: Path, plan: Plan, program: Program) -> Placement:
     """The placement of a plan that the server would serve for this program. Raises `CommandError`.
 
-    Costs are left out: they are no part of what has to agree.
+    Costs are left out, because they need not agree.
     """
     from admc.compile.plan.build import build
 
@@ -56,8 +57,8 @@ def served(path: Path, plan: Plan, program: Program) -> Placement:
 
 
 def same_contents(path: Path, plan: Plan, anew: Plan) -> None:
-    """What a plan repeats of its program, and what follows from its decisions, is what was reviewed: as in the plan
-    that its program and its decisions give `anew`. Raises `CommandError`."""
+    """Check that a plan agrees with the plan `anew`, which is built from its program and its decisions. Raises
+    `CommandError`."""
     differing = disagreement(plan, anew)
     if differing is not None:
         hint = (
@@ -86,7 +87,7 @@ def _same_files(path: Path, plan: Plan, program: Program) -> None:
 
 
 def _same_profile(path: Path, plan: Plan, program: Program) -> None:
-    """A profile that admc brings is no file of the program, and may be another one in another release."""
+    """Check the profile. A built-in profile is no file of the program, and may differ in another release."""
     if plan.profile is None and program.profile is None:
         return
     from admc.cost.profiles.source import profile_of

@@ -1,6 +1,6 @@
-"""Every code that admc can show, with what `admc explain CODE` says of it.
+"""Every code that admc can show, with the explanation of `admc explain CODE`.
 
-Each package owns its codes; this module adds those of the application and looks up all of them in one place.
+Each package owns its codes. This module collects the codes of all packages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def registry() -> Mapping[str, Code]:
 
 
 def _codes_of(codes: Mapping[str, tuple[str, ...]]) -> dict[str, Code]:
-    """The packages below know nothing of this one; their entries have the same fields in the same order."""
+    """The codes of a package that cannot import `Code`. Its entries have the same fields in the same order."""
     return {code: Code(*entry) for code, entry in codes.items()}
 
 

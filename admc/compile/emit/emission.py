@@ -28,7 +28,10 @@ def configuration(
     redirect: bool,
     xds: Server | None = None,
 ) -> dict[str, bytes]:
-    """Relative path -> content. Raises `CommandError`: exit 1 for the endpoints file, 3 if Envoy cannot express it."""
+    """Return the files, by relative path.
+
+    Raises `CommandError`: exit 1 for a wrong endpoints file, exit 3 if Envoy cannot express the placement.
+    """
     from emitters import output
     from emitters.envoy import Mode
     from emitters.errors import EmitError
@@ -57,8 +60,10 @@ def addresses_of(
     of_several: bool = False,
     before: Addresses | None = None,
 ) -> Addresses:
-    """The addresses of an endpoints file. `of_several`: it may name services of other programs; `before`: those of an
-    earlier one. Raises `CommandError` (exit 1)."""
+    """Return the addresses of an endpoints file. Raises `CommandError` (exit 1).
+
+    `of_several`: the file may name services of other programs. `before`: the addresses of an earlier file.
+    """
     from emitters.addresses import conflicts, from_json
     from emitters.errors import EmitError
 

@@ -1,9 +1,9 @@
 """Writes an emitted configuration into a folder, and removes the files of an earlier emit.
 
-Only files that admc wrote are overwritten or removed, unless the user forces it: a manifest in the folder lists them
-with their digests. Each file is written atomically. While files are replaced, the manifest has the digests of the old
-and of the new content. So the next emit completes one that was interrupted, and does not take its files for those of
-the user. All errors that can be found in advance are found before the first byte is written.
+A manifest in the folder lists the files that admc wrote, with their digests. Other files are never overwritten or
+removed, unless the user forces it. Each file is written atomically. While files are replaced, the manifest has the
+digests of the old and of the new content. So the next emit completes an interrupted one, and does not treat its files
+as files of the user. All errors that can be detected in advance are reported before the first byte is written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["MANIFEST", "Emitted", "kept_files", "write_folder"]
 
 MAX_MANIFEST = 64_000_000
 NAMED = 10
-"""Files in a message; the rest is counted."""
+"""The most files that a message names. The others are counted."""
 
 
 class Emitted(NamedTuple):
@@ -41,7 +41,7 @@ class Emitted(NamedTuple):
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, ...], *, force: bool = False) -> Emitted:
-    """Make `folder` hold `files` (relative path -> content). Raises `CommandError` where it cannot.
+    """Write `files` (relative path -> content) into `folder`. Raises `CommandError` if that is impossible.
 
     Files that admc did not write, and files that were changed since, stay as they are unless `force` is given.
     """
@@ -63,7 +63,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
         write_whole(folder / MANIFEST, to_json(Manifest({**known, **_either(known, on_disk, new)}, under_way=True)))
     written = sum(write_whole(folder / path, files[path], inputs=inputs) for path in sorted(files))
     stale = {path: digests for path, digests in known.items() if path not in new}
-    # The manifest says that an emit is under way before any other file is begun.
+    # The manifest marks the emit as under way before any other file is begun.
     _remove_temporary(folder, {*known, *new, MANIFEST} if cut_off else {MANIFEST})
     removed, kept = _remove_stale(folder, stale, force=force)
     write_whole(folder / MANIFEST, to_json(Manifest({**final, **{path: stale[path] for path in kept}})))
@@ -84,7 +84,10 @@ def kept_files(
 
 
 def _either(known: Digests, on_disk: Mapping[str, str | None], new: Mapping[str, str]) -> Digests:
-    """The digests of each file before (if admc wrote it) and after: at most two, even after many interrupted emits."""
+    """The digests of each file before (if admc wrote the file) and after the emit.
+
+    These are at most two digests, even after many interrupted emits.
+    """
     return {
         path: frozenset((digest,)) | (known.get(path, frozenset()) & {on_disk[path] or ""})
         for path, digest in new.items()
@@ -128,7 +131,8 @@ def _named(paths: list[str], most: int) -> str:
 
 
 def _read_manifest(folder: Path, inputs: tuple[Path, ...]) -> Manifest:
-    """The files of earlier emits. An invalid manifest counts as an empty one: then no file is known to be admc's."""
+    """The files of earlier emits. An invalid manifest counts as an empty one, so that no file counts as written by
+    admc."""
     if present(folder) and not is_folder(folder):
         raise wrong_usage("ADM803", f"cannot write to `{folder}`", cause="it is not a directory")
     path = folder / MANIFEST
@@ -147,7 +151,7 @@ def _through_a_link(folder: Path, name: str) -> bool:
 
 
 def _on_disk(path: Path, content: bytes, inputs: tuple[Path, ...]) -> str | None:
-    """Digest of the file that `content` will replace, None where there is none. Raises `CommandError`."""
+    """The digest of the file that `content` will replace, or None if there is no file. Raises `CommandError`."""
     status = status_to_replace(path, inputs)
     return None if status is None else _digest(path)
 
@@ -170,7 +174,7 @@ def _is_edited(path: Path, digests: frozenset[str]) -> bool:
 
 
 def _refuse_obstacles(folder: Path, paths: Iterable[str]) -> None:
-    """Check that every folder exists or can be made. Links are not followed, because they may lead anywhere."""
+    """Check that every folder exists or can be made. Links are not followed, because a link may lead anywhere."""
     parents = {parent for path in paths for parent in PurePosixPath(path).parents if parent.parts}
     for at in sorted(folder / parent for parent in parents):
         if at.is_symlink():
@@ -209,7 +213,7 @@ def _remove_temporary(folder: Path, names: set[str]) -> None:
 
 
 def _remove_stale(folder: Path, stale: Digests, *, force: bool) -> tuple[int, list[str]]:
-    """Remove files that are still as admc wrote them, and folders that this leaves empty."""
+    """Remove files that are unchanged since admc wrote them, and folders that become empty."""
     removed, kept = 0, []
     for name, digests in sorted(stale.items()):
         path = folder / name

@@ -1,6 +1,6 @@
-"""The manifest of an emitted folder: which files admc wrote there, as data.
+"""The manifest of an emitted folder, as data: the files that admc wrote there.
 
-Other programs can write to that folder, so the manifest may be hostile. Names that admc would never give a file are
+Other programs can write to the folder, so the manifest may be hostile. Names that admc never gives to a file are
 ignored.
 """
 
@@ -17,15 +17,15 @@ from dsl.documents import DocumentError, Given, document, read
 MANIFEST = ".admc-manifest.json"
 DEEPEST = 8
 LONGEST = 255
-"""Characters of one part of a path."""
+"""The most characters of one part of a path."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 Digests = Mapping[str, frozenset[str]]
-"""Relative path -> digests of what admc wrote there: one, or two while an emit is under way."""
+"""Relative path -> digests of the content that admc wrote there: one, or two while an emit is under way."""
 
 
 class Manifest(NamedTuple):
-    """`under_way`: an emit has begun and has not ended."""
+    """The files that admc wrote. `under_way`: an emit has begun and has not ended."""
 
     files: Digests
     under_way: bool = False
@@ -65,7 +65,7 @@ def _digests(listed: str | tuple[str, ...]) -> frozenset[str]:
 
 
 def _may_be_emitted(name: str) -> bool:
-    """True for a relative path below the folder without hidden parts: no service has the name `.git`."""
+    """Whether a name is a relative path below the folder, without hidden parts such as `.git`."""
     path = PurePosixPath(name)
     fits = name.isascii() and name.isprintable() and name == str(path) and not path.is_absolute()
     parts = path.parts

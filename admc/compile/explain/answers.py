@@ -1,7 +1,7 @@
 """Explains an application, a service or a policy, from the computed placement.
 
-What would remove an ADM is computed, too: the program is solved again with the service marked `no adm`. Either that has
-a placement, whose cost is shown, or the conflict names the lines that prevent it.
+To show how an ADM could be removed, the program is solved again with the service marked `no adm`. If the changed
+program has a placement, its cost is shown. Otherwise the conflict names the lines that require the ADM.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dsl.program import Mark, Policy, Program, Service, Side
 from solver.placement import ConflictPart, Decision, Placement, PlacementError
 
 SHOWN = 40
-"""Points of a section that are listed; the others are counted."""
+"""The most points of a section that are listed. The others are counted."""
 
 Solve = Callable[[Program], Placement]
 CostOfOther = Callable[[Decision, Side], str | None]
-"""What a side that was not taken would cost, as the end of a sentence; None where costs did not decide."""
+"""Returns the cost of a side that was not taken, as the end of a sentence, or None if costs did not decide."""
 
 
 def _unknown(_decision: Decision, _side: Side) -> None:
@@ -48,9 +48,9 @@ def explain_application(program: Program, placement: Placement) -> Explanation:
 def explain_service(
     program: Program, placement: Placement, name: str, solve: Solve, cost: CostOfOther = _unknown
 ) -> Explanation:
-    """Why a service has an ADM or has none. `solve` places a changed program, or raises `PlacementError`.
+    """Explain why a service has an ADM or none. `solve` places a changed program, or raises `PlacementError`.
 
-    `cost`, with a profile, says what another side would cost.
+    If there is a profile, `cost` returns the cost of the other side of a decision.
     """
     shares = shares_by_service(program, placement).get(name, [])
     if any(adm.service == name for adm in placement.adms):
@@ -73,7 +73,7 @@ def explain_service(
 
 
 def explain_policy(program: Program, placement: Placement, name: str, cost: CostOfOther = _unknown) -> Explanation:
-    """Where a policy is enforced, destination by destination, and why not at the other side."""
+    """Explain where a policy is enforced, destination by destination, and why not at the other side."""
     policy = program.policy_by_name[name]
     decisions = [decision for decision in placement.decisions if decision.policy == name]
     points: list[Point] = []
@@ -160,7 +160,7 @@ def _where(program: Program, decision: Decision) -> str:
 
 
 def _enforced_by_others(program: Program, placement: Placement, name: str, cost: CostOfOther) -> list[Point]:
-    """Decisions about calls to or from a service; other services enforce all of them."""
+    """The decisions on calls to or from a service that has no ADM. Other services enforce all of these decisions."""
     points = []
     for decision in placement.decisions:
         sends = any(program.calls[index].source == name for index in decision.calls)

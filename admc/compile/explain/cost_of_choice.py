@@ -1,4 +1,4 @@
-"""What the other side of a decision would cost by the profile, where that is why the objective chose against it."""
+"""Explains a choice of the objective by the cost of the other side, according to the profile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS: Final = 3
 
 
 def cost_of_choice(alternatives: Alternatives, decision: Decision, side: Side) -> str | None:
-    """The end of a sentence; None where something else decided."""
+    """The additional cost of `side` as the end of a sentence, or None if another level of the objective decided."""
     difference = alternatives.difference(decision, side)
     if difference is None or difference.more <= 0:
         return None

@@ -9,7 +9,7 @@ from dsl.text import Span
 
 
 class Point(NamedTuple):
-    """One sentence, and the lines that it is about."""
+    """One sentence, and the lines that it explains."""
 
     text: str
     spans: tuple[Span, ...] = ()
@@ -30,5 +30,5 @@ class Explanation(NamedTuple):
 
 
 def section(heading: str, points: Sequence[Point]) -> tuple[Section, ...]:
-    """A section; none if it has no points."""
+    """A tuple with the section, which is empty if there are no points."""
     return (Section(heading, tuple(points)),) if points else ()

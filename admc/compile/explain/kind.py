@@ -134,7 +134,7 @@ def _rules(kind: Kind) -> list[Point]:
 
 
 def _attempts(kind: Kind) -> list[str]:
-    """The meaning of a policy's place before or after a retry."""
+    """Sentences on the place of a policy before or after a retry."""
     verbs = {effect.verb for effect in kind.effects or ()}
     if Verb.TIMES_OUT in verbs:
         return [
@@ -165,6 +165,6 @@ def _declaration(kind: Kind) -> str:
 
 
 def _statement(kind: Kind) -> tree.Kind:
-    """The file was read without an error when the kind was made of it."""
+    """The statement that declares a kind. Its file was already read without an error when the kind was made."""
     statements = parse(kind.span.source, Diagnostics()).statements
     return next(item for item in statements if isinstance(item, tree.Kind) and item.name.text == kind.name)

@@ -1,4 +1,4 @@
-"""What the declared order of policies means for a request: for example, whether a timeout or a retry is outermost.
+"""Explains the effect of the declared order on a request: for example, whether a timeout or a retry is outermost.
 
 Rule R6 keeps the declared order wherever it makes a difference, so this explanation needs no placement.
 """
@@ -17,7 +17,7 @@ _MET = frozenset((Verb.COUNTS, Verb.REJECTS, Verb.DELAYS, Verb.COPIES))
 
 
 def order_points(program: Program, name: str) -> list[Point]:
-    """The meaning of a policy's place among the others of its calls, each point with the other policy's line."""
+    """The effects of a policy's place among the other policies on its calls, with the lines of these policies."""
     policies = program.policies
     at = next(position for position, policy in enumerate(policies) if policy.name == name)
     calls = frozenset(policies[at].calls)
@@ -57,7 +57,7 @@ def _met(policy: Policy, retry: Policy, before: bool) -> str:
 
 
 def _takes_time(effects: Sequence[Effect]) -> bool:
-    """A timeout begins after the body has arrived, so the wait for a body does not count."""
+    """Whether effects take time. A wait for the body does not count, because a timeout begins after the body."""
     if any(effect.element is Element.BODY for effect in effects):
         return False
     return any(effect.verb is Verb.DELAYS for effect in effects)

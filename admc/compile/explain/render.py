@@ -1,4 +1,4 @@
-"""An explanation as text, Markdown or JSON."""
+"""Renders an explanation as text, Markdown or JSON."""
 
 from __future__ import annotations
 

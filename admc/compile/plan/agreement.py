@@ -1,8 +1,8 @@
-"""Whether a plan agrees with its program and with its own decisions.
+"""Checks that a plan agrees with its program and with its own decisions.
 
 A plan repeats parts of its program, and its ADMs, enforcements and assumptions follow from its decisions. A review
-relies on all of these, so a plan in which one was edited is not served. Reasons and warnings are texts for a reader;
-they may be other ones in another release, and nothing is derived from them.
+relies on all of these parts, so the server does not serve a plan in which a part was edited. Reasons and warnings are
+texts for a reader: another release may word them differently, and no other part is derived from them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ COMPARED = ("services", "externals", "calls", "policies", "adms", "enforcements"
 
 @no_collection()
 def disagreement(plan: Plan, anew: Plan) -> str | None:
-    """What of a plan differs from the plan that its program and its decisions give `anew`; None if nothing does.
+    """The part of a plan that differs from the plan `anew`, which is built from its program and decisions; None if
+    equal.
 
-    Both have services, calls and the content of policies.
+    Both plans have services, calls and the content of policies.
     """
     if plan.app != anew.app:
         return f"its `app` is `{plan.app}`, and that of the program is `{anew.app}`"
@@ -35,7 +36,7 @@ def disagreement(plan: Plan, anew: Plan) -> str | None:
 
 
 def _rows(plan: Plan, name: str) -> list[object]:
-    """The rows without what may be another one in another release: reasons and costs."""
+    """The rows without reasons and costs, which may differ in another release."""
     if name == "adms":
         return [replace(row, because=(), overhead=None) for row in plan.adms]
     if name == "decisions":

@@ -1,4 +1,4 @@
-"""Where the plan of a program is."""
+"""The default path of the plan of a program."""
 
 from __future__ import annotations
 

@@ -37,16 +37,16 @@ SIDES = (Side.INGRESS, Side.EGRESS)
 
 
 class Share(NamedTuple):
-    """The part of a decision that one service enforces. An ADM and its reasons are built from these."""
+    """The part of a decision that one service enforces. An ADM and its reasons are built from shares."""
 
     side: Side
     position: int
-    """Of the policy, in declared order."""
+    """The position of the policy in declared order."""
     decision: Decision
 
 
 def build(program: Program, placement: Placement, overhead: Report | None) -> Plan:
-    """`overhead` is the estimate by the program's profile, if it has one."""
+    """Build the plan. `overhead` is the estimate by the program's profile, if the program has a profile."""
     shares = shares_by_service(program, placement)
     estimate = estimated(overhead)
     return Plan(
@@ -86,7 +86,7 @@ def build(program: Program, placement: Placement, overhead: Report | None) -> Pl
 
 
 def shares_by_service(program: Program, placement: Placement) -> dict[str, list[Share]]:
-    """For each service what it enforces: ingress before egress, then declared order, then destination."""
+    """The shares of each service: ingress before egress, then by declared order, then by destination."""
     position = {policy.name: index for index, policy in enumerate(program.policies)}
     shares: dict[str, list[Share]] = {}
     for decision in placement.decisions:
@@ -95,7 +95,7 @@ def shares_by_service(program: Program, placement: Placement) -> dict[str, list[
             for host in hosts(program, decision, side):
                 shares.setdefault(host, []).append(share)
     for held in shares.values():
-        # Stable: decisions already come by policy and destination.
+        # The sort is stable, and decisions are already sorted by policy and destination.
         held.sort(key=lambda share: share.side is Side.EGRESS)
     return shares
 

@@ -1,4 +1,4 @@
-"""What a plan repeats of its program: services, externals, calls, and what each policy does."""
+"""The parts of a program that a plan repeats: services, externals, calls, and the content of policies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def call_rows(program: Program) -> tuple[CallRow, ...]:
 
 def policy_rows(program: Program) -> tuple[PolicyRow, ...]:
     parties = frozenset((*program.services, *program.externals))
-    # Policies share the set of a selection, `*` above all, and each set has as many names as the application.
+    # Policies share the set of a selection, most often that of `*`, which has all names of the application.
     excluded: dict[int, tuple[str, ...]] = {}
     for policy in program.policies:
         if policy.open_sources and id(policy.sources) not in excluded:
@@ -108,7 +108,7 @@ def _argument(parameter: Parameter, value: Value) -> ArgumentRow:
 
 
 def _plain(value: Value) -> Plain:
-    """A file is its path; its digest stands beside it."""
+    """The value as it stands in a plan. A file is represented by its path, and the row also has its digest."""
     if isinstance(value, FileArgument):
         return value.path
     return tuple(map(_plain, value)) if isinstance(value, tuple) else value  # type: ignore[arg-type]  # no file

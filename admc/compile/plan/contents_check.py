@@ -1,6 +1,6 @@
-"""Whether the rows of a plan fit together: each name that a row refers to stands in the plan, and stands there once.
+"""Checks that the rows of a plan fit together: each name to which a row refers is in the plan exactly once.
 
-A plan may be edited or hostile. What reads one looks names up, and need not ask whether they are there.
+A plan may be edited or hostile. After this check, readers of a plan can look up names without further checks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dsl.resolve.match_parser import MatchTextError, parse_match
 
 
 def check_contents(plan: Plan) -> None:
-    """Raises `DocumentError` with the place of the first row that does not fit."""
+    """Raise `DocumentError` with the place of the first row that does not fit."""
     _once("policies", (row.name for row in plan.policies))
     _once("adms", (row.service for row in plan.adms))
     _once("decisions", ((row.policy, row.destination) for row in plan.decisions))

@@ -1,4 +1,4 @@
-"""What a plan with a profile costs beside a full mesh, in one line."""
+"""Compares the cost of a plan with the cost of a full mesh, in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGITS: Final = 3
 
 
 def overhead_line(plan: Plan) -> str | None:
-    """None for a plan without a profile."""
+    """The line, or None for a plan without a profile."""
     if plan.overhead is None:
         return None
     own, mesh = plan.overhead.totals.plan, plan.overhead.totals.full_mesh
@@ -33,7 +33,7 @@ def _part(what: str, unit: str, size: int, own: AmountRow, mesh: AmountRow) -> s
     if what == "added latency":
         text = f"{what} {text}"
     if own.at_least or mesh.at_least:
-        # A part of a sum that is not known is no share.
+        # Without the whole sum there is no share to show.
         return f"{text} (a full mesh: {amount_text(mesh, size)})"
     if not mesh.value:
         return text
@@ -41,6 +41,6 @@ def _part(what: str, unit: str, size: int, own: AmountRow, mesh: AmountRow) -> s
 
 
 def amount_text(amount: AmountRow, size: int) -> str:
-    """In units of `size`."""
+    """The amount in units of `size`."""
     shown = significant(amount.value / size, _DIGITS)
     return f"at least {shown}" if amount.at_least else shown

@@ -1,4 +1,4 @@
-"""What differs between a plan and the one that its program gives now, in one line. `admc diff` says what it means."""
+"""Names the parts in which two plans of a program differ, in one line. `admc diff` explains such differences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from admc.compile.plan.model import Plan
 from admc.compile.plan.to_json import row_text
 
 SHOWN: Final = 3
-"""Parts that the line names, and rows of each part."""
+"""The most parts that the line names, and the most rows of each part."""
 _NAMES: Final[Mapping[str, Callable[[Any], str]]] = {
     "inputs": lambda row: row.path,
     "services": lambda row: row.name,

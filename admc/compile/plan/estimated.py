@@ -1,4 +1,4 @@
-"""The fields of a plan that come from the profile of its program; without one they are empty."""
+"""The fields of a plan that come from the profile of its program. Without a profile they are empty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Estimated(NamedTuple):
     overhead: OverheadRow | None = None
     adms: Mapping[str, AdmRow] = {}
     metrics: frozenset[Metric] = frozenset()
-    """Those of `MEASURED` of which the profile has figures."""
+    """The metrics of `MEASURED` for which the profile has figures."""
 
 
 def estimated(report: Report | None) -> Estimated:

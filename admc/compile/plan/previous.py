@@ -1,4 +1,4 @@
-"""A plan as an earlier one: what the solver needs of it, so that a new placement changes as little as possible."""
+"""Turns an earlier plan into input of the solver, so that a new placement changes as little as possible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from solver.placement import ObjectiveValue, Previous
 
 
 def previous_of(plan: Plan, program: Program) -> Previous:
-    """The plan for a placement of `program`."""
+    """The plan as the earlier plan for a placement of `program`."""
     digests = {item.path: item.sha256 for item in program.inputs}
     same = {item.path: item.sha256 for item in plan.inputs} == digests
     return Previous(
@@ -19,7 +19,7 @@ def previous_of(plan: Plan, program: Program) -> Previous:
 
 
 def sides_of(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
-    """(policy, destination) -> sides."""
+    """The sides of each decision, by policy and destination."""
     return {(decision.policy, decision.destination): decision.sides for decision in plan.decisions}
 
 

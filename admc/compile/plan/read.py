@@ -26,7 +26,7 @@ class PlanFormatError(Exception):
 
 
 def read_plan(path: Path, *, regular: bool = False) -> Plan:
-    """The plan in a file. Raises `CommandError` (exit 1) where there is none; `regular` as in `read_bounded`."""
+    """The plan in a file. Raises `CommandError` (exit 1) if there is no plan. `regular` is that of `read_bounded`."""
     return named_plan(read_bounded(path, MAX_BYTES, "the plan", regular=regular), str(path))
 
 

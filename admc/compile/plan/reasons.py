@@ -1,4 +1,4 @@
-"""Why a policy is at its side, in one sentence for a reader who knows the application and not the rules."""
+"""Explains why a policy is at its side, in one sentence for a reader who knows the application but not the rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsl.text import Span
 from solver.placement import Decision, Rule
 
 NAMED = 3
-"""Destinations that a sentence names; it counts the others."""
+"""The most destinations that a sentence names. It counts the others."""
 
 
 def adm_reasons(program: Program, held: Sequence[tuple[Side, Decision]]) -> tuple[Because, ...]:
@@ -43,7 +43,7 @@ def adm_reasons(program: Program, held: Sequence[tuple[Side, Decision]]) -> tupl
 
 
 def quoted_list(names: Sequence[str]) -> str:
-    """`a`, `b` and `c`; of a long list the rest is counted."""
+    """The names as `a`, `b` and `c`. In a long list, the last names are only counted."""
     quoted = [f"`{name}`" for name in names]
     if len(quoted) > NAMED:
         quoted = [*quoted[:NAMED], f"{len(names) - NAMED} more"]

@@ -1,7 +1,7 @@
 """The summary of a plan, which a user reads in ten seconds: how many sidecars, where, and why.
 
-The placement comes from the plan itself, so the summary cannot differ from it. The meaning of the order of policies
-comes from the program, because only the program has the order.
+The placement comes from the plan itself, so the summary cannot differ from the plan. The effects of the order of
+policies come from the program, because only the program has the order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Summary:
     app: str
     baseline: Baseline
     sidecars: int
-    """Sidecars of this plan: every replica of every ADM."""
+    """The number of sidecars in the plan: all replicas of all ADMs."""
     policies: int
     proof: str
     rows: tuple[Row, ...]
@@ -47,7 +47,7 @@ def summarize(program: Program, plan: Plan) -> Summary:
 
 
 def summary_of(plan: Plan) -> Summary:
-    """Without the program: limits of timeouts are left out."""
+    """The summary of a plan without its program. It has no limits of timeouts."""
     return _summary(plan, baseline_of(plan.services), ())
 
 

@@ -17,16 +17,16 @@ from admc.compile.plan.cost_line import overhead_line
 from admc.compile.plan.summary import Summary, headline
 
 ROWS = 25
-"""ADMs, warnings and assumptions that are listed; the others are counted."""
+"""The most ADMs, warnings and assumptions that are listed. The others are counted."""
 NAMES = 4
 NARROW = 22
 TABLE = 92
-"""Columns that the table needs. On a narrower terminal its last column would break words, so each ADM gets its own
-lines."""
+"""The columns that the table needs. On a narrower terminal, words in the last column would break, so each ADM gets its
+own lines."""
 
 
 def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool, width: int) -> str:
-    """`notes` name the written files and the next commands."""
+    """Render the summary. `notes` name the written files and the next commands."""
     stream = io.StringIO()
     console = console_on(stream, colour=colour, width=width)
     console.print(Text.assemble((visible(summary.app), "bold"), f": {headline(summary)}"))

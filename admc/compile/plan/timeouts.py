@@ -1,4 +1,4 @@
-"""What a timeout limits where the same call has a retry, too: all attempts together, or each attempt."""
+"""Explains the limit of a timeout on a call with a retry: all attempts together, or each attempt."""
 
 from __future__ import annotations
 

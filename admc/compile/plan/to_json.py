@@ -1,7 +1,7 @@
 """The plan as JSON: one row a line, so that a review shows which decision changed, and pure ASCII.
 
-The standard library's indentation would spread a row over ten lines and is written in Python; a row at a time goes
-through its C encoder, about half a second for 150,000 of them.
+The indentation of the standard library would spread a row over ten lines, and its encoder is slow Python code. So each
+row is encoded alone by the C encoder, which takes half a second for 150,000 rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def to_json(plan: Plan) -> bytes:
 
 
 def _overhead(overhead: OverheadRow | None) -> list[str]:
-    """Totals on a line each, and a line for each reason why they are `at_least`: a review compares lines."""
+    """The overhead, with a line for each total, and a line for each reason why a total is `at_least`."""
     if overhead is None:
         return ['"overhead": null\n']
     totals = [f'  "{name}": {_encode(plain(row))}' for name, row in fields_of(overhead.totals)]
@@ -60,7 +60,7 @@ def _overhead(overhead: OverheadRow | None) -> list[str]:
 
 
 def row_text(row: object) -> str:
-    """One row as it stands in the file."""
+    """The text of one row in the file."""
     return _encode(plain(row))
 
 
