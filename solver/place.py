@@ -78,7 +78,7 @@ def place(
     return replace(result, stage_seconds=stages.seconds)
 
 
-class Found(NamedTuple):
+class BoundedChoices(NamedTuple):
     """Choices for every decision, and proven lower bounds on the levels that a plan shows."""
 
     choices: Sequence[int]
@@ -108,7 +108,7 @@ class Search:
     def solution(self, choices: Sequence[int], levels: Levels) -> Solution:
         return Solution(self.program, self.points, choices, self.clashing, levels)
 
-    def best(self, levels: Levels, left: Effort, stages: Stages) -> Found:
+    def best(self, levels: Levels, left: Effort, stages: Stages) -> BoundedChoices:
         """The best choices by these levels that the search reaches within the effort."""
         problem = CoverProblem(self.program, self.points, self.domains, self.clashing, levels)
         covers = self.reductions and not levels.rewards_hosts
@@ -125,7 +125,7 @@ class Search:
                 raise explain_overload(self.program, self.costs, destinations, overloaded.hosts) from None
             stages.end("model")
         pairs = zip(self.solution(choices, levels).worth(), gap, levels.names, strict=False)
-        return Found(choices, tuple(value - open_ for value, open_, _ in pairs))
+        return BoundedChoices(choices, tuple(value - open_ for value, open_, _ in pairs))
 
     def kept(self, previous: Previous, others: Sequence[int], levels: Levels) -> list[int] | None:
         """The choices of an earlier plan, with `others` where this plan has none; None if they break a rule."""
@@ -142,11 +142,11 @@ class Search:
 def _as_little_changed(
     search: Search,
     levels: Levels,
-    best: Found,
+    best: BoundedChoices,
     previous: Previous,
     effort: Effort,
     stages: Stages,
-) -> Found:
+) -> BoundedChoices:
     """Return the better of `best` and the choices of the earlier plan.
 
     A search that considers an earlier plan may prove less. So if it proves no optimum, a search without the earlier
@@ -168,7 +168,7 @@ def _as_little_changed(
     return best._replace(bound=claimed)
 
 
-def _claimed(search: Search, levels: Levels, best: Found, previous: Previous) -> Vector | None:
+def _claimed(search: Search, levels: Levels, best: BoundedChoices, previous: Previous) -> Vector | None:
     """The bounds of the earlier plan if it belongs to this program and has this placement and these values, or None."""
     points = zip(search.points, best.choices, strict=True)
     policies = search.program.policies

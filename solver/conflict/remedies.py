@@ -87,7 +87,7 @@ class Remedies:
         if constraint.sort and alike and self._resolves([constraint, *alike]):
             needed = self._fewest(constraint, alike)
             return f"{constraint.part.remedy}, and likewise for {_listed([other.subject for other in needed], 'and')}"
-        texts = [_about(other) for other in self._fewest(constraint, self.relaxed)[:NAMED]]
+        texts = [_remedy_of(other) for other in self._fewest(constraint, self.relaxed)[:NAMED]]
         return "; and ".join([constraint.part.remedy, *dict.fromkeys(texts)])
 
     def _fewest(self, constraint: Constraint, candidates: Sequence[Constraint]) -> Sequence[Constraint]:
@@ -100,7 +100,7 @@ class Remedies:
         return irreducible_subset(candidates, spared)
 
 
-def _about(constraint: Constraint) -> str:
+def _remedy_of(constraint: Constraint) -> str:
     if constraint.call is None:
         return constraint.part.remedy
     return f"remove the call of `{constraint.subject}`"

@@ -17,7 +17,7 @@ from admc.compile.plan.previous import previous_of
 from admc.compile.plan.read import from_json
 from admc.compile.plan.to_json import to_json
 from dsl.program import Program, Side
-from solver.place import Found, Search, place
+from solver.place import BoundedChoices, Search, place
 from solver.placement import ObjectiveValue, Placement, PlacementError, Previous, Status
 from solver.rules.order import INGRESS
 from tests.generate import cover, generate
@@ -136,7 +136,9 @@ def test_a_better_earlier_placement_is_kept_without_its_proof(monkeypatch: pytes
     )
     better = place(program)
     assert [adm.service for adm in better.adms] == ["a"]
-    monkeypatch.setattr(Search, "best", lambda _self, _levels, _left, _stages: Found([INGRESS, INGRESS], (1, 0, 0, 0)))
+    monkeypatch.setattr(
+        Search, "best", lambda _self, _levels, _left, _stages: BoundedChoices([INGRESS, INGRESS], (1, 0, 0, 0))
+    )
     assert [adm.service for adm in place(program).adms] == ["b", "c"]
     again = place(program, previous=earlier(better))
     assert again.decisions == better.decisions
