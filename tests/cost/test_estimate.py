@@ -237,6 +237,31 @@ def test_without_all_rates_of_a_sidecar_there_is_no_latency_that_depends_on_the_
     assert hop.latency.value >= 167_250
 
 
+@pytest.mark.parametrize("costs", [NODE, MESHINSIGHT, built_in("flatproxy").profile], ids=lambda costs: costs.name)
+@pytest.mark.parametrize("unrated", [1, 40, 160])
+def test_what_is_marked_at_least_is_a_lower_bound_of_cpu_whatever_the_missing_rates_are(
+    unrated: int, costs: Profile
+) -> None:
+    """The CPU of a request falls as the rate of its sidecar rises: at the known rates alone it would be too high."""
+    rated = load_text(generate(60, 160, 40, unrated))
+    calls = tuple(call._replace(rate=None) if at < unrated else call for at, call in enumerate(rated.calls))
+    program = replace(rated, calls=calls)
+    placement = place(rated)
+    layout = of_full_mesh(rated, placement, everywhere=True)
+    lower, model = estimate(program, layout, costs), estimate(rated, layout, costs)
+    for bound, adm in zip(lower.adms, model.adms, strict=True):
+        bounds = [bound.cpu, *(hop.cpu for hop in bound.hops)]
+        figures = [adm.cpu, *(hop.cpu for hop in adm.hops)]
+        for least, figure in zip(bounds, figures, strict=True):
+            assert least is not None
+            assert figure is not None
+            assert least.value <= figure.value + 40  # each part is rounded to the nano-core
+            assert least.at_least or least.value == figure.value
+    full = full_mesh(program, placement, costs).everywhere
+    assert full.cpu.value <= full_mesh(rated, placement, costs).everywhere.cpu.value + 40
+    assert full.cpu.at_least
+
+
 def test_a_cost_of_bytes_depends_on_the_rate_too() -> None:
     def change(document: Document) -> None:
         for part in document["hops"][0]["parts"]:

@@ -87,10 +87,15 @@ class _Model:
         passing = [self.traffics.of(hop.calls) for hop in hops]
         rate = fsum(traffic.rate for traffic in passing) / service.replicas
         figure_rate = self.prices.equivalent(rate or None)
-        # Latency falls as the rate rises, so a sum of the known rates alone gives no lower bound of it.
-        latency_rate = None if any(traffic.unrated for traffic in passing) else figure_rate
+        # Latency and the CPU of a request fall as the rate rises, so the sum of the known rates gives no lower bound.
+        is_known = not any(traffic.unrated for traffic in passing)
+        latency_rate = figure_rate if is_known else None
+        cpu_rate = figure_rate if is_known else self.prices.highest_rate
         idle = self._figure(self.profile.sidecar.idle_cpu, Lack.IDLE, service, service.replicas * NANO)
-        costed = [self.cpu.of_hop(hop, traffic, figure_rate) for hop, traffic in zip(hops, passing, strict=True)]
+        costed = [
+            self.cpu.of_hop(hop, traffic, cpu_rate, rate_is_known=is_known)
+            for hop, traffic in zip(hops, passing, strict=True)
+        ]
         at_hops = [
             self.cpu.together(hop, base.whole, components) for hop, (base, components) in zip(hops, costed, strict=True)
         ]

@@ -66,12 +66,14 @@ class _Sidecars:
         together = {protocol: self.traffics.of(tuple(calls)) for protocol, calls in passing.items()}
         rate = fsum(traffic.rate for traffic in together.values()) / service.replicas or None
         idle = self._figure(self.profile.sidecar.idle_cpu, service.replicas * NANO)
-        cpu = added((idle, self._requests(CPU, hops, together, rate, NANO)))
+        # Latency and the CPU of a request fall as the rate rises, so the sum of the known rates gives no lower bound.
+        is_known = not any(traffic.unrated for traffic in together.values())
+        cpu_rate = rate if is_known else self.prices.highest_rate
+        cpu = added((idle, self._requests(CPU, hops, together, cpu_rate, NANO)))
         limit = self.profile.saturation
         saturated = limit is not None and cpu.value > limit * service.replicas * NANO
-        # Latency falls as the rate rises, so a sum of the known rates alone gives no lower bound.
-        known = None if any(traffic.unrated for traffic in together.values()) else rate
-        latency = None if saturated else self._requests(LATENCY, hops, together, known, 1000)
+        latency_rate = rate if is_known else None
+        latency = None if saturated else self._requests(LATENCY, hops, together, latency_rate, 1000)
         memory = self._memory(service, hops)
         return Totals(service.replicas, len(hops), cpu, memory, added((latency,)), service.replicas if saturated else 0)
 

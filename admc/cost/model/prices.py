@@ -122,6 +122,12 @@ class Prices:
         lowest, highest = self._outermost
         return min(max(rate, lowest / 2), highest * 2)
 
+    @property
+    def highest_rate(self) -> float | None:
+        """The highest rate of all figures; None if its figures have no rates. The CPU of a request falls as the rate of
+        the sidecar rises, so the figures at this rate are lower bounds for a sidecar whose rate is unknown."""
+        return None if self._outermost is None else self._outermost[1]
+
     def complete(self, protocol: Protocol, quantity: str) -> bool:
         """Whether all parts of a hop were measured."""
         parts = self.bases.get((protocol, quantity), ())
