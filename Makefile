@@ -52,6 +52,7 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.words
+	$(BIN)/python -m tests.names
 
 fmt: setup
 	$(BIN)/ruff check --fix .

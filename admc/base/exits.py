@@ -27,8 +27,8 @@ _WORST_FIRST = (Exit.BUG, Exit.INPUT, Exit.NO_PLACEMENT, Exit.NOT_PROVEN, Exit.G
 
 def worst(codes: Iterable[Exit]) -> Exit:
     """The code of a command that did several things."""
-    found = set(codes)
-    return next((code for code in _WORST_FIRST if code in found), Exit.DONE)
+    distinct = set(codes)
+    return next((code for code in _WORST_FIRST if code in distinct), Exit.DONE)
 
 
 class CommandError(Exception):
@@ -49,9 +49,9 @@ def wrong_usage(code: str, message: str, *, cause: str | None = None, hint: str 
     return CommandError(Exit.INPUT, [Diagnostic(code, Severity.ERROR, message, None, cause, hint)])
 
 
-def refused_warnings(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+def refused_warnings(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """For `--warnings-as-errors`: one error if there are warnings among `found`."""
-    number = sum(1 for item in found if item.severity is Severity.WARNING)
+    number = sum(1 for item in diagnostics if item.severity is Severity.WARNING)
     if not number:
         return []
     there = "there is a warning" if number == 1 else f"there are {number} warnings"

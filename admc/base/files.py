@@ -22,8 +22,8 @@ _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp")
 
 def is_temporary(name: str, names: Collection[str]) -> bool:
     """Whether `name` is a temporary file of one of `names`. Only a killed process leaves such a file."""
-    found = _TEMPORARY.fullmatch(name)
-    return found is not None and any(other[:_NAME_PART] == found[1] for other in names)
+    match = _TEMPORARY.fullmatch(name)
+    return match is not None and any(other[:_NAME_PART] == match[1] for other in names)
 
 
 def present(path: Path) -> bool:

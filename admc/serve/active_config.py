@@ -203,8 +203,8 @@ class ActiveConfig:
     @property
     def acknowledged(self) -> dict[str, Snapshot]:
         """For each service the last snapshot of which a proxy has acknowledged all resources."""
-        found = {name: self.store.last_acked(name) for name in self.store.groups}
-        return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
+        last_acknowledged = {name: self.store.last_acked(name) for name in self.store.groups}
+        return {name: snapshot for name, snapshot in last_acknowledged.items() if snapshot is not None}
 
     @property
     def refusing(self) -> frozenset[str]:

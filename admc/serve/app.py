@@ -160,7 +160,7 @@ class _Server:
         return code
 
     async def _until_stopped(self, environment: asyncio.Task[int]) -> None:
-        tasks = [asyncio.create_task(each) for each in (self._reconciler.run(), self._refresh_certificates())]
+        tasks = [asyncio.create_task(work) for work in (self._reconciler.run(), self._refresh_certificates())]
         stop = asyncio.create_task(self._stop.wait())
         try:
             waiting: set[asyncio.Task[Any]] = {stop, environment, *tasks}

@@ -41,10 +41,10 @@ Signature = dict["Path", FileStat | None]
 def look(path: Path) -> FileStat | None:
     """The current stat of a file; symbolic links are followed."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except (OSError, ValueError):
         return None
-    return FileStat(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return FileStat(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 async def signature(paths: Iterable[Path]) -> Signature:
@@ -54,12 +54,12 @@ async def signature(paths: Iterable[Path]) -> Signature:
 
 async def until_changed(seen: Signature, *, quiet: float = QUIET_SECONDS) -> None:
     """Wait until files differ from `seen`, and have been quiet for a moment."""
-    while (found := await signature(seen)) == seen:
+    while (current := await signature(seen)) == seen:
         await asyncio.sleep(LOOK_SECONDS)
     deadline = time.monotonic() + QUIET_LIMIT_SECONDS
     while time.monotonic() < deadline:
         await asyncio.sleep(quiet)
         latest = await signature(seen)
-        if latest == found:
+        if latest == current:
             return
-        found = latest
+        current = latest

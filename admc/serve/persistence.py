@@ -40,11 +40,11 @@ class Persistence:
         config, problems = self._config, self._config.problems
         environment, began = config.environment, time.monotonic()
         try:
-            found = await asyncio.to_thread(self._storage.load)
+            stored_state = await asyncio.to_thread(self._storage.load)
             read = time.monotonic()
-            if found is None:
+            if stored_state is None:
                 return False
-            restored = await stored.build(found, await environment.programs.current(), environment.addresses)
+            restored = await stored.build(stored_state, await environment.programs.current(), environment.addresses)
         except CommandError as error:
             if not self._storage.may_begin_anew:
                 raise
@@ -52,20 +52,20 @@ class Persistence:
             return False
         if restored is None:
             return False
-        for problem in found.problems:
+        for problem in stored_state.problems:
             problems.counts.kept_errors += 1
             LOG.error("kept_group_not_used", extra={"problem": problem})
         position, newest, built = restored.position, restored.newest, time.monotonic()
         config.restore(newest.state, newest.recipe)
-        config.store.publish_all(found.groups)
-        for name, snapshot in found.groups.items():
+        config.store.publish_all(stored_state.groups)
+        for name, snapshot in stored_state.groups.items():
             config.store.acked(name, snapshot)
         await config.rollout.resume(position, restored.plans)
-        if found.is_reduced:
-            self._acknowledge_rest(position.unsettled.union(found.groups))
+        if stored_state.is_reduced:
+            self._acknowledge_rest(position.unsettled.union(stored_state.groups))
         await config.reload_identities()
         seconds = {"read": read - began, "built": built - read, "seconds": time.monotonic() - began}
-        fields = {"groups": len(found.groups), "state": newest.state.version}
+        fields = {"groups": len(stored_state.groups), "state": newest.state.version}
         LOG.info("recalled", extra=fields | {name: round(value, 3) for name, value in seconds.items()})
         return True
 

@@ -72,15 +72,15 @@ class StoredPlans:
             await worker.end()
 
     async def build(
-        self, found: StoredState, source: Source | None, addresses: AddressSource | None
+        self, stored: StoredState, source: Source | None, addresses: AddressSource | None
     ) -> Restored | None:
         """The plans of a stored state; None if it has none. `source`: what is to be served now; `addresses`: the
         present ones. Raises `CommandError`."""
-        if found.position is None:
+        if stored.position is None:
             return None
         try:
             async with self._turn:
-                return await self._build(found.position, source, addresses, reduced=found.is_reduced)
+                return await self._build(stored.position, source, addresses, reduced=stored.is_reduced)
         except WorkerError as error:
             raise wrong_usage(
                 "ADM854",
@@ -109,7 +109,7 @@ class StoredPlans:
             plans[other] = Planned(state, recipe)
         await _to_its_end(lambda: self._put(position, plans, reduced=reduced))
         self._holds = name, source
-        self._last = Restored(position, {each: self._plans[each] for each in plans_of(position.rollout)})
+        self._last = Restored(position, {plan_name: self._plans[plan_name] for plan_name in plans_of(position.rollout)})
         return self._last
 
     def _put(self, position: Position, plans: Mapping[str, Planned], *, reduced: bool) -> None:

@@ -29,13 +29,13 @@ class WarmStart:
         self.compile = CompileAhead()
 
     async def prepare(
-        self, found: StoredState | None, source: Source | None, addresses: AddressSource
+        self, stored_state: StoredState | None, source: Source | None, addresses: AddressSource
     ) -> Restored | None:
         """Build what a server would build now that finds this state stored and is to serve this source. Returns the
         stored plans. Raises `CommandError` where these cannot be built, and `WorkerError` where the program cannot."""
         if source is not None:
             await self.compile.prepare(BuildState(source, (await addresses.current(),), with_recipe=True))
-        return None if found is None else await self.stored.build(found, source, addresses)
+        return None if stored_state is None else await self.stored.build(stored_state, source, addresses)
 
     async def close(self) -> None:
         await self.stored.close()

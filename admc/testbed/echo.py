@@ -115,7 +115,7 @@ class Wanted:
         status = int(number(STATUS, 999)) or None
         pairs = (value.partition("=") for value in seen.header(HEADER))
         headers = tuple((name, value) for name, _, value in pairs)
-        failure = next((each for each in Failure if each == item(FAIL)), None)
+        failure = next((failure for failure in Failure if failure == item(FAIL)), None)
         return cls(status, number(DELAY, MAX_DELAY), headers, int(number(BODY, MAX_BODY)), failure)
 
 

@@ -57,18 +57,18 @@ def find_envoy(given: Path | None = None) -> tuple[str, str] | None:
     None where there is none. Raises `EnvoyError` for a program that is no Envoy.
     """
     if given is not None:
-        found = shutil.which(given if given.is_absolute() else Path.cwd() / given)
-        if found is None:
+        program = shutil.which(given if given.is_absolute() else Path.cwd() / given)
+        if program is None:
             raise EnvoyError(f"`{given}` is no program that can be run")
-        return str(found), _version(str(found))
+        return str(program), _version(str(program))
     beside = Path(sys.executable).with_name("envoy")
     on_path = shutil.which("envoy")
     # The package's `envoy` is a script around its binary. The binary itself ends when its parent is killed.
     packaged = envoy_binary()
     if packaged is not None and (on_path is None or Path(on_path).parent.samefile(beside.parent)):
         return packaged, _version(packaged)
-    found = on_path or (str(beside) if os.access(beside, os.X_OK) else None)
-    return None if found is None else (found, _version(found))
+    program = on_path or (str(beside) if os.access(beside, os.X_OK) else None)
+    return None if program is None else (program, _version(program))
 
 
 def _version(program: str) -> str:

@@ -41,7 +41,7 @@ def callers(policy: Policy) -> tuple[str, ...] | None:
     for parameter in policy.kind.parameters:
         value = policy.arguments[parameter.name]
         if parameter.type.element is not None and parameter.type.element.name == "caller" and isinstance(value, tuple):
-            return tuple(str(each) for each in value)
+            return tuple(str(caller) for caller in value)
     return None
 
 

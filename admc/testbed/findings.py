@@ -94,8 +94,8 @@ class Bed(Protocol):
         """Send all at once."""
         ...
 
-    def wait(self, found: Callable[[], object], seconds: float | None = None) -> None:
-        """Wait until `found` returns something true, or the time is over: as long as a busy machine needs to log a
+    def wait(self, is_over: Callable[[], object], seconds: float | None = None) -> None:
+        """Wait until `is_over` returns something true, or the time is over: as long as a busy machine needs to log a
         line, to count or to copy a request, if `seconds` does not say otherwise."""
         ...
 

@@ -53,20 +53,20 @@ class LoopbackLayout:
 
     @cached_property
     def _dials(self) -> dict[tuple[str, str, int], Dial]:
-        found = dials(self.program, self.placement, self.addresses)
-        return {(dial.source, dial.destination, dial.number): dial for dial in found}
+        all_dials = dials(self.program, self.placement, self.addresses)
+        return {(dial.source, dial.destination, dial.number): dial for dial in all_dials}
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The sockets of the echo services: one where several ports of a service lead to one target."""
         parties: dict[str, Service | External] = {**self.program.services, **self.program.externals}
         protocols = {(name, port.number): port.protocol for name, party in parties.items() for port in party.ports}
-        found: dict[tuple[str, int, str], Endpoint] = {}
+        by_socket: dict[tuple[str, int, str], Endpoint] = {}
         for bind in binds(self.program, self.placement, self.addresses):
             protocol = protocols[bind.service, bind.number].value
             endpoint = Endpoint(bind.service, bind.number, protocol, bind.address, bind.port)
-            found.setdefault((bind.address, bind.port, protocol), endpoint)
-        return tuple(found.values())
+            by_socket.setdefault((bind.address, bind.port, protocol), endpoint)
+        return tuple(by_socket.values())
 
     def target(self, call: Call, source: str | None = None) -> Target:
         """Where a call is dialled. Another `source` than the call's own dials the destination's own address."""

@@ -90,8 +90,14 @@ def meeting(program: Program, call: Call, wanted: Policy | None) -> Request | No
 def missing(program: Program, call: Call, avoided: Policy) -> Request | None:
     """A request on a call that `avoided` does not select, and as few others as possible; None where it selects all."""
     policies = policies_on(program, call)
-    fitting = [each for each in candidates(policies, call.destination, call.port) if not holds(avoided.match, each)]
-    return min(fitting, key=lambda each: sum(_weight(p) for p in policies if holds(p.match, each)), default=None)
+    fitting = [
+        candidate
+        for candidate in candidates(policies, call.destination, call.port)
+        if not holds(avoided.match, candidate)
+    ]
+    return min(
+        fitting, key=lambda candidate: sum(_weight(p) for p in policies if holds(p.match, candidate)), default=None
+    )
 
 
 def _weight(policy: Policy) -> int:

@@ -81,8 +81,10 @@ def with_open_ports(
 
     return replace(
         program,
-        services={name: replace(each, ports=all_ports(each.ports)) for name, each in program.services.items()},
-        externals={name: replace(each, ports=all_ports(each.ports)) for name, each in program.externals.items()},
+        services={name: replace(service, ports=all_ports(service.ports)) for name, service in program.services.items()},
+        externals={
+            name: replace(external, ports=all_ports(external.ports)) for name, external in program.externals.items()
+        },
         calls=tuple(call._replace(port=port(call.port)) for call in program.calls),
         policies=tuple(_policy(policy, moved) for policy in program.policies),
     ), moved

@@ -86,10 +86,10 @@ def check_size(program: Program) -> None:
             raise _too_large(program, f"{number:,} {what}", f"{most:,} {what}")
 
 
-def _too_large(program: Program, found: str, most: str) -> CommandError:
+def _too_large(program: Program, size: str, most: str) -> CommandError:
     return wrong_usage(
         "ADM829",
-        f"`{program.app}` has {found}, and at most {most} can be tried on one machine",
+        f"`{program.app}` has {size}, and at most {most} can be tried on one machine",
         hint="try a smaller program with the same policies",
     )
 
@@ -138,13 +138,13 @@ def run(
 
 
 def _listed(rows: Iterator[Row], total: int | None, what: str, progress: Callable[[str], None]) -> tuple[Row, ...]:
-    found: list[Row] = []
+    tried: list[Row] = []
     progress(f"trying {what} 1" + (f" of {total}" if total else ""))
     for row in rows:
-        found.append(row)
-        if len(found) != total:
-            progress(f"trying {what} {len(found) + 1}" + (f" of {total}" if total else ""))
-    return tuple(found)
+        tried.append(row)
+        if len(tried) != total:
+            progress(f"trying {what} {len(tried) + 1}" + (f" of {total}" if total else ""))
+    return tuple(tried)
 
 
 @contextmanager
@@ -160,8 +160,8 @@ def _interrupted_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
+        for signal_number in numbers:
+            signal.signal(signal_number, signal.SIG_IGN)
         if callable(ctrl_c):
             ctrl_c(number, frame)
         raise KeyboardInterrupt

@@ -107,11 +107,11 @@ class Testbed:
         with ThreadPoolExecutor(max_workers=len(requests)) as pool:
             return list(pool.map(lambda request: self.send(call, request), requests))
 
-    def wait(self, found: Callable[[], object], seconds: float | None = None) -> None:
+    def wait(self, is_over: Callable[[], object], seconds: float | None = None) -> None:
         end = time.monotonic() + (self._patience if seconds is None else seconds)
         if self._until is not None:
             end = min(end, self._until)
-        while not found() and time.monotonic() < end:
+        while not is_over() and time.monotonic() < end:
             time.sleep(0.01)
         self._left()
 
@@ -121,7 +121,7 @@ class Testbed:
                 self.refill(policy, call.destination)
 
     def allowance(self, call: Call, request: Request) -> int:
-        left = [_burst(each) - self._spent[each.name, call.destination] for each in self._quotas(call, request)]
+        left = [_burst(quota) - self._spent[quota.name, call.destination] for quota in self._quotas(call, request)]
         return max(0, min(left, default=UNLIMITED))
 
     def refill(self, policy: Policy, destination: str) -> None:
@@ -129,7 +129,7 @@ class Testbed:
             if host in self.envoys.running:
                 self.envoys.restart(host, self._bootstraps[host])
             for name, other in list(self._spent):
-                if any(each == host for each, _ in self._hosts(self.program.policy_by_name[name], other)):
+                if any(other_host == host for other_host, _ in self._hosts(self.program.policy_by_name[name], other)):
                     del self._spent[name, other]
 
     def logged(self, policy: Policy, call: Call) -> int:
@@ -143,7 +143,7 @@ class Testbed:
     def counted(self, policy: Policy, call: Call) -> int:
         end = f".{policy.name}/{call.destination}.allowed"
         stats = [envoy.stats() for envoy in self._enforcing(policy, call)]
-        return sum(value for each in stats for name, value in each.items() if name.endswith(end))
+        return sum(value for counters in stats for name, value in counters.items() if name.endswith(end))
 
     def check(self, *, closely: bool = False) -> None:
         self.envoys.check(closely=closely)
@@ -164,7 +164,7 @@ class Testbed:
         if not any(name == echo.STATUS for name, _ in request.headers):
             return 1
         attempts = [p.arguments["attempts"] for p in policies_on(self.program, call) if repeats(p)]
-        return max((each for each in attempts if isinstance(each, int)), default=1)
+        return max((attempt_limit for attempt_limit in attempts if isinstance(attempt_limit, int)), default=1)
 
     def _hosts(self, policy: Policy, destination: str) -> Iterator[tuple[str, Side]]:
         """The services whose ADMs enforce a policy at a destination."""

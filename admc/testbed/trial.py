@@ -123,7 +123,7 @@ def _result(call: Call, reply: Reply) -> str:
 
 def policies(bed: Bed, placement: Placement) -> Iterator[PolicyRow]:
     """Every decision of the placement, quotas last: their probes empty the buckets. Raises `EnvoyError`."""
-    decisions = sorted(placement.decisions, key=lambda each: is_quota(bed.program.policy_by_name[each.policy]))
+    decisions = sorted(placement.decisions, key=lambda decision: is_quota(bed.program.policy_by_name[decision.policy]))
     for decision in decisions:
         policy = bed.program.policy_by_name[decision.policy]
         for side in decision.sides:
@@ -153,7 +153,7 @@ def _probe(bed: Bed, policy: Policy, call: Call) -> Finding:
 
 
 def _quota(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
-    found: list[tuple[Call, Request]] = []
+    asked: list[tuple[Call, Request]] = []
     reasons: list[Finding] = []
     for index in decision.calls:
         call = bed.program.calls[index]
@@ -163,10 +163,10 @@ def _quota(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator
         elif (smaller := _smaller_quota(bed.program, call, policy, request)) is not None:
             reasons.append(Finding(Outcome.HIDDEN, f"the smaller `{smaller.name}` is empty first"))
         else:
-            found.append((call, request))
-    if found:
-        finding = _tried(bed, lambda: quota(bed, policy, found))
-        yield _row(policy, tuple(call for call, _ in found), side, finding)
+            asked.append((call, request))
+    if asked:
+        finding = _tried(bed, lambda: quota(bed, policy, asked))
+        yield _row(policy, tuple(call for call, _ in asked), side, finding)
     elif decision.calls:
         yield _row(policy, tuple(bed.program.calls[index] for index in decision.calls), side, reasons[0])
 
@@ -188,7 +188,9 @@ def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Ite
     if not alone or side is not Side.INGRESS or admitted is None or not decision.calls:
         return
     program, call = bed.program, bed.program.calls[decision.calls[0]]
-    declared = {each.source for each in program.calls if each.destination == call.destination}
+    declared = {
+        declared_call.source for declared_call in program.calls if declared_call.destination == call.destination
+    }
     others = [
         name
         for name, service in program.services.items()
@@ -212,7 +214,7 @@ def _rejection(bed: Bed, call: Call, request: Request, source: str) -> Finding:
 def _row(policy: Policy, on: Sequence[Call], side: Side, finding: Finding) -> PolicyRow:
     call = on[0]
     adm = call.destination if side is Side.INGRESS else call.source
-    sources = tuple(dict.fromkeys(each.source for each in on))
+    sources = tuple(dict.fromkeys(tried_call.source for tried_call in on))
     return PolicyRow(policy.name, policy.kind.name, sources, call.destination, call.port.number, side, adm, finding)
 
 

@@ -63,13 +63,13 @@ def render(trial: Trial, *, colour: bool, width: int) -> str:
 def _shown(rows: Sequence[Row]) -> list[Row]:
     """Those that are wrong, and as many others as there is room for, in their order."""
     room = ROWS - sum(not row.finding.outcome.is_good for row in rows)
-    found = []
+    shown = []
     for row in rows:
         good = row.finding.outcome.is_good
         if not good or room > 0:
-            found.append(row)
+            shown.append(row)
         room -= good
-    return found
+    return shown
 
 
 def _rest(console: Console, number: int, what: str) -> None:
@@ -82,16 +82,18 @@ def _calls(program: Program, rows: list[CallRow]) -> Table:
     for title in ("call", "request", "result", "through the ADM of"):
         table.add_column(title, overflow="fold")
     for row in rows:
-        found = row.finding
-        right = found.outcome is Outcome.ENFORCED
-        result = found.observed if right or not found.expected else f"{found.observed}; expected: {found.expected}"
+        finding = row.finding
+        right = finding.outcome is Outcome.ENFORCED
+        result = (
+            finding.observed if right or not finding.expected else f"{finding.observed}; expected: {finding.expected}"
+        )
         destination = row.call.destination
         if len(_ports(program, destination)) > 1:
             destination = f"{destination}:{row.call.port.number}"
         table.add_row(
             Text(visible(f"{row.call.source} -> {destination}")),
-            Text(visible(found.request)),
-            Text(visible(result), style="" if right else STYLES[found.outcome]),
+            Text(visible(finding.request)),
+            Text(visible(result), style="" if right else STYLES[finding.outcome]),
             Text(visible(", ".join(row.adms)) or "-"),
         )
     return table
@@ -109,14 +111,14 @@ def _policies(rows: list[PolicyRow]) -> Table:
         table.add_column(title, overflow="fold", ratio=1)
     table.add_column("outcome and place", overflow="fold", max_width=24)
     for row in rows:
-        found = row.finding
-        style = STYLES[found.outcome]
+        finding = row.finding
+        style = STYLES[finding.outcome]
         table.add_row(
             Text.assemble((visible(row.policy), "bold"), f"\n{visible(_call(row))}"),
-            Text(visible(found.request)),
-            Text(visible(found.expected)),
-            Text(visible(found.observed)),
-            Text.assemble((found.outcome.value, style), f"\n{visible(row.adm)} ({row.side.value})"),
+            Text(visible(finding.request)),
+            Text(visible(finding.expected)),
+            Text(visible(finding.observed)),
+            Text.assemble((finding.outcome.value, style), f"\n{visible(row.adm)} ({row.side.value})"),
         )
     return table
 
@@ -131,16 +133,16 @@ def _call(row: PolicyRow) -> str:
 
 def _stacked(console: Console, rows: list[PolicyRow]) -> None:
     for row in rows:
-        found = row.finding
+        finding = row.finding
         console.print(
             Text.assemble(
                 (visible(row.policy), "bold"),
                 f"  {visible(_call(row))}, at {visible(row.adm)} ({row.side.value}): ",
-                (found.outcome.value, STYLES[found.outcome]),
+                (finding.outcome.value, STYLES[finding.outcome]),
             ),
             overflow="fold",
         )
-        lines = (("request", found.request), ("expected", found.expected), ("observed", found.observed))
+        lines = (("request", finding.request), ("expected", finding.expected), ("observed", finding.observed))
         table = Table.grid(padding=(0, 0))
         table.add_column(width=len("  observed  "), style="dim", no_wrap=True)
         table.add_column(overflow="fold")
@@ -157,10 +159,10 @@ def _verdict(trial: Trial) -> str:
     if tried:
         parts.append(f"{outcomes[Outcome.ENFORCED]} of {tried} enforcements seen")
     others = (Outcome.HIDDEN, Outcome.NOT_OBSERVABLE, Outcome.NOT_TRIED)
-    parts += [f"{outcomes[each]} {each.value}" for each in others if outcomes[each]]
+    parts += [f"{outcomes[outcome]} {outcome.value}" for outcome in others if outcomes[outcome]]
     return f"{'; '.join(parts)}; {trial.seconds:.1f} s"
 
 
 def _size(trial: Trial) -> str:
-    found = baseline_of(trial.program.services.values()).sentence(len(trial.placement.adms), "gets", "get")
-    return f"{found}; {trial.placement.status.value}"
+    sentence = baseline_of(trial.program.services.values()).sentence(len(trial.placement.adms), "gets", "get")
+    return f"{sentence}; {trial.placement.status.value}"

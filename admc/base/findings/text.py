@@ -27,8 +27,8 @@ def render_all(reports: Sequence[Report], *, colour: bool = False) -> str:
     blocks = [_block(item, report.folder, paint) for report in reports for item in report.diagnostics]
     if not blocks:
         return ""
-    found = tuple(item for report in reports for item in report.diagnostics)
-    return "\n\n".join(blocks) + f"\n\n{counts(found)}\n"
+    diagnostics = tuple(item for report in reports for item in report.diagnostics)
+    return "\n\n".join(blocks) + f"\n\n{counts(diagnostics)}\n"
 
 
 def _paint(style: str, text: str) -> str:

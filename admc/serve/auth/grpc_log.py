@@ -80,12 +80,12 @@ class LogParser:
 
     def _line(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace")
-        found = _RECORD.fullmatch(text)
-        if found is None:
+        record = _RECORD.fullmatch(text)
+        if record is None:
             self._follow(text)
             return
         self._report("")
-        level, place, text = found.groups()
+        level, place, text = record.groups()
         step, self._shows_error = text.startswith(_STEP), False
         if step:
             if not text.startswith("OK ", len(_STEP)):
@@ -103,9 +103,9 @@ class LogParser:
             self._other("error", "", text)
 
     def _report_if_peer(self, text: str) -> None:
-        found = _PEER.search(text)
-        if found is not None:
-            self._report(found[1])
+        peer = _PEER.search(text)
+        if peer is not None:
+            self._report(peer[1])
 
     def _report(self, peer: str) -> None:
         if self._error is not None:

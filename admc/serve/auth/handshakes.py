@@ -129,8 +129,8 @@ class HandshakeMonitor:
             os.close(self._reports)
             raise
         finally:
-            for each in (read, write, report):
-                os.close(each)
+            for descriptor in (read, write, report):
+                os.close(descriptor)
         asyncio.get_running_loop().add_reader(self._reports, self._ready)
 
     def _end(self) -> None:
@@ -202,10 +202,10 @@ def monitored() -> Iterator[HandshakeMonitor | None]:
     # It stays open: log handlers may hold it.
     sys.stderr = open(before, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     try:
-        found = HandshakeMonitor(before)
+        monitor = HandshakeMonitor(before)
         try:
-            yield found
+            yield monitor
         finally:
-            found.close()
+            monitor.close()
     finally:
         sys.stderr = own

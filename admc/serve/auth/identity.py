@@ -174,13 +174,13 @@ def by_service_account(services: Mapping[str, str], trust_domain: str) -> Mappin
     """
     accounts = {name: (namespace, kubernetes_name(name)) for name, namespace in services.items()}
     uses = Counter(accounts.values())
-    found: dict[str, frozenset[str]] = {}
+    services_by_identity: dict[str, frozenset[str]] = {}
     for name, account in accounts.items():
         if uses[account] == 1 and account[1]:
             namespace, own = account
-            found[f"spiffe://{trust_domain}/ns/{namespace}/sa/{own}"] = frozenset({name})
-            found[f"system:serviceaccount:{namespace}:{own}"] = frozenset({name})
-    return MappingProxyType(found)
+            services_by_identity[f"spiffe://{trust_domain}/ns/{namespace}/sa/{own}"] = frozenset({name})
+            services_by_identity[f"system:serviceaccount:{namespace}:{own}"] = frozenset({name})
+    return MappingProxyType(services_by_identity)
 
 
 # ---- the identities file ----
@@ -203,7 +203,7 @@ def from_json(data: bytes, services: Collection[str], *, ignore_unknown: bool = 
         listed = read(_IdentitiesFile, data.removeprefix(BOM_UTF8)).services
     except DocumentError as error:
         _wrong(findings, error.message, error.hint)
-    found: dict[str, set[str]] = {}
+    services_by_identity: dict[str, set[str]] = {}
     for name, identities in sorted(listed.items()):
         if name not in services:
             if not ignore_unknown:
@@ -216,12 +216,12 @@ def from_json(data: bytes, services: Collection[str], *, ignore_unknown: bool = 
                 message = f"`services.{name}` has `{_shown(identity)}`, which is not an identity"
                 _wrong(findings, message, _IDENTITY_HINT)
             else:
-                found.setdefault(identity, set()).add(name)
-    if len(found) > MAX_IDENTITIES:
+                services_by_identity.setdefault(identity, set()).add(name)
+    if len(services_by_identity) > MAX_IDENTITIES:
         _wrong(findings, f"it has more than {MAX_IDENTITIES:,} identities")
     if findings.has_errors:
         raise CommandError(Exit.INPUT, findings.items)
-    return MappingProxyType({identity: frozenset(names) for identity, names in sorted(found.items())})
+    return MappingProxyType({identity: frozenset(names) for identity, names in sorted(services_by_identity.items())})
 
 
 def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None:

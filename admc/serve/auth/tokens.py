@@ -129,22 +129,22 @@ def _claims(claims: dict[str, Any]) -> TokenClaims:
 
 
 def _bound(claim: object) -> BoundPod | None:
-    found = claim if isinstance(claim, dict) else {}
-    pod = found.get("pod")
+    kubernetes_claim = claim if isinstance(claim, dict) else {}
+    pod = kubernetes_claim.get("pod")
     named = pod if isinstance(pod, dict) else {}
-    parts = (found.get("namespace"), named.get("name"), named.get("uid"))
+    parts = (kubernetes_claim.get("namespace"), named.get("name"), named.get("uid"))
     namespace, name, uid = (part if isinstance(part, str) else "" for part in parts)
     return BoundPod(namespace, name, uid) if namespace and name and uid else None
 
 
 def bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
     """The token in the metadata of a call. Raises `DeniedError`."""
-    found = [value for key, value in metadata if key == "authorization"]
-    if not found:
+    headers = [value for key, value in metadata if key == "authorization"]
+    if not headers:
         raise DeniedError("token", "it has no token")
-    if len(found) > 1 or not isinstance(found[0], str):
+    if len(headers) > 1 or not isinstance(headers[0], str):
         raise DeniedError("token", "it has several tokens")
-    scheme, _, token = found[0].partition(" ")
+    scheme, _, token = headers[0].partition(" ")
     if scheme.lower() != "bearer":
         raise DeniedError("token", "its authorization is not a bearer token")
     return token.strip()

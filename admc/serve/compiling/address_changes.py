@@ -35,22 +35,22 @@ def changes(old: Addresses, new: Addresses) -> AddressChanges:
     )
 
 
-def changed(old: Addresses, found: AddressChanges) -> Addresses:
+def changed(old: Addresses, changes: AddressChanges) -> Addresses:
     """In the same order as those from which `changes` was made, which is that of names."""
     return Addresses(
-        _replaced(old.services, found.services),
-        _replaced(old.externals, found.externals),
-        dict(found.egress),
-        _replaced(old.others, found.others),
+        _replaced(old.services, changes.services),
+        _replaced(old.externals, changes.externals),
+        dict(changes.egress),
+        _replaced(old.others, changes.others),
     )
 
 
 def _different(old: Mapping[str, Value], new: Mapping[str, Value]) -> dict[str, Value | None]:
-    found: dict[str, Value | None] = {name: value for name, value in new.items() if old.get(name) != value}
-    return found | dict.fromkeys(old.keys() - new.keys())
+    differences: dict[str, Value | None] = {name: value for name, value in new.items() if old.get(name) != value}
+    return differences | dict.fromkeys(old.keys() - new.keys())
 
 
-def _replaced(old: Mapping[str, Value], found: Mapping[str, Value | None]) -> Mapping[str, Value]:
-    kept: Iterable[str] = old if found.keys() <= old.keys() else sorted({*old, *found})
-    both = {**old, **found}
+def _replaced(old: Mapping[str, Value], changes: Mapping[str, Value | None]) -> Mapping[str, Value]:
+    kept: Iterable[str] = old if changes.keys() <= old.keys() else sorted({*old, *changes})
+    both = {**old, **changes}
     return {name: value for name in kept if (value := both[name]) is not None}

@@ -52,8 +52,8 @@ class AddressIndex:
         for call in program.calls:
             self._callers[call.destination, call.port.number].add(call.source)
         self.hops = hops(program, placement)
-        for service, found in self.hops.items():
-            for hop in found:
+        for service, service_hops in self.hops.items():
+            for hop in service_hops:
                 self._add(service, hop)
 
     def affected(self, old: Addresses, new: Addresses) -> frozenset[str] | None:
@@ -74,25 +74,25 @@ class AddressIndex:
             return frozenset(load_balancers)
         if old.egress != new.egress or _ipv6_differs(old, new, changed):
             return None
-        found = self._depend_on_all | load_balancers
+        affected = self._depend_on_all | load_balancers
         for name in changed | _sharing(changed, old) | _sharing(changed, new):
-            found |= self._readers[name]
+            affected |= self._readers[name]
             if name in self.hops:
-                found.add(name)
+                affected.add(name)
         for name, services in self._destinations.items():
             # Connections to a destination without addresses are those to no other known address.
             if not _has_addresses(old, name) or not _has_addresses(new, name):
-                found |= services
-        return frozenset(found)
+                affected |= services
+        return frozenset(affected)
 
     def needed_by(self) -> Mapping[str, frozenset[str]]:
         """See the function `needed_by`."""
-        found = {}
+        needed = {}
         for name, service in self._program.services.items():
             ports = {number for port in service.ports for number in (port.number, port.target)}
             outside = (self._outside[port] for port in ports & self._outside.keys())
-            found[name] = frozenset(self._readers[name] | self._distinguish_all).union(*outside)
-        return found
+            needed[name] = frozenset(self._readers[name] | self._distinguish_all).union(*outside)
+        return needed
 
     def _add(self, service: str, hop: Hop) -> None:
         for name in _names_in_arguments(hop):
@@ -158,12 +158,12 @@ def _names_in_arguments(hop: Hop) -> Iterator[str]:
 def _sharing(changed: frozenset[str], addresses: Addresses) -> set[str]:
     """Other names that share an address with these: nothing distinguishes them."""
     owned = {text for name in changed for text in _addresses_of(addresses, name)}
-    found = {
+    names = {
         name
         for name, located in addresses.services.items()
         if not owned.isdisjoint(located.pods) or not owned.isdisjoint(located.addresses)
     }
-    return found.union(name for name, texts in addresses.externals.items() if not owned.isdisjoint(texts))
+    return names.union(name for name, texts in addresses.externals.items() if not owned.isdisjoint(texts))
 
 
 def _same_addresses(old: Addresses, new: Addresses, name: str) -> bool:

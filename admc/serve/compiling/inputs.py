@@ -42,13 +42,13 @@ class Inputs:
         if self._files is None:
             here = self._main.parent / path
             self.stats[here] = look(here)
-            found = self._on_disk(path)
+            content = self._on_disk(path)
         elif path in self._files:
-            found = self._files[path]
+            content = self._files[path]
         else:
             raise FileNotFoundError(2, "there is no such file")
-        self.contents[path] = found
-        return found
+        self.contents[path] = content
+        return content
 
     def plan(self) -> Plan:
         """`main` as a plan. Raises `CommandError`."""

@@ -52,20 +52,20 @@ def _check_facts(path: Path, plan: Plan, program: Program, facts: bytes) -> None
         return
     what = "the facts of the cluster"
     cause = f"it was made without {what}" if then is None else f"{what} have changed since"
-    said = _said(plan, program, facts)
+    first_facts = _first_facts(plan, program, facts)
     hint = "review the plan that the server makes of the program (`admc plan`), and give that"
-    raise unfit(path, f"{cause}: {said}" if said else cause, hint)
+    raise unfit(path, f"{cause}: {first_facts}" if first_facts else cause, hint)
 
 
-def _said(plan: Plan, program: Program, facts: bytes) -> str:
+def _first_facts(plan: Plan, program: Program, facts: bytes) -> str:
     """The first facts, in words: those about services with an ADM in the plan, or closed by it, come first."""
-    services = {name: found for name, found in from_json(facts).items() if name in program.services}
+    services = {name: service_facts for name, service_facts in from_json(facts).items() if name in program.services}
     concerned = {adm.service for adm in plan.adms} | {item.destination for item in plan.closed}
-    found = [
+    phrases = [
         f"`{name}` {_WORDS[fact]}" + (f" ({reason})" if isinstance(reason, str) else "")
         for name in sorted(services, key=lambda name: (name not in concerned, name))
         for fact, reason in services[name]._asdict().items()
         if reason
     ]
-    more = f", and {len(found) - SHOWN} more" if found[SHOWN:] else ""
-    return ", ".join(found[:SHOWN]) + more
+    more = f", and {len(phrases) - SHOWN} more" if phrases[SHOWN:] else ""
+    return ", ".join(phrases[:SHOWN]) + more

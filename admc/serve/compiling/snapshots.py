@@ -63,21 +63,21 @@ def snapshots(
         )
     except EmitError as error:
         raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder_of(state.source.path)) from error
-    found = {resources.service: snapshot(resources) for resources in made}
-    for item in found.values():
+    snapshots_by_service = {resources.service: snapshot(resources) for resources in made}
+    for item in snapshots_by_service.values():
         item.check()
         _ = item.version  # computed here: for 10,000 snapshots it would block the server
     nothing = passthrough(program, addresses, state.source.mode) if redirected and only is None else None
-    return SnapshotSet(found, None if nothing is None else snapshot(nothing))
+    return SnapshotSet(snapshots_by_service, None if nothing is None else snapshot(nothing))
 
 
 def snapshot(resources: AdmResources) -> Snapshot:
     """The resources of one ADM as a snapshot."""
-    found = list(_resources(resources))
-    named = {reference.name for item in found for reference in item.references if reference.type_url == CLUSTER}
+    items = list(_resources(resources))
+    named = {reference.name for item in items for reference in item.references if reference.type_url == CLUSTER}
     # Envoy has these clusters from its bootstrap, and rejects others of the same name.
     refusing = (name for name in named if name.startswith(REFUSING))
-    return Snapshot.of(found, elsewhere=(resources.siblings, *refusing))
+    return Snapshot.of(items, elsewhere=(resources.siblings, *refusing))
 
 
 def _resources(resources: AdmResources) -> Iterator[Resource]:

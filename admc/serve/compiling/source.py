@@ -201,14 +201,14 @@ def _app(source: Source) -> str | None:
 def with_endpoints(state: State, endpoints: bytes) -> State:
     """The same placement at other addresses. Raises `CommandError` if the endpoints file has errors."""
     mode = state.source.mode  # in a cluster there is one document for all programs of which proxies have something
-    found = addresses_of(
+    addresses = addresses_of(
         state.program,
         endpoints,
         redirected=mode.redirected,
         of_several=mode is Mode.POD,
         before=state.addresses,
     )
-    return replace(state, addresses=found, endpoints_digest=digest(endpoints))
+    return replace(state, addresses=addresses, endpoints_digest=digest(endpoints))
 
 
 def unlisted_names(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:

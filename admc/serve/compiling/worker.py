@@ -171,12 +171,12 @@ class Worker:
     ) -> tuple[AddressUpdate, SnapshotSet]:
         """Change the addresses of the worker's state (None: they stay), and build the snapshots that they affect, or
         all snapshots. Raises `WorkerError`."""
-        found, groups = await self._ask(UpdateAddresses(endpoints, rebuild_all))
-        assert isinstance(found, _Relocated)  # noqa: S101 - the reply to this request
-        if found.changes is None:
-            return AddressUpdate(None, found.digest, found.findings), groups
-        self._addresses = changed(self._addresses, found.changes)
-        return AddressUpdate(self._addresses, found.digest, (), found.seconds, found.unlisted), groups
+        update, groups = await self._ask(UpdateAddresses(endpoints, rebuild_all))
+        assert isinstance(update, _Relocated)  # noqa: S101 - the reply to this request
+        if update.changes is None:
+            return AddressUpdate(None, update.digest, update.findings), groups
+        self._addresses = changed(self._addresses, update.changes)
+        return AddressUpdate(self._addresses, update.digest, (), update.seconds, update.unlisted), groups
 
     async def _ask(self, request: Request) -> tuple[Reply, SnapshotSet]:
         async with self._lock:

@@ -227,12 +227,12 @@ class Redirection:
 
 def wanted(placed: Placed, services: Collection[str], addresses: Addresses) -> dict[str, Rules]:
     """The rules of some services."""
-    found = {}
+    rules = {}
     for own in interceptions(*placed, addresses) if services else ():
         if own.service in services:
             files = {name: restore_file(own, family) for name, family in FAMILIES.items()}
-            found[own.service] = Rules(files, _digest(files.values()))
-    return {service: found[service] for service in sorted(found)}
+            rules[own.service] = Rules(files, _digest(files.values()))
+    return {service: rules[service] for service in sorted(rules)}
 
 
 def _digest(files: Iterable[str]) -> str:
@@ -268,8 +268,8 @@ def _stat_as_written(path: Path, content: bytes) -> FileStat | None:
 
 
 def _unknown(folder: Path) -> Known:
-    said = f"`{folder / NAME}` cannot be used: what is loaded has to be confirmed again"
-    LOG.error("redirection_unknown", extra={"problem": said})
+    problem = f"`{folder / NAME}` cannot be used: what is loaded has to be confirmed again"
+    LOG.error("redirection_unknown", extra={"problem": problem})
     return Known({}, {}, {})
 
 

@@ -94,9 +94,9 @@ class StateDir:
         return not self._is_old and not (self.folder / UNDER_WAY).exists()
 
     def _loaded(self, manifest: Manifest) -> StoredState:
-        found = self._contents.load(manifest)
+        stored_state = self._contents.load(manifest)
         self._manifest = manifest
-        return found
+        return stored_state
 
     def get(self, digest: str) -> bytes:
         """An object. Raises `ManifestError` where it is not what admc stored."""

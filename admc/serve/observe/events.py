@@ -70,14 +70,14 @@ class TextLines(logging.Formatter):
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     """The event and its fields."""
     message = concealed_text(record.getMessage())
-    found: dict[str, object] = (
+    fields: dict[str, object] = (
         {"event": message} if message.isidentifier() else {"event": "message", "message": visible(message)}
     )
-    found |= {key: _shown(value) for key, value in vars(record).items() if key not in _STANDARD}
+    fields |= {key: _shown(value) for key, value in vars(record).items() if key not in _STANDARD}
     if record.exc_info and record.exc_info[1] is not None:
         error = record.exc_info[1]
-        found["error"] = f"{type(error).__name__}: {error}"
-    return found
+        fields["error"] = f"{type(error).__name__}: {error}"
+    return fields
 
 
 def _shown(value: object) -> object:

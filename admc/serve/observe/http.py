@@ -65,8 +65,8 @@ class HttpServer:
     @property
     def address(self) -> tuple[str, int]:
         """The address on which it listens."""
-        found = self._server.sockets[0].getsockname()
-        return str(found[0]), int(found[1])
+        socket_name = self._server.sockets[0].getsockname()
+        return str(socket_name[0]), int(socket_name[1])
 
     async def stop(self) -> None:
         self._server.close()
@@ -222,8 +222,8 @@ def _plain(name: str) -> str:
 
 def _host_header(request: web.BaseRequest) -> str:
     """The host that the client requested; browsers always send it."""
-    found = request.headers.get("Host", "localhost")
-    return found[1:].partition("]")[0] if found.startswith("[") else found.partition(":")[0]
+    header = request.headers.get("Host", "localhost")
+    return header[1:].partition("]")[0] if header.startswith("[") else header.partition(":")[0]
 
 
 def _small_document(view: View, request: web.BaseRequest) -> web.StreamResponse:

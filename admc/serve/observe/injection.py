@@ -96,17 +96,17 @@ def injection_document(
     newest = placed[-1][0]
     indexes = [AddressIndex(program, placement) for program, placement in placed]
     needed = [index.needed_by() for index in indexes]
-    enforced = _enforced(hop for index in indexes for found in index.hops.values() for hop in found)
+    enforced = _enforced(hop for index in indexes for hops in index.hops.values() for hop in hops)
     selected = _selected(placed)
     rows = {}
     for name, service in sorted(newest.services.items()):
-        found = [index.hops[name] for index in indexes if name in index.hops]
+        own_hops = [index.hops[name] for index in indexes if name in index.hops]
         rows[name] = ServiceRow(
             service.namespace,
             (objects or {}).get(name) or kubernetes_name(name),
             pod_labels(service),
-            _captured([hop for hops in found for hop in hops]) if found else None,
-            any(each.get(name) for each in needed),
+            _captured([hop for hops in own_hops for hop in hops]) if own_hops else None,
+            any(needed_in_plan.get(name) for needed_in_plan in needed),
             tuple(_port(name, port, enforced) for port in sorted(service.ports, key=lambda port: port.number)),
             tuple(sorted(enforced.guards.get(name, ()))),
             tuple(sorted(enforced.rejecting.get(name, ()))),
@@ -149,20 +149,20 @@ def _port(name: str, port: Port, enforced: _Enforced) -> PortRow:
 
 def _selected(plans: Iterable[tuple[Program, Placement]]) -> Mapping[str, set[str]]:
     """Service -> the closed destinations whose NetworkPolicies name it: as the destination, or as a sender."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    closed_by_service: defaultdict[str, set[str]] = defaultdict(set)
     for program, placement in plans:
         closed = set(placement.closed)
         for name in closed:
-            found[name].add(name)
+            closed_by_service[name].add(name)
         for call in program.calls:
             if call.destination in closed:
-                found[call.source].add(call.destination)
-    return found
+                closed_by_service[call.source].add(call.destination)
+    return closed_by_service
 
 
 def _captured(hops: list[Hop]) -> Captured:
-    found = pod_captures(hops)
-    return Captured(tuple(sorted(found.ingress)), tuple(sorted(found.egress)))
+    captures = pod_captures(hops)
+    return Captured(tuple(sorted(captures.ingress)), tuple(sorted(captures.egress)))
 
 
 def to_json(document: InjectionDocument) -> bytes:

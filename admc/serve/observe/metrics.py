@@ -173,10 +173,10 @@ def _by_type(name: str, text: str, values: Mapping[str, int]) -> Metric:
 
 
 def _counter(name: str, text: str, values: Mapping[str, int], label: str, always: tuple[str, ...]) -> Metric:
-    found = CounterMetricFamily(name, text, labels=[label])
+    family = CounterMetricFamily(name, text, labels=[label])
     for value, number in sorted((dict.fromkeys(always, 0) | dict(values)).items()):
-        found.add_metric([value], number)
-    return found
+        family.add_metric([value], number)
+    return family
 
 
 def _number(name: str, text: str, value: float) -> Metric:

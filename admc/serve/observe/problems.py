@@ -67,17 +67,17 @@ class Problems:
     def summary(self) -> str:
         """The first problem with its place (its cause if it has no place), and the number of others; empty if there is
         none."""
-        found = [(item, self._folders.get(about, "")) for about, items in self.current.items() for item in items]
-        if not found:
+        problems = [(item, self._folders.get(about, "")) for about, items in self.current.items() for item in items]
+        if not problems:
             return ""
-        first, folder = found[0]
-        said = first.message
+        first, folder = problems[0]
+        text = first.message
         if first.span is not None:
             there = place(first.span, folder)
-            said = f"{there.path}:{there.line}:{there.column}: {said}"
+            text = f"{there.path}:{there.line}:{there.column}: {text}"
         elif first.cause:
-            said = f"{said}: {first.cause}"
-        return said + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+            text = f"{text}: {first.cause}"
+        return text + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
 
     def report(self, about: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
         """Log findings, and store them for the status.
@@ -113,8 +113,8 @@ class Problems:
         if not unlisted.names:
             LOG.info("all_listed")
             return
-        said = {"destinations": unlisted.destinations[:NAMED], "callers": unlisted.callers[:NAMED]}
-        LOG.warning("unlisted", extra={**said, "of": len(unlisted.names), "text": UNLISTED})
+        names = {"destinations": unlisted.destinations[:NAMED], "callers": unlisted.callers[:NAMED]}
+        LOG.warning("unlisted", extra={**names, "of": len(unlisted.names), "text": UNLISTED})
 
     def report_if_new(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
         """The same as `report`, but only if the findings differ from the last ones of the subject."""
@@ -130,11 +130,11 @@ class Problems:
         """Report that there is no program: not yet, or not any more."""
         if self.active_version:
             hint = "give one again; proxies keep the last plan until then"
-            found = Diagnostic("ADM950", Severity.ERROR, "there is no program any more", None, hint=hint)
+            finding = Diagnostic("ADM950", Severity.ERROR, "there is no program any more", None, hint=hint)
         else:
             hint = "give one, or mend the one that is refused; proxies get no configuration until then"
-            found = Diagnostic("ADM950", Severity.WARNING, "there is no program yet", None, hint=hint)
-        self.report_if_new("program", (found,))
+            finding = Diagnostic("ADM950", Severity.WARNING, "there is no program yet", None, hint=hint)
+        self.report_if_new("program", (finding,))
 
     def report_worker_failure(self, about: str, error: WorkerError) -> None:
         """Report that a worker has met a bug or ended."""

@@ -73,8 +73,8 @@ def _rows(adm: AdmRow, *, in_rollout: bool) -> Iterator[Row]:
         yield (name, _cut(node.id), _short(node.wanted), _short(node.sent), _short(node.acknowledged), about)
         for item in node.types:
             if item.error:
-                said = visible(item.error[:WORDS]) + (" ..." if len(item.error) > WORDS else "")
-                yield (f"    refused {visible(item.type)}: {said}",)
+                error_text = visible(item.error[:WORDS]) + (" ..." if len(item.error) > WORDS else "")
+                yield (f"    refused {visible(item.type)}: {error_text}",)
         name = ""
 
 

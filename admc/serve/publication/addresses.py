@@ -85,10 +85,10 @@ def _both(old: State, new: State) -> Addresses:
 def _gone(old: State, new: State) -> Mapping[str, ServiceAddresses]:
     """Where the services are that only the old program declares."""
     if new.source.mode is Mode.POD:
-        found, names = new.addresses.others, new.addresses.others.keys() & old.program.services.keys()
+        locations, names = new.addresses.others, new.addresses.others.keys() & old.program.services.keys()
     else:
-        found, names = old.addresses.services, old.addresses.services.keys() - new.program.services.keys()
-    return {name: found[name] for name in sorted(names)}
+        locations, names = old.addresses.services, old.addresses.services.keys() - new.program.services.keys()
+    return {name: locations[name] for name in sorted(names)}
 
 
 def _egress(old: _Egress, now: _Egress, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:

@@ -273,7 +273,7 @@ class Rollout:
         self._due = ended + (ended - began) / LOOK_SHARE
         try:
             await self._advance(reduce(state, seen))
-            if self._arrives and self.state == state and all(each.has_now for each in seen.clients):
+            if self._arrives and self.state == state and all(client.has_now for client in seen.clients):
                 self._arrives = False
                 LOG.info("rollout_over", extra={"state": self.plans[state.now.base].state.version})
         except (CommandError, SnapshotError) as error:

@@ -97,9 +97,9 @@ class Plans:
     def restore(self, position: Position, planned: Mapping[str, Planned]) -> None:
         """Have the plans of a stored position, and all that is computed of them before it is published. It may take
         seconds. `planned`: those that are not here yet, or differ from what is here. Raises `CommandError`."""
-        for name, each in planned.items():
-            if self._plans.get(name) is not each:
-                self.put(each)
+        for name, plan in planned.items():
+            if self._plans.get(name) is not plan:
+                self.put(plan)
         rollout = position.rollout
         names = plans_of(rollout)
         for name in names:
@@ -110,7 +110,7 @@ class Plans:
 
     def forget_all_but(self, names: Collection[str]) -> None:
         self._plans = {name: plan for name, plan in self._plans.items() if name in names}
-        self._changes = {pair: each for pair, each in self._changes.items() if {*pair} <= self._plans.keys()}
+        self._changes = {pair: change for pair, change in self._changes.items() if {*pair} <= self._plans.keys()}
 
     @no_collection()
     def compare(self, name: str) -> None:
@@ -171,12 +171,12 @@ class Plans:
     def content(self, label: Label, key: bytes) -> SnapshotSet:
         """The snapshots of a label. A service of its programs without an ADM gets the passthrough snapshot. Raises
         `CommandError` if Envoy cannot express them."""
-        found = self._of_adms(label, key)
-        if found.passthrough is None:
-            return found
+        snapshots = self._of_adms(label, key)
+        if snapshots.passthrough is None:
+            return snapshots
         services = (self._plans[name].state.program.services for name in label.plans)
-        passed = dict.fromkeys((name for each in services for name in each), found.passthrough)
-        return found._replace(by_service={**passed, **found.by_service})
+        passed = dict.fromkeys((name for of_program in services for name in of_program), snapshots.passthrough)
+        return snapshots._replace(by_service={**passed, **snapshots.by_service})
 
     def _of_adms(self, label: Label, key: bytes) -> SnapshotSet:
         base = self._made(label.base)
@@ -189,7 +189,7 @@ class Plans:
             # Without redirection each program has other addresses, and no two ADMs can listen at one.
             rest = {**rest, **self._made(label.goal).by_service}
         others = {name: item for name, item in rest.items() if name not in step.services}
-        return SnapshotSet(others | {name: snapshot(each) for name, each in made.items()}, base.passthrough)
+        return SnapshotSet(others | {name: snapshot(resources) for name, resources in made.items()}, base.passthrough)
 
     def _emitted(self, change: _Change, step: Step, state: State) -> Emitted:
         """What all steps between two plans have in common. Addresses may change between two steps."""
@@ -241,8 +241,8 @@ def without_adm(state: State) -> Snapshot | None:
     """The snapshot of a service without an ADM, which passes redirected connections on."""
     if not state.source.mode.redirected:
         return None
-    found = passthrough(state.program, state.addresses, state.source.mode)
-    return None if found is None else snapshot(found)
+    resources = passthrough(state.program, state.addresses, state.source.mode)
+    return None if resources is None else snapshot(resources)
 
 
 def hosts(label: Label, plans: Plans) -> frozenset[str]:

@@ -46,10 +46,10 @@ def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ..
     """What the rollout waits for before it publishes the next label, or is over: one sentence for each service."""
     if state.now.goal is None:
         return _at_rest(state, seen, plans)
-    behind = _behind(frozenset(each.service for each in lacking(state, seen)), seen, hosts(state.now, plans))
+    behind = _behind(frozenset(client.service for client in lacking(state, seen)), seen, hosts(state.now, plans))
     if behind:
         return behind
-    if older := frozenset(each.service for each in seen.concerned if each.older):
+    if older := frozenset(client.service for client in seen.concerned if client.older):
         return _older(older)
     return (
         *(f"`{name}`: its interception" for name in seen.missing),
@@ -70,9 +70,9 @@ def causes(error: CommandError | SnapshotError) -> tuple[str, ...]:
 def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
     plan, hosting = state.queued, hosts(state.now, plans)
     if plan is None or plan == state.aborted or plan not in plans:
-        return _behind(frozenset(each.service for each in seen.clients if not each.has_now), seen, hosting)
+        return _behind(frozenset(client.service for client in seen.clients if not client.has_now), seen, hosting)
     names = blocking(state, seen, plan)
-    lack = frozenset(each.service for each in seen.clients if each.service in names and not each.has_now)
+    lack = frozenset(client.service for client in seen.clients if client.service in names and not client.has_now)
     # A proxy that refuses the present plan would refuse the steps from it, too.
     return _behind(lack, seen, hosting, MENDS_AT_REST) or _older(names)
 
@@ -85,18 +85,18 @@ def _behind(
     services: frozenset[str], seen: Observation, hosting: frozenset[str], mends: str = MENDS
 ) -> tuple[str, ...]:
     """The services of which a proxy has not acknowledged the present snapshot. `hosting`: those with an ADM."""
-    clients = {name: [each for each in seen.clients if each.service == name] for name in sorted(services)}
-    return tuple(_lack(name, each, mends, hosts_adm=name in hosting) for name, each in clients.items())
+    clients = {name: [client for client in seen.clients if client.service == name] for name in sorted(services)}
+    return tuple(_lack(name, own, mends, hosts_adm=name in hosting) for name, own in clients.items())
 
 
 def _lack(name: str, clients: Sequence[Client], mends: str, *, hosts_adm: bool) -> str:
-    there = [each for each in clients if not each.is_away]
-    if refusing := [each.node for each in there if each.refuses]:
+    there = [client for client in clients if not client.is_away]
+    if refusing := [client.node for client in there if client.refuses]:
         return f"`{name}`: {len(refusing)} of {len(there)} proxies refused it: {_named(refusing)} ({mends} mends that)"
     if len(there) < len(clients):
         connected = f"`{name}`: {len(there)} of {len(clients)} proxies are connected"
         return connected if hosts_adm else f"{connected} ({WITHDRAWN})"
-    behind = [each.node for each in there if not each.has_now]
+    behind = [client.node for client in there if not client.has_now]
     return f"`{name}`: {len(behind)} of {len(there)} proxies have not acknowledged: {_named(behind)}"
 
 
@@ -179,14 +179,14 @@ def _version(plans: Plans, name: str) -> str:
 def moving(old: Placement, new: Placement) -> tuple[str, ...]:
     """The policies that leave a side of some destination and come to the other one, in order of their names."""
     before = {(one.policy, one.destination): frozenset(one.sides) for one in old.decisions}
-    found = {
+    policies = {
         one.policy
         for one in new.decisions
         if (sides := before.get((one.policy, one.destination))) is not None
         and sides - set(one.sides)
         and set(one.sides) - sides
     }
-    return tuple(sorted(found))
+    return tuple(sorted(policies))
 
 
 def _policies(names: Sequence[str]) -> str:

@@ -85,12 +85,12 @@ class Publisher:
 
     def renamed(self, content: SnapshotSet, services: Collection[str]) -> frozenset[Chain]:
         """Chains of some services that an earlier server published, and that have other names in this release."""
-        found: set[Chain] = set()
+        chains: set[Chain] = set()
         for name in services:
             before = self._server.store.current(name)
             if before is not None and name in content.by_service:
-                found.update(Chain(name, chain) for chain in _chains(before) - _chains(content.by_service[name]))
-        return frozenset(found)
+                chains.update(Chain(name, chain) for chain in _chains(before) - _chains(content.by_service[name]))
+        return frozenset(chains)
 
     def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> Prepared:
         """What to publish for a label. Raises `SnapshotError` if a snapshot refers to what it does not have."""
@@ -100,7 +100,9 @@ class Publisher:
             wanted |= {name: content.passthrough for name in store.groups if name not in wanted}
         kept: dict[str, set[Reference]] = {}
         for chain in state.kept:
-            kept.setdefault(chain.service, set()).update(Reference(each, chain.name) for each in (ROUTES, EXTENSION))
+            kept.setdefault(chain.service, set()).update(
+                Reference(type_url, chain.name) for type_url in (ROUTES, EXTENSION)
+            )
         new = {name: item for name, item in wanted.items() if self._differs(name, item, name in kept)}
         before = {name: item for name in new if (item := self._held(name)) is not None}
         subscribed = {name: frozenset(kept.get(name, ())) for name in new}
@@ -140,13 +142,13 @@ class Publisher:
         current, initial, published = store.current(service), store.initial(service), self._published(service)
         if published is None or initial is None or initial is current:
             return published
-        found = {
+        resources = {
             (type_url, name): resource
             for snapshot in (published, initial)
             for type_url, collection in snapshot.collections.items()
             for name, resource in collection.resources.items()
         }
-        return Snapshot.of(found.values(), elsewhere=published.elsewhere | initial.elsewhere)
+        return Snapshot.of(resources.values(), elsewhere=published.elsewhere | initial.elsewhere)
 
     def _published(self, service: str) -> Snapshot | None:
         """What was published last, with what older connections need."""
@@ -156,7 +158,7 @@ class Publisher:
         """The caller is about to publish another label."""
         views = self._views()
         self._served = set(self._server.registry.groups)
-        self._earlier = frozenset((each.group, each.node.id) for each in views)
+        self._earlier = frozenset((view.group, view.node.id) for view in views)
 
     async def publish(self, prepared: Prepared) -> int:
         """Hand snapshots to the store; returns how many are new."""
@@ -234,17 +236,17 @@ class Publisher:
 
     def _older(self, view: ClientView, current: Snapshot | None) -> frozenset[str]:
         """The chains that a proxy still subscribes to, and that `now` does not have."""
-        found = frozenset(name for names in view.unreferenced.values() for name in names)
-        if not found:
+        chains = frozenset(name for names in view.unreferenced.values() for name in names)
+        if not chains:
             return NONE
         whole = self._content.get(view.group) if view.group in self._wanted else current
-        return found - {TRIAL} - (NONE if whole is None else self._chains_of(whole))
+        return chains - {TRIAL} - (NONE if whole is None else self._chains_of(whole))
 
     def _chains_of(self, snapshot: Snapshot) -> frozenset[str]:
-        found = self._chains.get(snapshot.version)
-        if found is None:
-            found = self._chains[snapshot.version] = _chains(snapshot)
-        return found
+        chains = self._chains.get(snapshot.version)
+        if chains is None:
+            chains = self._chains[snapshot.version] = _chains(snapshot)
+        return chains
 
 
 def _version(snapshot: Snapshot | None) -> str:

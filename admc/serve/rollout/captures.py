@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 def captures(placed: Placed) -> Captures:
     """Of each service that hosts an ADM."""
-    return captures_of(hop for found in hops(*placed).values() for hop in found)
+    return captures_of(hop for service_hops in hops(*placed).values() for hop in service_hops)
 
 
-def captures_of(found: Iterable[Hop]) -> Captures:
+def captures_of(hops_of_plan: Iterable[Hop]) -> Captures:
     """Of some hops, by service."""
     names: dict[str, set[str]] = {}
-    for hop in found:
+    for hop in hops_of_plan:
         names.setdefault(hop.service, set()).add(f"{hop.name} at {hop.port.target}")
     return {service: frozenset(names[service]) for service in sorted(names)}

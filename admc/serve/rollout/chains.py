@@ -45,8 +45,8 @@ class HttpChain(NamedTuple):
         manager = _Manager()
         manager.CopyFrom(self.manager)
         manager.rds.route_config_name = name
-        for each in manager.http_filters:
-            each.name = in_chain(each.name, self.table, name)
+        for http_filter in manager.http_filters:
+            http_filter.name = in_chain(http_filter.name, self.table, name)
         return self.with_manager(manager)
 
     def with_manager(self, manager: Any) -> HttpChain:
@@ -58,14 +58,14 @@ class HttpChain(NamedTuple):
     @property
     def filters(self) -> tuple[str, ...]:
         """The names of all filters that a route can skip."""
-        return tuple(each.name for each in self.manager.http_filters if each.name != _ROUTER)
+        return tuple(http_filter.name for http_filter in self.manager.http_filters if http_filter.name != _ROUTER)
 
 
 def discovered(chain: Any) -> Iterable[str]:
     """The names of the filter configurations that a filter chain subscribes to."""
     http = HttpChain.of(chain)
     filters = (*chain.filters, *(http.manager.http_filters if http is not None else ()))
-    return (each.name for each in filters if each.HasField("config_discovery"))
+    return (http_filter.name for http_filter in filters if http_filter.HasField("config_discovery"))
 
 
 def combined(hop: str, old: HttpChain, new: HttpChain) -> HttpChain:
@@ -76,7 +76,7 @@ def combined(hop: str, old: HttpChain, new: HttpChain) -> HttpChain:
     manager = _Manager()
     manager.CopyFrom(after)
     manager.rds.route_config_name = chain_name(hop, [old.table, new.table])
-    _prepend(manager.http_filters, [each for each in before.http_filters if each.name != _ROUTER])
+    _prepend(manager.http_filters, [http_filter for http_filter in before.http_filters if http_filter.name != _ROUTER])
     _prepend(manager.access_log, before.access_log)
     _prepend(manager.local_reply_config.mappers, before.local_reply_config.mappers)
     if not manager.local_reply_config.mappers:
@@ -109,10 +109,10 @@ def renamed_table(table: Any, name: str) -> Any:
 def _prepend(field: Any, first: Iterable[Any]) -> None:
     """Put messages before those of a repeated field that are not among them."""
     first = list(first)
-    rest = [each for each in field if each not in first]
+    rest = [message for message in field if message not in first]
     del field[:]
     field.extend(first + rest)
 
 
 def _size(extensions: Iterable[Any]) -> int:
-    return sum(each.ByteSize() for each in extensions)
+    return sum(extension.ByteSize() for extension in extensions)

@@ -43,8 +43,8 @@ class Diff:
         return self._ends[port]
 
     def carries_requests(self, port: Port) -> bool:
-        found = (hops.get(key) for hops in self.frame.hops for key in self._ends[port])
-        return all(hop.carries_requests for hop in found if hop is not None)
+        ends = (hops.get(key) for hops in self.frame.hops for key in self._ends[port])
+        return all(hop.carries_requests for hop in ends if hop is not None)
 
     @cached_property
     def changed(self) -> tuple[HopKey, ...]:
@@ -61,22 +61,22 @@ class Diff:
                 ends.setdefault(key.port, set()).add(key.side)
         beside = self._retargeted
         return frozenset(
-            port for port in ends if len(ends[port].union(*(ends.get(each, ()) for each in beside.get(port, ())))) > 1
+            port for port in ends if len(ends[port].union(*(ends.get(other, ()) for other in beside.get(port, ())))) > 1
         )
 
     @cached_property
     def _retargeted(self) -> Mapping[Port, Collection[Port]]:
         """Each port whose number leads to another target in the other plan, and the ports that it leads to there."""
-        found: dict[Port, set[Port]] = {}
+        targets: dict[Port, set[Port]] = {}
         old, new = (placed.program.services for placed in self.frame.plans)
         for name in old.keys() & new.keys():
             after = {port.number: port.target for port in new[name].ports}
             for port in old[name].ports:
                 target = after.get(port.number, port.target)
                 if target != port.target:
-                    found.setdefault((name, port.target), set()).add((name, target))
-                    found.setdefault((name, target), set()).add((name, port.target))
-        return found
+                    targets.setdefault((name, port.target), set()).add((name, target))
+                    targets.setdefault((name, target), set()).add((name, port.target))
+        return targets
 
     @property
     def moved(self) -> frozenset[str]:
@@ -107,13 +107,13 @@ class Diff:
 
     def _apart(self, port: Port, side: Side, plan: int) -> tuple[Policy, ...]:
         """Policies of one plan that some hop at this end of a port has, and not, but for arguments, in the other."""
-        found: dict[str, Policy] = {}
+        policies: dict[str, Policy] = {}
         for key in (key for key in self.ends(port) if key.side is side):
             others = {policy.name: policy for policy in self.frame.policies(1 - plan, key)}
             for policy in self.frame.policies(plan, key):
                 if policy.name not in others or not same(policy, others[policy.name], side, arguments=False):
-                    found[policy.name] = policy
-        return tuple(found.values())
+                    policies[policy.name] = policy
+        return tuple(policies.values())
 
 
 def _may_replace(one: Policy, other: Policy) -> bool:

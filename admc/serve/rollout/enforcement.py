@@ -71,13 +71,15 @@ class Frame:
         names = _order(*([policy.name for policy in placed.program.policies] for placed in self.plans))
         self._order = {name: index for index, name in enumerate(names)}
         self._calls = {_key(call): index for index, call in enumerate(self.program.calls)}
-        self._policies = tuple({each.name: each for each in self._reframed(placed, apart)} for placed in self.plans)
+        self._policies = tuple(
+            {policy.name: policy for policy in self._reframed(placed, apart)} for placed in self.plans
+        )
         self.hops = tuple(
             {self._key(hop): hop for hop in _hops(placed, policies)}
             for placed, policies in zip(self.plans, self._policies, strict=True)
         )
         """The hops of each plan, with policies of this frame."""
-        self.keys = tuple(sorted({key for found in self.hops for key in found}))
+        self.keys = tuple(sorted({key for hops in self.hops for key in hops}))
         """The hops of either plan."""
 
     def policies(self, plan: int, key: HopKey) -> tuple[Policy, ...]:
@@ -120,7 +122,7 @@ class Frame:
     def _key(self, hop: Hop) -> HopKey:
         target = hop.port.target
         services = (placed.program.services.get(hop.destination) for placed in self.plans)
-        leading = [sum(port.target == target for port in each.ports) for each in services if each is not None]
+        leading = [sum(port.target == target for port in service.ports) for service in services if service is not None]
         number = hop.port.number if max(leading, default=0) > 1 else 0
         return HopKey(hop.service, hop.side, hop.destination, target, number)
 
@@ -183,10 +185,10 @@ def _parties(program: Program) -> tuple[Mapping[str, object], ...]:
 def _order(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
     """Names in new order, and each old one before the one that followed it."""
     known = set(new)
-    found = list(new)
+    names = list(new)
     following: str | None = None
     for name in reversed(old):
         if name not in known:
-            found.insert(len(found) if following is None else found.index(following), name)
+            names.insert(len(names) if following is None else names.index(following), name)
         following = name
-    return tuple(found)
+    return tuple(names)

@@ -24,4 +24,4 @@ def concealed(body: bytes) -> bytes:
 
 def concealed_text(text: str) -> str:
     """A proxy's message about a resource, as it may be shown."""
-    return _PART.sub(lambda found: "*" * len(found[0]), text) if MARKER in text else text
+    return _PART.sub(lambda match: "*" * len(match[0]), text) if MARKER in text else text

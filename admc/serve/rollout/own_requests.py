@@ -43,14 +43,15 @@ def late_destinations(diff: Diff) -> frozenset[str]:
     Raises `EmitError` where such requests would begin or end at the wrong time.
     """
     before, after = (list(_sent(diff, plan)) for plan in range(2))
-    kept = {each.way for each in before} & {each.way for each in after}
+    kept = {sending.way for sending in before} & {sending.way for sending in after}
     stops, begins = (
-        [each for each in found if each.way not in kept and _concerns(diff, each)] for found in (before, after)
+        [sending for sending in sendings if sending.way not in kept and _concerns(diff, sending)]
+        for sendings in (before, after)
     )
-    late = frozenset(each.key.destination for each in begins)
-    for each in (*stops, *begins):
-        if each.key.port in diff.moving or (each in stops and each.key.destination in late):
-            raise _wrong_time(each)
+    late = frozenset(sending.key.destination for sending in begins)
+    for sending in (*stops, *begins):
+        if sending.key.port in diff.moving or (sending in stops and sending.key.destination in late):
+            raise _wrong_time(sending)
     return late
 
 
@@ -78,16 +79,17 @@ def _alike(one: Policy, other: Policy) -> bool:
 def _received(diff: Diff, plan: int, port: Port, sender: str) -> list[Policy]:
     """What the receiver enforces on a sender at a port: the same, whichever number leads to it."""
     held = (diff.frame.policies(plan, key) for key in diff.ends(port) if key.side is Side.INGRESS)
-    found = next(filter(None, held), ())
-    return [policy for policy in found if sender in policy.sources]
+    policies = next(filter(None, held), ())
+    return [policy for policy in policies if sender in policy.sources]
 
 
-def _wrong_time(found: _Sending) -> EmitError:
-    name, destination = found.policy.name, found.key.destination
+def _wrong_time(sending: _Sending) -> EmitError:
+    name, destination = sending.policy.name, sending.key.destination
     return refused(
-        f"the ADM of `{found.key.service}` begins or ceases to send requests of its own to `{found.to}` for `{name}`, "
-        f"while policies change sides at `{found.to}` and other policies of calls to `{destination}` change",
-        found.policy,
+        f"the ADM of `{sending.key.service}` begins or ceases to send requests of its own to `{sending.to}` for "
+        f"`{name}`, while policies change sides at `{sending.to}` and other policies of calls to `{destination}` "
+        "change",
+        sending.policy,
         "what an ADM sends by itself meets only what the receiver enforces, so it ends before policies change sides "
         f"there, or begins afterwards: all of `{destination}` would have to change at that moment",
         f"one in which `{name}` comes or goes, and one with the other changes",

@@ -91,11 +91,11 @@ class Observation(NamedTuple):
     @property
     def concerned(self) -> tuple[Client, ...]:
         """The proxies that the step is about."""
-        return tuple(each for each in self.clients if self.involved is None or each.service in self.involved)
+        return tuple(client for client in self.clients if self.involved is None or client.service in self.involved)
 
     @property
     def refusing(self) -> frozenset[str]:
-        return frozenset(each.service for each in self.concerned if each.refuses)
+        return frozenset(client.service for client in self.concerned if client.refuses)
 
 
 def reduce(state: RolloutState, seen: Observation, command: Command | None = None) -> RolloutState:
@@ -109,7 +109,7 @@ def reduce(state: RolloutState, seen: Observation, command: Command | None = Non
 def lacking(state: RolloutState, seen: Observation) -> tuple[Client, ...]:
     """The proxies without which a move does not go on. The way back does not need a proxy that has just started and
     refuses the step: what it has is of this step alone."""
-    return tuple(each for each in seen.concerned if not (each.has_now or (state.back and each.fresh)))
+    return tuple(client for client in seen.concerned if not (client.has_now or (state.back and client.fresh)))
 
 
 def unclosed(state: RolloutState, seen: Observation) -> tuple[str, ...]:
@@ -122,12 +122,12 @@ def blocking(state: RolloutState, seen: Observation, plan: str) -> frozenset[str
     may have another plan than the present one, against which a destination of the service moves. Or a move changes
     their ADM, and some proxy of theirs does not have the present plan."""
     others = (holding for holding in state.may_have if holding.label != state.now)
-    found = _moved(others, seen, plan)
+    services = _moved(others, seen, plan)
     if seen.moves(state.now.base, plan):
         # `prepare` has parts of the present plan. A proxy that refuses that would refuse `prepare`, too.
         changed = seen.changes(state.now.base, plan)
-        found |= {each.service for each in seen.clients if not each.has_now and each.service in changed}
-    return found
+        services |= {client.service for client in seen.clients if not client.has_now and client.service in changed}
+    return services
 
 
 def next_bases(state: RolloutState, seen: Observation) -> tuple[str, ...]:
@@ -139,11 +139,11 @@ def next_bases(state: RolloutState, seen: Observation) -> tuple[str, ...]:
 
 
 def _moved(holdings: Iterable[Holding], seen: Observation, plan: str) -> frozenset[str]:
-    found: set[str] = set()
+    services: set[str] = set()
     for holding in holdings:
         for held in holding.label.plans:
-            found |= holding.services & seen.moves(held, plan)
-    return frozenset(found)
+            services |= holding.services & seen.moves(held, plan)
+    return frozenset(services)
 
 
 # ---- what is seen ----
@@ -155,24 +155,24 @@ def _observed(state: RolloutState, seen: Observation) -> RolloutState:
     for client in seen.clients:
         by_service[client.service].append(client)
     have = frozenset(
-        name for name, clients in by_service.items() if all(each.has_now or each.fresh for each in clients)
+        name for name, clients in by_service.items() if all(client.has_now or client.fresh for client in clients)
     )
-    older = {Chain(name, chain) for name in have for each in by_service[name] for chain in each.older}
+    older = {Chain(name, chain) for name in have for client in by_service[name] for chain in client.older}
     kept = {chain for chain in state.kept if chain.service in by_service and chain.service not in have}
     # A connection that was made with an earlier label holds it as its proxy did.
     caught_up = have - {chain.service for chain in older}
-    served = frozenset(name for name, clients in by_service.items() if any(each.served for each in clients))
+    served = frozenset(name for name, clients in by_service.items() if any(client.served for client in clients))
     may_have = []
     for holding in state.may_have:
         services = holding.services.intersection(by_service)
         left = services | served if holding.label == state.now else services - caught_up
         may_have.append(replace(holding, services=left))
-    if all(each.has_now for each in seen.clients):
-        may_have = [replace(each, proven=each.label == state.now) for each in may_have]
+    if all(client.has_now for client in seen.clients):
+        may_have = [replace(holding, proven=holding.label == state.now) for holding in may_have]
     # As long as a proxy lacks the present plan, the plan before is one to return to, though no proxy has it now.
-    behind = any(not each.has_now or each.older for each in seen.clients)
+    behind = any(not client.has_now or client.older for client in seen.clients)
     needed = {state.now, *state.before[-1:]} if behind else {state.now}
-    may_have = [each for each in may_have if each.services or each.proven or each.label in needed]
+    may_have = [holding for holding in may_have if holding.services or holding.proven or holding.label in needed]
     return replace(state, may_have=tuple(may_have), kept=frozenset(kept | older))
 
 
@@ -226,7 +226,7 @@ def _move(state: RolloutState, seen: Observation) -> RolloutState:
     if lacking(state, seen):
         return state
     # Chains change where a move begins and where it ends. Connections that are older lack filters of one plan.
-    if (last if state.back else first) and any(each.older for each in seen.concerned):
+    if (last if state.back else first) and any(client.older for client in seen.concerned):
         return state
     if (first and not state.back and seen.missing) or unclosed(state, seen):
         return state
@@ -247,8 +247,12 @@ def _turn(state: RolloutState, seen: Observation, *, back: bool) -> RolloutState
     there begins again."""
     state = replace(state, back=back)
     beside = state.now.neighbour(back=back)
-    others = (each for each in state.may_have if each.label.move == state.now.move and each.label != state.now)
-    between = all(each.label == beside or not each.services & (seen.involved or each.services) for each in others)
+    others = (
+        holding for holding in state.may_have if holding.label.move == state.now.move and holding.label != state.now
+    )
+    between = all(
+        holding.label == beside or not holding.services & (seen.involved or holding.services) for holding in others
+    )
     first = not back and state.now.step is STEPS[0]
     waits = not seen.refusing if first else bool(unclosed(state, seen))
     return _publish(state, seen, beside) if between and not waits else state
@@ -279,7 +283,11 @@ def _return(state: RolloutState, seen: Observation) -> RolloutState:
 def _may_return(state: RolloutState, seen: Observation, label: Label) -> bool:
     """Whether a label from before may be published again: what it enforces moves nothing against what else proxies may
     have. Of its own move they have the last step or the goal."""
-    others = (each for each in state.may_have if each.label != label and (label.goal is None or not _ends(each, label)))
+    others = (
+        holding
+        for holding in state.may_have
+        if holding.label != label and (label.goal is None or not _ends(holding, label))
+    )
     return not _moved(others, seen, label.base)
 
 
@@ -290,14 +298,14 @@ def _ends(holding: Holding, last: Label) -> bool:
 def _publish(state: RolloutState, seen: Observation, now: Label) -> RolloutState:
     """Another label. Where the rollout goes back to a label, that keeps its place in the order. Else it is the last
     one, and what the rollout was taken back from comes first: it is not what `now` replaces."""
-    clients = {each.service for each in seen.clients}
+    clients = {client.service for client in seen.clients}
     chains = {Chain(service, name) for service in clients for name in seen.chains.get(service, ())}
     may_have = _held(state, seen, now)
-    labels = [each.label for each in may_have]
+    labels = [holding.label for holding in may_have]
     if not (state.back and now in labels):
         present = labels.index(state.now) + 1
-        own = next((each for each in may_have if each.label == now), Holding(now, NO_SERVICES))
-        may_have = [*(each for each in (*may_have[present:], *may_have[:present]) if each.label != now), own]
+        own = next((holding for holding in may_have if holding.label == now), Holding(now, NO_SERVICES))
+        may_have = [*(holding for holding in (*may_have[present:], *may_have[:present]) if holding.label != now), own]
     return replace(
         state, now=now, back=state.back and now.goal is not None, may_have=tuple(may_have), kept=state.kept | chains
     )
@@ -310,5 +318,6 @@ def _held(state: RolloutState, seen: Observation, following: Label) -> list[Hold
     if state.now.goal is None:
         changed = NO_SERVICES.union(*(seen.changes(state.now.base, plan) for plan in following.plans))
     return [
-        replace(each, services=each.services | changed) if each.label == state.now else each for each in state.may_have
+        replace(holding, services=holding.services | changed) if holding.label == state.now else holding
+        for holding in state.may_have
     ]

@@ -50,5 +50,5 @@ def _port_changes(diff: Diff, port: Port) -> bool:
     old, new = (placed.program.services.get(port[0]) for placed in diff.frame.plans)
     if old is None or new is None:
         return False
-    before, after = ({(each.number, each.target, each.protocol) for each in service.ports} for service in (old, new))
+    before, after = ({(port.number, port.target, port.protocol) for port in service.ports} for service in (old, new))
     return any(target == port[1] for _, target, _ in before ^ after)

@@ -43,10 +43,10 @@ class Emitted:
             made = emit(
                 *placed, addresses, mode, waiting=waiting, only=only, enforced=held, by_chain=True, checked=checked
             )
-            return {each.service: each for each in made}
+            return {resources.service: resources for resources in made}
 
         parts = {service: part for service, part in step.parts.items() if only is None or service in only}
-        mixed = {service: held for service, held in parts.items() if any(each.plan is not Plan.NEW for each in held)}
+        mixed = {service: held for service, held in parts.items() if any(part.plan is not Plan.NEW for part in held)}
         new = emitted(step.new, parts.keys())
         old = emitted(step.old, mixed.keys()) if mixed else {}
         frames = {service: tuple(map(_in_listener, held)) for service, held in mixed.items()}
@@ -61,8 +61,8 @@ class Emitted:
 
     def at(self, step: Step) -> dict[str, AdmResources]:
         """The resources of a step."""
-        found = self._alone | {service: each.resources(step.overlays) for service, each in self._mixed.items()}
-        return {service: found[service] for service in sorted(found)}
+        resources = self._alone | {service: mixed.resources(step.overlays) for service, mixed in self._mixed.items()}
+        return {service: resources[service] for service in sorted(resources)}
 
 
 def _in_listener(part: HopPart) -> Hop:
@@ -79,12 +79,12 @@ def _lacking(parts: Sequence[HopPart], plans: Mapping[Plan, AdmResources]) -> tu
     """Ingress hops, without a policy, to ports that move, and at which one of the plans enforces nothing."""
     chains = [_chains(plans[plan]) if plan in plans else {} for plan in Plan]
     return tuple(
-        each.hop._replace(policies=())
-        for each in parts
-        if each.plan is None
-        and each.hop.carries_requests
-        and each.hop.side is Side.INGRESS
-        and any(each.hop.name not in found for found in chains)
+        part.hop._replace(policies=())
+        for part in parts
+        if part.plan is None
+        and part.hop.carries_requests
+        and part.hop.side is Side.INGRESS
+        and any(part.hop.name not in by_name for by_name in chains)
     )
 
 
@@ -112,18 +112,22 @@ class _Mixed:
         # routes: each plan has its own, and plain ones for hops that it lacks.
         own = {plan: (*plain, *([plans[plan]] if plan in plans else [])) for plan in Plan}
         self._chains = {
-            plan: {name: each for made in own[plan] for name, each in _chains(made).items()} for plan in Plan
+            plan: {name: chain for made in own[plan] for name, chain in _chains(made).items()} for plan in Plan
         }
-        self._tables = {plan: {name: each for made in own[plan] for name, each in made.routes.items()} for plan in Plan}
+        self._tables = {
+            plan: {name: table for made in own[plan] for name, table in made.routes.items()} for plan in Plan
+        }
         every = (*plain, *plans.values())
-        extensions = {name: each for made in every for name, each in made.extensions.items()}
+        extensions = {name: extension for made in every for name, extension in made.extensions.items()}
         self._plans = plans
         self._moving: list[_Moving] = []
         self._routes: dict[str, Any] = {}
         """The tables that are the same in all steps."""
         http = {part.hop.name: self._chain(part, extensions) for part in parts if part.hop.carries_requests}
         listeners = {name: _with_chains(listener, http) for name, listener in whole.listeners.items()}
-        wanted = {name for each in listeners.values() for chain in each.filter_chains for name in discovered(chain)}
+        wanted = {
+            name for listener in listeners.values() for chain in listener.filter_chains for name in discovered(chain)
+        }
         self._resources = replace(
             whole,
             listeners=listeners,
@@ -137,51 +141,58 @@ class _Mixed:
     def resources(self, overlays: Mapping[tuple[str, str], RouteOverlay]) -> AdmResources:
         """The resources in a step."""
         moving = {
-            each.table: overlaid(
-                each.table, each.hop.name, each.tables, each.filters, overlays[self._service, each.hop.name]
+            moving_hop.table: overlaid(
+                moving_hop.table,
+                moving_hop.hop.name,
+                moving_hop.tables,
+                moving_hop.filters,
+                overlays[self._service, moving_hop.hop.name],
             )
-            for each in self._moving
+            for moving_hop in self._moving
         }
         return replace(self._resources, routes=_union([self._routes, moving]))
 
     def _configured(self, chains: Mapping[Plan, HttpChain]) -> bool:
         """Whether filters have another configuration in each plan."""
-        found = ([self._plans[plan].extensions.get(name) for name in each.filters] for plan, each in chains.items())
-        return next(found) != next(found)
+        configurations = (
+            [self._plans[plan].extensions.get(name) for name in plan_chain.filters]
+            for plan, plan_chain in chains.items()
+        )
+        return next(configurations) != next(configurations)
 
     def _apart(
         self, hop: str, plan: Plan, chain: HttpChain, table: Any, extensions: dict[str, Any]
     ) -> tuple[HttpChain, Any]:
         """The chain of a plan by a name of its own, and its route table: the chain of the other plan has the same name.
         The configurations of its filters are noted."""
-        found = chain.renamed(chain_name(hop, [chain.table, plan]))
+        renamed = chain.renamed(chain_name(hop, [chain.table, plan]))
         made = self._plans[plan].extensions
-        for before, after in zip(chain.filters, found.filters, strict=True):
+        for before, after in zip(chain.filters, renamed.filters, strict=True):
             if before in made:
                 extensions[after] = _renamed(made[before], after)
-        return found, renamed_table(table, found.table)
+        return renamed, renamed_table(table, renamed.table)
 
     def _chain(self, part: HopPart, extensions: dict[str, Any]) -> Any:
         """The filter chain of a hop. Its route table is noted, and the configurations of guards that stay are set."""
         name = part.hop.name
         if part.plan is not None:
-            found = self._chains[part.plan][name]
-            self._routes[found.table] = self._tables[part.plan][found.table]
-            return found.chain
+            chain = self._chains[part.plan][name]
+            self._routes[chain.table] = self._tables[part.plan][chain.table]
+            return chain.chain
         own = {plan: self._chains[plan][name] for plan in Plan}
-        tables = {plan: self._tables[plan][each.table] for plan, each in own.items()}
+        tables = {plan: self._tables[plan][chain.table] for plan, chain in own.items()}
         if part.differs and own[Plan.OLD].table == own[Plan.NEW].table and self._configured(own):
             for plan in Plan:
                 own[plan], tables[plan] = self._apart(name, plan, own[plan], tables[plan], extensions)
-        found = combined(name, own[Plan.OLD], own[Plan.NEW])
-        filters = {plan: each.filters for plan, each in own.items()}
-        self._moving.append(_Moving(part.hop, found.table, tables, filters))
+        chain = combined(name, own[Plan.OLD], own[Plan.NEW])
+        filters = {plan: plan_chain.filters for plan, plan_chain in own.items()}
+        self._moving.append(_Moving(part.hop, chain.table, tables, filters))
         # A revocation does not wait for the steps: guards that stay have their new arguments at once.
-        now = {_in_any_chain(each): each for each in filters[Plan.NEW]}
-        for each in filters[Plan.OLD]:
-            if _in_any_chain(each) in part.steady:
-                extensions[each] = _renamed(extensions[now[_in_any_chain(each)]], each)
-        return found.chain
+        now = {_in_any_chain(name): name for name in filters[Plan.NEW]}
+        for old_name in filters[Plan.OLD]:
+            if _in_any_chain(old_name) in part.steady:
+                extensions[old_name] = _renamed(extensions[now[_in_any_chain(old_name)]], old_name)
+        return chain.chain
 
 
 def _in_any_chain(filter_name: str) -> str:
@@ -191,8 +202,8 @@ def _in_any_chain(filter_name: str) -> str:
 
 def _chains(made: AdmResources) -> dict[str, HttpChain]:
     """The filter chains of an ADM that carry requests, by name."""
-    found = (HttpChain.of(chain) for each in made.listeners.values() for chain in each.filter_chains)  # type: ignore[attr-defined]
-    return {each.chain.name: each for each in found if each is not None}
+    http_chains = (HttpChain.of(chain) for listener in made.listeners.values() for chain in listener.filter_chains)  # type: ignore[attr-defined]
+    return {chain.chain.name: chain for chain in http_chains if chain is not None}
 
 
 def _with_chains(listener: Any, chains: Mapping[str, Any]) -> Any:
@@ -213,5 +224,5 @@ def _renamed(config: Any, name: str) -> Any:
 
 
 def _union(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    found = {name: item for part in parts for name, item in part.items()}
-    return {name: found[name] for name in sorted(found)}
+    resources = {name: item for part in parts for name, item in part.items()}
+    return {name: resources[name] for name in sorted(resources)}

@@ -57,7 +57,7 @@ def retained(
     `subscribed` has route tables and filter configurations. Of a service that it does not name, all are kept. `latest`:
     the snapshots that were published last, if proxies rejected one and `published` has earlier versions of resources.
     """
-    found = dict(new)
+    snapshots = dict(new)
     for service, snapshot in new.items():
         before = published.get(service)
         if before is None:
@@ -65,14 +65,14 @@ def retained(
         kept = _kept(snapshot, before, subscribed.get(service))
         older = _with_guards(service, kept, snapshot, latest.get(service, before), guards)
         held = _by_reference(snapshot).values()
-        found[service] = Snapshot.of((*held, *older), elsewhere=snapshot.elsewhere | before.elsewhere)
-    return found
+        snapshots[service] = Snapshot.of((*held, *older), elsewhere=snapshot.elsewhere | before.elsewhere)
+    return snapshots
 
 
 def _kept(new: Snapshot, published: Snapshot, subscribed: frozenset[Reference] | None) -> dict[Reference, Resource]:
     """The resources that only older connections need."""
     held = _by_reference(new)
-    earlier = {key: each for key, each in _by_reference(published).items() if key.type_url != LISTENER}
+    earlier = {key: resource for key, resource in _by_reference(published).items() if key.type_url != LISTENER}
     left = [key for key in earlier if key.type_url in (ROUTES, EXTENSION) and (subscribed is None or key in subscribed)]
     kept: dict[Reference, Resource] = {}
     while left:
@@ -92,23 +92,24 @@ def _with_guards(
         return list(kept.values())
     followers &= _same_as_in_force(service, published, guards)
     # Where a guard has two chains, between two plans, both have the same configuration.
-    current = {_guard(service, key): each for key, each in _by_reference(new).items()}
+    current = {_guard(service, key): resource for key, resource in _by_reference(new).items()}
     return [
-        _following(each, current.get(_guard(service, key))) if key in followers else each for key, each in kept.items()
+        _following(resource, current.get(_guard(service, key))) if key in followers else resource
+        for key, resource in kept.items()
     ]
 
 
 def _same_as_in_force(service: str, published: Snapshot, guards: frozenset[Guard]) -> frozenset[Reference]:
     """The filters of guards, of all chains, that do what the guard of that name does in a chain in force."""
     listeners = published.of_type(LISTENER).resources.values()
-    in_force = frozenset(key for each in listeners for key in each.references)
+    in_force = frozenset(key for listener in listeners for key in listener.references)
     own = {
-        key: (guard, _typed_config(each))
-        for key, each in _by_reference(published).items()
+        key: (guard, _typed_config(resource))
+        for key, resource in _by_reference(published).items()
         if key.type_url == EXTENSION and (guard := _guard(service, key)) in guards
     }
     same = {own[key] for key in own.keys() & in_force}
-    return frozenset(key for key, each in own.items() if each in same)
+    return frozenset(key for key, configuration in own.items() if configuration in same)
 
 
 def _following(resource: Resource, now: Resource | None) -> Resource:
@@ -133,13 +134,13 @@ def _typed_config(resource: Resource) -> tuple[str, bytes]:
 def _guard(service: str, key: Reference) -> Guard:
     """Whose filter a configuration is, by its name: `egress/search:8082@1f3a9c02/POLICY:KIND`."""
     hop, _, rest = key.name.partition("@")
-    _, found, name = rest.partition("/")
-    return Guard(service, hop, found + name)
+    _, slash, name = rest.partition("/")
+    return Guard(service, hop, slash + name)
 
 
 def _by_reference(snapshot: Snapshot) -> dict[Reference, Resource]:
     return {
-        Reference(each.type_url, each.name): each
+        Reference(resource.type_url, resource.name): resource
         for collection in snapshot.collections.values()
-        for each in collection.resources.values()
+        for resource in collection.resources.values()
     }

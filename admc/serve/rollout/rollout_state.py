@@ -109,12 +109,12 @@ class RolloutState:
         one that every proxy had, and those since. None once every proxy had `now`."""
         labels = [holding.label for holding in self.may_have]
         first = 0 if self.proven is None else labels.index(self.proven)
-        return tuple(each for each in labels[first : labels.index(self.now)] if self.now.follows(each))
+        return tuple(label for label in labels[first : labels.index(self.now)] if self.now.follows(label))
 
     @property
     def proven(self) -> Label | None:
         """The last label that every proxy had at one moment; before that, the first one."""
-        return next((each.label for each in self.may_have if each.proven), None)
+        return next((holding.label for holding in self.may_have if holding.proven), None)
 
 
 def begun(plan: str, secret: bytes) -> RolloutState:

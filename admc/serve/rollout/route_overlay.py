@@ -100,8 +100,8 @@ def _routes(host: Any) -> Iterator[Any]:
 
 
 def _of_matcher(matcher: Any) -> Iterator[Any]:
-    for each in matcher.matcher_list.matchers:
-        yield from _of_outcome(each.on_match)
+    for field_matcher in matcher.matcher_list.matchers:
+        yield from _of_outcome(field_matcher.on_match)
     if matcher.HasField("on_no_match"):
         yield from _of_outcome(matcher.on_no_match)
 

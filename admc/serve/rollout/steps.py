@@ -38,8 +38,8 @@ def steps(old: Placed, new: Placed, key: bytes) -> Mapping[StepName, Step]:
 
     Raises `EmitError` (ADM855) where no step is safe.
     """
-    found = _Steps(Diff(old, new), key)
-    return {name: found.step(name) for name in StepName}
+    all_steps = _Steps(Diff(old, new), key)
+    return {name: all_steps.step(name) for name in StepName}
 
 
 class _Steps:
@@ -50,15 +50,15 @@ class _Steps:
         ends = ":".join(version(placed) for placed in diff.frame.plans)
         self._secrets = {port[0]: _secret(key, ends, port[0]) for port in self._marked}
         self._parts: dict[str, list[tuple[HopKey, HopPart]]] = {}
-        for each in diff.frame.keys:
-            part = self._part(each)
+        for hop_key in diff.frame.keys:
+            part = self._part(hop_key)
             if part is not None:
-                self._parts.setdefault(each.service, []).append((each, part))
+                self._parts.setdefault(hop_key.service, []).append((hop_key, part))
 
     def step(self, name: StepName) -> Step:
         diff = self._diff
         old, new = diff.frame.plans
-        closed, closes = (frozenset(each.placement.closed) for each in (old, new))
+        closed, closes = (frozenset(plan.placement.closed) for plan in (old, new))
         prepares, releases = name is StepName.PREPARE, name is StepName.RELEASE
         after = diff.frame.hops[1]
         coming = (after[key] for key in diff.changed if key.port in diff.moving and key in after)
@@ -103,16 +103,16 @@ def _secret(key: bytes, ends: str, destination: str) -> str:
 
 def reasons(diff: Diff, late: Iterable[str]) -> tuple[str, ...]:
     """Sentences about all steps, in canonical order. `late`: destinations that change with the new plan only."""
-    found = [
+    sentences = [
         sentence
         for port in sorted(diff.moving)
         for sentence in (*_moves(diff, port, Side.INGRESS), *_moves(diff, port, Side.EGRESS), *_stays(diff, port))
     ]
-    found += [
+    sentences += [
         f"policies of calls to `{name}` change with the new plan: ADMs begin to send requests of their own for them"
         for name in sorted(late)
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sentences))
 
 
 def _moves(diff: Diff, port: Port, left: Side) -> Iterator[str]:

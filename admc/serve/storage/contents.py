@@ -28,8 +28,8 @@ def serialised(snapshot: Snapshot) -> bytes:
     for collection in snapshot.collections.values():
         for resource in collection.resources.values():
             response.resources.add(type_url=resource.type_url, value=resource.body)
-    found: bytes = response.SerializeToString(deterministic=True)
-    return found
+    content: bytes = response.SerializeToString(deterministic=True)
+    return content
 
 
 def parsed(content: bytes, elsewhere: Iterable[str]) -> Snapshot:
@@ -99,7 +99,7 @@ class Contents:
     def _snapshots(
         self, saved: Mapping[str, SavedSnapshot], known: Mapping[SavedSnapshot, Snapshot], problems: list[str]
     ) -> dict[str, Snapshot]:
-        found: dict[str, Snapshot] = {}
+        snapshots: dict[str, Snapshot] = {}
         left = MAX_TOTAL
         for name, item in sorted(saved.items()):
             try:
@@ -107,23 +107,23 @@ class Contents:
                 left -= len(content)
                 if left < 0:
                     raise _too_large("its snapshots have")
-                found[name] = known.get(item) or parsed(content, item.elsewhere)
+                snapshots[name] = known.get(item) or parsed(content, item.elsewhere)
             except ManifestError as error:
                 problems.append(f"`{name}`: {error}")
             else:
-                self._versions[item] = found[name].version
-        return found
+                self._versions[item] = snapshots[name].version
+        return snapshots
 
     def _inputs(self, digests: frozenset[str]) -> dict[str, bytes]:
         """The objects of all plans: those that plans share are read once."""
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         left = MAX_TOTAL
         for digest in sorted(digests):
-            found[digest] = self._objects.get(digest)
-            left -= len(found[digest])
+            contents[digest] = self._objects.get(digest)
+            left -= len(contents[digest])
             if left < 0:
                 raise _too_large("its plans have")
-        return found
+        return contents
 
     def _put_recipe(self, recipe: Recipe) -> RecipeDigests:
         return RecipeDigests(

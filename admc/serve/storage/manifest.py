@@ -78,7 +78,11 @@ class Manifest:
     def objects(self) -> frozenset[str]:
         """The digests of all objects that belong to it; all others are garbage."""
         saved = (*self.groups.values(), *self.frozen.values())
-        return frozenset({each.object for each in saved}.union(*(each.objects for each in self.plans.values())))
+        return frozenset(
+            {saved_item.object for saved_item in saved}.union(
+                *(saved_item.objects for saved_item in self.plans.values())
+            )
+        )
 
     @property
     def under_way(self) -> bool:
@@ -203,5 +207,5 @@ def _check_labels(state: RolloutState) -> None:
 
 def plans_of(state: RolloutState) -> frozenset[str]:
     """The plans that a state names: those that proxies may have, and the newest one."""
-    found = frozenset[str]().union(*(holding.label.plans for holding in state.may_have))
-    return found | ({state.queued} if state.queued is not None else frozenset())
+    names = frozenset[str]().union(*(holding.label.plans for holding in state.may_have))
+    return names | ({state.queued} if state.queued is not None else frozenset())

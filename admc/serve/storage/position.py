@@ -34,7 +34,7 @@ class Position(NamedTuple):
     @property
     def unsettled(self) -> frozenset[str]:
         """The services of which some proxy, or a connection through it, may have another label than `now`."""
-        others = (each.services for each in self.rollout.may_have if each.label != self.rollout.now)
+        others = (holding.services for holding in self.rollout.may_have if holding.label != self.rollout.now)
         return frozenset[str]().union(*others)
 
 

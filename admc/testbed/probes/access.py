@@ -35,7 +35,7 @@ def guard(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
 
 
 def _denied(bed: Bed, call: Call, request: Request) -> bool:
-    return any(denies(each, call.source) and holds(each.match, request) for each in policies_on(bed.program, call))
+    return any(denies(other, call.source) and holds(other.match, request) for other in policies_on(bed.program, call))
 
 
 def normal_path(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
@@ -63,7 +63,9 @@ def authorization(bed: Bed, policy: Policy, call: Call, request: Request) -> Fin
     service, _ = callee(policy.arguments["service"])
 
     def checks() -> int:
-        return sum((each.service, each.path) == (service, policy.kind.traits.grpc_method) for each in bed.record.all())
+        return sum(
+            (arrival.service, arrival.path) == (service, policy.kind.traits.grpc_method) for arrival in bed.record.all()
+        )
 
     before = checks()
     reply = bed.send(call, request)

@@ -31,11 +31,11 @@ def request_header(bed: Bed, policy: Policy, call: Call, request: Request) -> Fi
     value = text(policy, "value")
     outside = missing(bed.program, call, policy)
     beside = None if outside is None else reach(bed, call, outside)
-    found = _header(reply, sent, f"`{name}: {value}` arrives", name, value, kind, arrived=True)
+    finding = _header(reply, sent, f"`{name}: {value}` arrives", name, value, kind, arrived=True)
     if beside is None or beside.seen is None:
-        return found
+        return finding
     there = value in beside.seen.header(name)
-    return found._replace(observed=f"{found.observed}; {'also' if there else 'not'} outside its match")
+    return finding._replace(observed=f"{finding.observed}; {'also' if there else 'not'} outside its match")
 
 
 def response_header(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
@@ -77,8 +77,8 @@ def rewrite(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
 
 def cors(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     origins, methods = listed(policy, "origins"), listed(policy, "methods")
-    items = [str(each) for each in origins]
-    item = next((each for each in items if each != ANY), ANY)
+    items = [str(origin) for origin in origins]
+    item = next((item_text for item_text in items if item_text != ANY), ANY)
     origin = admitted(item)
     other = item.replace("://*.", "://not", 1) if subdomains(item) else OTHER_ORIGIN
 
@@ -88,7 +88,7 @@ def cors(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
         return ", ".join(reply.header("access-control-allow-origin"))
 
     first, second = allowed(origin), allowed(other)
-    open_to_all = any(admits(each, other) for each in items)
+    open_to_all = any(admits(item_text, other) for item_text in items)
     return judged(
         bool(first) and (open_to_all or not second),
         f"preflight from {origin}, and from {other}",
@@ -103,10 +103,10 @@ def compression(bed: Bed, policy: Policy, call: Call, request: Request) -> Findi
     plain = bed.send(call, request.with_headers((echo.BODY, str(size))))
     packed = bed.send(call, request.with_headers((echo.BODY, str(size)), ("accept-encoding", encoding)))
     right = packed.header("content-encoding") == (encoding,) and not plain.header("content-encoding")
-    found = ", ".join(packed.header("content-encoding")) or "no encoding"
+    encodings = ", ".join(packed.header("content-encoding")) or "no encoding"
     return judged(
         right and len(packed.body) < len(plain.body),
         f"{described(call, request)}, without and with `accept-encoding: {encoding}`",
         f"the second answer is {encoding}",
-        f"{len(plain.body)} bytes, and {len(packed.body)} ({found})",
+        f"{len(plain.body)} bytes, and {len(packed.body)} ({encodings})",
     )

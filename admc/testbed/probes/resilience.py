@@ -36,15 +36,15 @@ RETRIED = {
 def retry(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     """A service that always fails receives as many attempts as `attempts` says."""
     statuses = RETRIED[call.port.protocol.value]
-    found = next((statuses[str(each)] for each in listed(policy, "on") if each in statuses), None)
-    if found is None:
+    repeated = next((statuses[str(condition)] for condition in listed(policy, "on") if condition in statuses), None)
+    if repeated is None:
         return unobservable("an echo service cannot fail in the way that it retries on")
-    status, label = found
+    status, label = repeated
     attempts = integer(policy, "attempts")
     identity, failing = identified(request.with_headers((echo.STATUS, str(status))))
     reply = bed.send(call, failing)
     others = {text(p, "to") for p in policies_on(bed.program, call) if copies(p)}
-    arrived = sum(each.service not in others for each in bed.record.of(identity))
+    arrived = sum(arrival.service not in others for arrival in bed.record.of(identity))
     return judged(
         arrived == attempts,
         f"{described(call, request)}; the service answers {label}",
@@ -106,7 +106,7 @@ def mirror(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
 
     def copied() -> str:
         """The identity of a request of which a copy has arrived, however late."""
-        return next((name for name in replies if any(each.service == to for each in bed.record.of(name))), "")
+        return next((name for name in replies if any(arrival.service == to for arrival in bed.record.of(name))), "")
 
     if (finding := too_rare(part, min(MOST_COPIES, bed.allowance(call, request)))) is not None:
         return finding
@@ -121,7 +121,7 @@ def mirror(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     most = sum(copies(p) and text(p, "to") == to for p in policies_on(bed.program, call))
 
     def number() -> int:
-        return sum(each.service == to for each in bed.record.of(name))
+        return sum(arrival.service == to for arrival in bed.record.of(name))
 
     bed.wait(lambda: number() > most, SETTLED)
     reply = replies[name or identity]
