@@ -2,6 +2,7 @@
 
     newest plan, answers of proxies --controller--> next state, stored --publisher--> snapshots of each service
 
-`controller` stores a state before it publishes it. `plans` has what each plan and each step publishes, `addresses` at
-which addresses, `closing` which destinations are closed meanwhile, `progress` the sentences about it.
+`controller` stores a state before it publishes it. `plans` builds the snapshots of each plan and each step, `addresses`
+decides their addresses, `closing` decides which destinations are closed meanwhile, and `progress` writes the sentences
+for people.
 """

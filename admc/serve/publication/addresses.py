@@ -1,13 +1,13 @@
-"""The addresses at which a rollout publishes: those of the newest plan, for the earlier plan as well.
+"""Decides the addresses in published snapshots: those of the newest plan, also in the snapshots of the earlier plan.
 
     State (old), State (new) -> Addresses
 
-Pods come and go during a rollout, so the earlier plan is published at the new addresses, too. Of a service that the new
-program does not declare, a cluster gives the current addresses (`Addresses.others`). With an endpoints file such a
-party keeps its old addresses as long as policies of the old plan are about it.
+Pods come and go during a rollout, so the earlier plan is published at the new addresses, too. If the new program does
+not declare a service of the old one, a cluster gives its current addresses (`Addresses.others`). With an endpoints
+file, the service keeps its old addresses for as long as policies of the old plan refer to it.
 
-The worker that compiled the new plan does not have the earlier one. So the snapshots that new addresses change in the
-earlier plan are built here.
+The worker that compiled the new plan does not have the earlier plan. So this module builds the snapshots of the earlier
+plan that new addresses change.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
 
 
 def is_elsewhere(state: State, newer: State) -> bool:
-    """Whether another state has other addresses. Without an endpoints file they follow from the program."""
+    """Whether the addresses of a newer state differ. Without an endpoints file, addresses follow from the program."""
     return bool(newer.endpoints_digest) and newer.endpoints_digest != state.endpoints_digest
 
 
 def elsewhere(state: State, newer: State) -> State:
-    """A state at the addresses of a newer one. Parties that the newer program does not declare keep theirs."""
+    """Return a state at the addresses of a newer one. Parties that the newer program does not declare keep their
+    addresses."""
     return replace(state, addresses=_both(state, newer), endpoints_digest=newer.endpoints_digest)
 
 
 def during(old: State, new: State) -> State:
-    """The new state, with the old addresses of parties that its program does not declare.
+    """Return the new state, with the old addresses of parties that its program does not declare.
 
     Without these, policies of the old plan would match no connection of such a party, and the connections would be
     refused.
@@ -53,7 +54,7 @@ def during(old: State, new: State) -> State:
 
 
 def listed(state: State) -> bytes:
-    """An endpoints file with the addresses of a state, as far as its program declares the parties."""
+    """Return an endpoints file with the addresses of the parties that the program of a state declares."""
     program, addresses = state.program, state.addresses
     return _file(
         {name: located for name, located in addresses.services.items() if name in program.services},
@@ -62,8 +63,8 @@ def listed(state: State) -> bytes:
 
 
 def _both(old: State, new: State) -> Addresses:
-    """The new addresses, and the old ones of parties that only the old program declares. An address that another party
-    has now is left out."""
+    """Return the new addresses, and the old addresses of parties that only the old program declares. An old address
+    that another party has now is left out."""
     gone = _gone(old, new)
     outside = old.addresses.externals.keys() - new.program.externals.keys()
     pairs = old.addresses.egress.keys() - new.addresses.egress.keys()
@@ -83,7 +84,7 @@ def _both(old: State, new: State) -> Addresses:
 
 
 def _gone(old: State, new: State) -> Mapping[str, ServiceAddresses]:
-    """Where the services are that only the old program declares."""
+    """Return the addresses of the services that only the old program declares."""
     if new.source.mode is Mode.POD:
         locations, names = new.addresses.others, new.addresses.others.keys() & old.program.services.keys()
     else:
@@ -92,10 +93,10 @@ def _gone(old: State, new: State) -> Mapping[str, ServiceAddresses]:
 
 
 def _egress(old: _Egress, now: _Egress, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Where ADMs listen for calls that only the old program has, without redirection.
+    """Return the addresses at which ADMs listen, without redirection, for calls that only the old program has.
 
-    Loopback addresses go by position in a program. If another call has the old address now, the call gets one that
-    neither program uses: its ADM cannot listen where another one does.
+    A call's loopback address depends on its position in the program. If another call has the old address now, the call
+    gets an address that neither program uses, because two ADMs cannot listen at one address.
     """
     taken = frozenset(now.values())
     free = _beyond((*old.values(), *now.values()))
@@ -103,7 +104,7 @@ def _egress(old: _Egress, now: _Egress, pairs: Iterable[tuple[str, str]]) -> dic
 
 
 def _listening(services: Mapping[str, ServiceAddresses], taken: Iterable[str]) -> dict[str, ServiceAddresses]:
-    """The same, with an address for each service that has lost its own: its ADM still needs one to listen at."""
+    """Return the services, with a new address for each service that has lost its own: its ADM still has to listen."""
     free = _beyond(taken)
     return {
         name: located if located.addresses else located._replace(addresses=(next(free),))
@@ -116,7 +117,7 @@ def _dialled(addresses: Addresses) -> Iterable[str]:
 
 
 def _beyond(texts: Iterable[str]) -> Iterator[str]:
-    """The addresses of IPv4 after the highest one."""
+    """Yield the IPv4 addresses after the highest one of `texts`."""
     highest = max((address for text in texts if isinstance(address := ip_address(text), IPv4Address)), default=None)
     while highest is not None:
         highest += 1
@@ -133,8 +134,9 @@ def _without(located: ServiceAddresses, others: Collection[str]) -> ServiceAddre
 
 
 def _other(texts: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
-    """Those that no other party has now: a policy about the one would hold for the other. A network of an outside party
-    stays: a pod inside that network is not the party (docs/endpoints.md)."""
+    """Return the addresses that no other party has now. A policy about this party would otherwise hold for the other
+    party. The network of an outside party stays, because a pod inside of that network is not the party
+    (docs/endpoints.md)."""
     return tuple(text for text in texts if text not in others)
 
 
@@ -149,7 +151,7 @@ def _file(services: Mapping[str, ServiceAddresses], externals: Mapping[str, tupl
 
 
 def changed(before: State, after: State) -> SnapshotSet:
-    """The snapshots that differ because of addresses. Raises `CommandError` where Envoy cannot express them."""
+    """Return the snapshots that new addresses change. Raises `CommandError` if Envoy cannot express them."""
     index = AddressIndex(after.program, after.placement)
     only = index.affected(before.addresses, after.addresses)
     return snapshots(after, only, index.hops)

@@ -1,10 +1,10 @@
-"""Which destinations are to be closed while proxies may have several plans, and who is admitted to them.
+"""Decides which destinations are closed while proxies may have several plans, and which senders are admitted to them.
 
 plans, the newest last --> {destination: program}
 
-A destination stays closed as long as any of these plans needs that. A plan that closes it relies on each of its senders
-having an ADM, or none but these reaching it. So only senders that all plans declare are admitted meanwhile: a sender of
-the old plan alone has no ADM for the new one, and a sender of the new plan alone has none yet.
+A destination stays closed for as long as any of these plans closes it. Such a plan relies on an ADM at each admitted
+sender. So only senders that all plans declare are admitted meanwhile: a sender that only the old plan declares has no
+ADM for the new plan, and a sender that only the new plan declares has no ADM yet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class ClosedDestinations:
-    """What is asked of `Closing` while a rollout goes on. Without one, destinations are taken for closed."""
+    """Tells `Closing` which destinations to close during a rollout. Without a `Closing`, all destinations count as
+    closed."""
 
     def __init__(self, closing: Closing | None) -> None:
         self._closing = closing
@@ -42,12 +43,12 @@ class ClosedDestinations:
             self._asked = newest_last
 
     def missing(self, step: Step) -> tuple[str, ...]:
-        """The destinations that a step relies on and that are not known to be closed."""
+        """Return the destinations that a step relies on and that are not known to be closed."""
         return () if self._closing is None else self._closing.missing(step.relies_on)
 
 
 def destinations(plans: Sequence[Placed]) -> dict[str, Program]:
-    """The destinations that some plan closes, each with the program that says who is admitted."""
+    """Return the destinations that some plan closes, each with the program whose senders are admitted."""
     closers: dict[str, tuple[int, ...]] = {}
     for index, placed in enumerate(plans):
         for name in placed.placement.closed:
@@ -57,7 +58,7 @@ def destinations(plans: Sequence[Placed]) -> dict[str, Program]:
 
 
 def _narrowed(programs: Sequence[Program]) -> Program:
-    """The newest program, without the calls that one of the others does not declare."""
+    """Return the newest program without the calls that one of the other programs does not declare."""
     newest = programs[-1]
     if len(programs) == 1:
         return newest

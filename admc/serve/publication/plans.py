@@ -1,4 +1,4 @@
-"""The plans that a rollout names, by digest: what differs between two of them, and what each publishes.
+"""Holds the plans of a rollout by digest, computes the differences between two of them, and builds their snapshots.
 
 Label -> {service: Snapshot}, without what older connections need besides
 """
@@ -73,7 +73,7 @@ class _Change:
 
 
 class Plans:
-    """Safe to read on the event loop; what takes its time belongs in a thread."""
+    """The plans of a rollout. Reading is safe on the event loop; methods that take seconds belong in a thread."""
 
     def __init__(self) -> None:
         self._plans: dict[str, Planned] = {}
@@ -86,7 +86,7 @@ class Plans:
         return name in self._plans
 
     def put(self, planned: Planned) -> str:
-        """Add a plan; returns its name. One that is there already gets other addresses."""
+        """Add a plan, and return its name. A plan that is there already gets the new addresses."""
         name = planned.digest
         if name in self._plans:
             self.relocate(planned)
@@ -95,8 +95,8 @@ class Plans:
 
     @no_collection()
     def restore(self, position: Position, planned: Mapping[str, Planned]) -> None:
-        """Have the plans of a stored position, and all that is computed of them before it is published. It may take
-        seconds. `planned`: those that are not here yet, or differ from what is here. Raises `CommandError`."""
+        """Take over the plans of a stored position, and compute everything that a publication needs. It may take
+        seconds. `planned` has the plans that are missing here or differ. Raises `CommandError`."""
         for name, plan in planned.items():
             if self._plans.get(name) is not plan:
                 self.put(plan)
@@ -114,7 +114,7 @@ class Plans:
 
     @no_collection()
     def compare(self, name: str) -> None:
-        """Find what differs between a plan and each other one. It may take seconds."""
+        """Compute the differences between a plan and each other plan. It may take seconds."""
         for other in self._plans:
             self._change(other, name)
             self._change(name, other)
@@ -135,7 +135,7 @@ class Plans:
 
     @no_collection()
     def step(self, label: Label, key: bytes) -> Step:
-        """Raises `CommandError` where no step is safe."""
+        """Return the step of a label. Raises `CommandError` if no step is safe."""
         assert label.goal is not None  # noqa: S101 - the caller looked
         assert label.step is not None  # noqa: S101
         try:
@@ -144,7 +144,7 @@ class Plans:
             raise refused(self._plans[label.goal].state, error) from error
 
     def try_steps(self, label: Label, key: bytes) -> None:
-        """Build the steps of a move, if one is needed. Raises `CommandError` where none are safe."""
+        """Build the steps of a move, if the move needs steps. Raises `CommandError` if no steps are safe."""
         change = self._change(label.base, label.goal or label.base)
         if change.moves:
             change.is_safe = False
@@ -169,8 +169,8 @@ class Plans:
 
     @no_collection()
     def content(self, label: Label, key: bytes) -> SnapshotSet:
-        """The snapshots of a label. A service of its programs without an ADM gets the passthrough snapshot. Raises
-        `CommandError` if Envoy cannot express them."""
+        """Return the snapshots of a label. A service without an ADM gets the passthrough snapshot. Raises
+        `CommandError` if Envoy cannot express the snapshots."""
         snapshots = self._of_adms(label, key)
         if snapshots.passthrough is None:
             return snapshots
@@ -192,7 +192,7 @@ class Plans:
         return SnapshotSet(others | {name: snapshot(resources) for name, resources in made.items()}, base.passthrough)
 
     def _emitted(self, change: _Change, step: Step, state: State) -> Emitted:
-        """What all steps between two plans have in common. Addresses may change between two steps."""
+        """Return the resources that all steps between two plans share. Addresses may change between two steps."""
         if change.emitted is None or change.emitted[0] != state.addresses:
             try:
                 emitted = Emitted(step, state.addresses, state.source.mode, only=step.services)
@@ -210,7 +210,7 @@ class Plans:
         return planned.groups
 
     def relocate(self, new: Planned) -> None:
-        """Other addresses came with a plan: they hold for the others, too. `new` has what they change of that plan,
+        """Apply the new addresses of a plan to all other plans, too. `new` has the changed snapshots of that plan,
         which may be forgotten already."""
         for name, planned in self._plans.items():
             if name == new.digest:
@@ -252,7 +252,7 @@ def hosts(label: Label, plans: Plans) -> frozenset[str]:
 
 
 def replicas(state: State, name: str) -> int:
-    """How many proxies a service has to have: those that are known to run, or else those that are declared."""
+    """Return how many proxies a service should have: the number of its known pods, or else of its declared replicas."""
     known = len(state.addresses.replicas(name))
     return known or (state.program.services[name].replicas if state.source.mode.redirected else 1)
 

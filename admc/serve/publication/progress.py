@@ -1,4 +1,4 @@
-"""The progress of a rollout in sentences, for the log, `admc status`, and the answers to commands of the operator."""
+"""Describes the progress of a rollout, for the log, `admc status`, and the answers to commands of the operator."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.serve")
 SHOWN: Final = 3
-"""How many names, or things that are waited for, a sentence has."""
+"""How many names or reasons a sentence lists."""
 NAMED: Final = 5
 """How many proxies of a service a sentence names."""
 LONGEST: Final = 100
 """How much of a proxy's name a sentence shows."""
 DIGITS: Final = 8
-"""Of the version of a state, as in `admc status`."""
+"""How many digits of a state's version are shown, as in `admc status`."""
 MENDS: Final = "a newer plan"
 MENDS_AT_REST: Final = "a newer plan in which policies keep their sides"
 WITHDRAWN: Final = (
@@ -43,7 +43,7 @@ def phase(label: Label) -> str:
 
 
 def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
-    """What the rollout waits for before it publishes the next label, or is over: one sentence for each service."""
+    """Return the reasons for which the rollout waits: one sentence for each service."""
     if state.now.goal is None:
         return _at_rest(state, seen, plans)
     behind = _behind(frozenset(client.service for client in lacking(state, seen)), seen, hosts(state.now, plans))
@@ -58,7 +58,8 @@ def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ..
 
 
 def causes(error: CommandError | SnapshotError) -> tuple[str, ...]:
-    """Why the next label cannot be published. Where no safe steps lead to a plan, another plan is needed."""
+    """Return why the next label cannot be published. If no safe steps lead to a plan, the user has to give another
+    plan."""
     if not isinstance(error, CommandError):
         return (str(error),)
     unsafe = error.exit_code is Exit.NO_PLACEMENT
@@ -73,7 +74,7 @@ def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str,
         return _behind(frozenset(client.service for client in seen.clients if not client.has_now), seen, hosting)
     names = blocking(state, seen, plan)
     lack = frozenset(client.service for client in seen.clients if client.service in names and not client.has_now)
-    # A proxy that refuses the present plan would refuse the steps from it, too.
+    # A proxy that refuses the present plan would also refuse the steps that begin from it.
     return _behind(lack, seen, hosting, MENDS_AT_REST) or _older(names)
 
 
@@ -84,7 +85,8 @@ def _older(services: frozenset[str]) -> tuple[str, ...]:
 def _behind(
     services: frozenset[str], seen: Observation, hosting: frozenset[str], mends: str = MENDS
 ) -> tuple[str, ...]:
-    """The services of which a proxy has not acknowledged the present snapshot. `hosting`: those with an ADM."""
+    """Return a sentence for each service of which a proxy has not acknowledged the present snapshot. `hosting` has the
+    services with an ADM."""
     clients = {name: [client for client in seen.clients if client.service == name] for name in sorted(services)}
     return tuple(_lack(name, own, mends, hosts_adm=name in hosting) for name, own in clients.items())
 
@@ -101,13 +103,13 @@ def _lack(name: str, clients: Sequence[Client], mends: str, *, hosts_adm: bool) 
 
 
 def _named(nodes: Sequence[str]) -> str:
-    """Proxies by the names that they give themselves."""
+    """Return the node ids of proxies in one text."""
     names = [f"`{visible(node[:LONGEST])}`" for node in sorted(nodes)]
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if names[NAMED:] else "")
 
 
 def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:
-    """What the rollout does, at which step, and what that waits for."""
+    """Return a sentence with the rollout's step and the reasons for which it waits."""
     newer = "; then a newer plan begins" if state.queued not in (None, state.now.goal, state.aborted) else ""
     if state.now.goal is None:
         base = _version(plans, state.now.base)
@@ -133,7 +135,7 @@ def _waiting(what: str, waiting: Sequence[str]) -> str:
 
 
 def log(before: RolloutState, state: RolloutState, step: Step | None, plans: Plans) -> None:
-    """Log the label that is published now."""
+    """Log the newly published label."""
     extra: dict[str, object] = {"step": phase(state.now), "back": state.back}
     if step is not None:
         extra["groups"] = len(step.services)
@@ -148,7 +150,7 @@ def log(before: RolloutState, state: RolloutState, step: Step | None, plans: Pla
 
 
 def check(name: CommandName, state: RolloutState, plans: Plans) -> None:
-    """Raises `CommandError` for a command that a state has no use for."""
+    """Raises `CommandError` for a command that has no effect in this state."""
     if name is CommandName.CONTINUE and state.aborted is None:
         raise not_done(name, "no plan is aborted")
     if name is CommandName.ABORT and state.aborted is not None:
@@ -156,7 +158,7 @@ def check(name: CommandName, state: RolloutState, plans: Plans) -> None:
 
 
 def outcome(name: CommandName, before: RolloutState, after: RolloutState, plans: Plans) -> str:
-    """What a command of the operator did. Raises `CommandError` if that is nothing."""
+    """Return what a command of the operator changed. Raises `CommandError` if it changed nothing."""
     if before.aborted is not None:
         return f"state {_version(plans, before.aborted)} goes on"
     if after.aborted is None:

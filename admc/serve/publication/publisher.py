@@ -1,4 +1,4 @@
-"""Publishes a label, and observes which proxies have it.
+"""Publishes the snapshots of a label, and observes which proxies have them.
 
 Label --content--> snapshots + what older connections need --> SnapshotCache --> proxies
 ClientRegistry --observe--> Observation
@@ -41,18 +41,18 @@ Proxy = tuple[str, str]
 
 
 class Prepared(NamedTuple):
-    """What is to be published."""
+    """The snapshots to publish for a label."""
 
     services: frozenset[str]
     """All services with a snapshot."""
     content: Mapping[str, Snapshot]
-    """Service -> its snapshot, where that changes."""
+    """Service -> its snapshot, if it changes."""
     whole: Mapping[str, Snapshot]
-    """The same with what older connections need."""
+    """Service -> the same snapshot with the resources that older connections need."""
 
 
 class Publisher:
-    """What is published, and which proxies have it. All calls belong on the event loop, except `prepared`, which
+    """Publishes snapshots and observes the proxies. All calls belong on the event loop, except `prepared`, which
     changes nothing."""
 
     def __init__(
@@ -84,7 +84,8 @@ class Publisher:
         self.frozen = dict(frozen)
 
     def renamed(self, content: SnapshotSet, services: Collection[str]) -> frozenset[Chain]:
-        """Chains of some services that an earlier server published, and that have other names in this release."""
+        """Return the chains of some services that an earlier server published under names that this release does not
+        use."""
         chains: set[Chain] = set()
         for name in services:
             before = self._server.store.current(name)
@@ -93,7 +94,8 @@ class Publisher:
         return frozenset(chains)
 
     def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> Prepared:
-        """What to publish for a label. Raises `SnapshotError` if a snapshot refers to what it does not have."""
+        """Return the snapshots to publish for a label. Raises `SnapshotError` if a snapshot refers to a resource that
+        it lacks."""
         store = self._server.store
         wanted = dict(content.by_service)
         if content.passthrough is not None:
@@ -130,14 +132,14 @@ class Publisher:
             self.frozen[name] = whole
 
     def to_freeze(self, state: RolloutState, prepared: Prepared | None = None) -> dict[str, Snapshot]:
-        """Service -> its snapshot, published or about to be, where older connections may use resources of it."""
+        """Return service -> its snapshot, published or about to be, if older connections may use its resources."""
         whole = {} if prepared is None else prepared.whole
         services = {chain.service for chain in state.kept}
         return {name: item for name in sorted(services) if (item := whole.get(name) or self._published(name))}
 
     def _held(self, service: str) -> Snapshot | None:
-        """What the connections through the proxies of a service use: what is published, but of what a proxy refuses,
-        the version before."""
+        """Return the resources that connections through the proxies of a service use: the published ones. Where a proxy
+        refuses a resource, the version before is among them."""
         store = self._server.store
         current, initial, published = store.current(service), store.initial(service), self._published(service)
         if published is None or initial is None or initial is current:
@@ -151,17 +153,17 @@ class Publisher:
         return Snapshot.of(resources.values(), elsewhere=published.elsewhere | initial.elsewhere)
 
     def _published(self, service: str) -> Snapshot | None:
-        """What was published last, with what older connections need."""
+        """Return the last published snapshot, with the resources that older connections need."""
         return self.frozen.get(service) or self._server.store.current(service)
 
     def labelled(self) -> None:
-        """The caller is about to publish another label."""
+        """Note the present proxies, before the caller publishes another label."""
         views = self._views()
         self._served = set(self._server.registry.groups)
         self._earlier = frozenset((view.group, view.node.id) for view in views)
 
     async def publish(self, prepared: Prepared) -> int:
-        """Hand snapshots to the store; returns how many are new."""
+        """Put snapshots into the store, and return how many of them are new."""
         store, snapshots, count = self._server.store, prepared.whole, 0
         self._chains.clear()
         self._wanted = prepared.services
@@ -174,7 +176,7 @@ class Publisher:
         return count
 
     def serve(self, service: str) -> None:
-        """A stream of a service begins."""
+        """Note that a stream of a service begins."""
         if self._served is not None:
             self._served.add(service)
 
@@ -184,9 +186,10 @@ class Publisher:
     def observe(
         self, state: RolloutState, plans: Plans, involved: frozenset[str] | None, missing: tuple[str, ...]
     ) -> Observation:
-        """What proxies have now. A proxy that its source lists counts even if it is not connected."""
+        """Return an observation of the proxies. A proxy that the list of proxies contains counts even if it is not
+        connected."""
         now, views = time.monotonic(), self._views()
-        # At rest, when every proxy has the plan, nothing waits for older connections.
+        # At rest, once every proxy has the plan, the rollout does not wait for older connections.
         waits = state.now.goal is not None or bool(state.kept) or len(state.may_have) > 1
         settled: dict[tuple[Proxy, str], float] = {}
         clients = []
@@ -195,7 +198,7 @@ class Publisher:
             there.setdefault(view.group, set()).add(view.node.id)
             clients.append(self._client(view, now, settled, waits=waits))
         self._since = settled
-        # Where an ADM was withdrawn, its proxies count until they have nothing of an earlier label.
+        # The proxies of a withdrawn ADM count until they have no resources of an earlier label.
         earlier = (holding.services for holding in state.may_have if holding.label != state.now)
         kept = {chain.service for chain in state.kept}
         for name in hosts(state.now, plans).union(kept, *earlier):
@@ -207,7 +210,7 @@ class Publisher:
         return Observation(tuple(clients), missing, plans.moves, plans.changes, involved, chains, plans.has_steps)
 
     def _away(self, newest: State, service: str, connected: set[str]) -> Sequence[str]:
-        """The nodes of proxies that are not connected; without names where none are known."""
+        """Return the node ids of the proxies that are not connected; empty ids if they are not known."""
         if service not in newest.program.services:
             return ()  # the newest program dropped it: its proxies are not let in any more
         expected = self._proxies(service)
@@ -226,16 +229,16 @@ class Publisher:
             has = settled[proxy, view.acknowledged] + SETTLE_SECONDS <= now
         refuses = not has and (view.refuses or store.initial(view.group) is not current)
         if refuses and not wanted:
-            # It refuses what an earlier label published. `now` has nothing in its place, and needs none.
+            # The proxy refuses a resource of an earlier label, which `now` does not have.
             has, refuses = True, False
-        # Of a proxy that does not have `now` yet, its older connections decide nothing.
+        # The older connections of a proxy matter only once the proxy has `now`.
         older = self._older(view, current) if has and waits else NONE
         fresh = view.fresh and not view.acknowledged and proxy not in self._earlier
         node = view.node.id
         return Client(view.group, served=True, has_now=has, refuses=refuses, fresh=fresh, older=older, node=node)
 
     def _older(self, view: ClientView, current: Snapshot | None) -> frozenset[str]:
-        """The chains that a proxy still subscribes to, and that `now` does not have."""
+        """Return the chains that a proxy still subscribes to and that `now` does not have."""
         chains = frozenset(name for names in view.unreferenced.values() for name in names)
         if not chains:
             return NONE
@@ -254,7 +257,7 @@ def _version(snapshot: Snapshot | None) -> str:
 
 
 def _chains(snapshot: Snapshot) -> frozenset[str]:
-    """The names by chain in a snapshot."""
+    """Return the names of the chains in a snapshot."""
     return frozenset(
         name
         for kind in (ROUTES, EXTENSION)

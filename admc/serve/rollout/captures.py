@@ -1,8 +1,8 @@
-"""What has to be redirected for hops to be in force, in names that can be kept and compared.
+"""Names the connections that have to be redirected before hops are in force. The names can be stored and compared.
 
     hops -> {service: {capture, ...}}
 
-A capture is one hop of an ADM. Its name has the target port too, since redirection rules match on that.
+A capture stands for one hop of an ADM. Its name contains the target port, because redirection rules match on that.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def captures(placed: Placed) -> Captures:
-    """Of each service that hosts an ADM."""
+    """Return the captures of each service that hosts an ADM."""
     return captures_of(hop for service_hops in hops(*placed).values() for hop in service_hops)
 
 
 def captures_of(hops_of_plan: Iterable[Hop]) -> Captures:
-    """Of some hops, by service."""
+    """Return the captures of some hops, by service."""
     names: dict[str, set[str]] = {}
     for hop in hops_of_plan:
         names.setdefault(hop.service, set()).add(f"{hop.name} at {hop.port.target}")

@@ -31,7 +31,7 @@ class HttpChain(NamedTuple):
 
     @classmethod
     def of(cls, chain: Any) -> HttpChain | None:
-        """None: the chain carries connections."""
+        """Return None for a chain that carries connections instead of requests."""
         packed = chain.filters[-1].typed_config
         return cls(chain, _Manager.FromString(packed.value)) if packed.Is(_Manager.DESCRIPTOR) else None
 
@@ -41,7 +41,7 @@ class HttpChain(NamedTuple):
         return str(self.manager.rds.route_config_name)
 
     def renamed(self, name: str) -> HttpChain:
-        """The same by another name, which its route table and its filters have, too."""
+        """Return the chain under another name, which its route table and its filters get, too."""
         manager = _Manager()
         manager.CopyFrom(self.manager)
         manager.rds.route_config_name = name
@@ -69,7 +69,7 @@ def discovered(chain: Any) -> Iterable[str]:
 
 
 def combined(hop: str, old: HttpChain, new: HttpChain) -> HttpChain:
-    """The filters of the old plan, then those of the new one; the new plan's chain where both are the same."""
+    """Return a chain with the filters of the old plan, then those of the new plan. Equal chains give the new plan's."""
     if old.chain == new.chain:
         return new
     before, after = old.manager, new.manager
@@ -82,7 +82,7 @@ def combined(hop: str, old: HttpChain, new: HttpChain) -> HttpChain:
     if not manager.local_reply_config.mappers:
         manager.ClearField("local_reply_config")
     manager.proxy_100_continue = before.proxy_100_continue and after.proxy_100_continue
-    # What a table of either plan has to know of a request; it does nothing for the other plan.
+    # The table of one plan needs these mutations to match a request; they have no effect on the other plan.
     early = max(after.early_header_mutation_extensions, before.early_header_mutation_extensions, key=_size)
     manager.ClearField("early_header_mutation_extensions")
     manager.early_header_mutation_extensions.extend(early)
@@ -107,7 +107,7 @@ def renamed_table(table: Any, name: str) -> Any:
 
 
 def _prepend(field: Any, first: Iterable[Any]) -> None:
-    """Put messages before those of a repeated field that are not among them."""
+    """Put messages in front of a repeated field, and drop their duplicates behind them."""
     first = list(first)
     rest = [message for message in field if message not in first]
     del field[:]

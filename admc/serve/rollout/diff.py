@@ -1,9 +1,9 @@
-"""What differs between two plans.
+"""Computes the differences between two plans.
 
     old, new -> Diff
 
-A *port* moves if policies change at both of its ends, at senders and at the receiver, and not in arguments alone. It
-moves as a whole: each request meets all that the old plan enforces on it, or all that the new one does.
+A *port* moves if policies change both at its senders and at its receiver, and not in arguments alone. It moves as a
+whole: each request meets either all policies of the old plan for it, or all those of the new plan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 class Diff:
-    """What differs between two plans."""
+    """The differences between two plans."""
 
     def __init__(self, old: Placed, new: Placed) -> None:
         self.frame = Frame(old, new)
@@ -48,13 +48,14 @@ class Diff:
 
     @cached_property
     def changed(self) -> tuple[HopKey, ...]:
-        """Hops whose policies change in any way."""
+        """The hops whose policies change in any way."""
         return tuple(key for key in self.frame.keys if not self.same(key, arguments=True))
 
     @cached_property
     def moving(self) -> frozenset[Port]:
-        """Ports at both ends of which policies change, and not in arguments alone. Where one number leads to another
-        target in each plan, these are two ports, and requests may reach either: what changes at one changes at both."""
+        """The ports at both ends of which policies change, and not in arguments alone. A port number may have another
+        target in each plan. Then there are two ports, and a request may reach either of them, so a change at one of
+        them counts as a change at both."""
         ends: dict[Port, set[Side]] = {}
         for key in self.changed:
             if not self.same(key, arguments=False):
@@ -66,7 +67,8 @@ class Diff:
 
     @cached_property
     def _retargeted(self) -> Mapping[Port, Collection[Port]]:
-        """Each port whose number leads to another target in the other plan, and the ports that it leads to there."""
+        """Each port whose number has another target in the other plan, with the ports that the number leads to
+        there."""
         targets: dict[Port, set[Port]] = {}
         old, new = (placed.program.services for placed in self.frame.plans)
         for name in old.keys() & new.keys():
@@ -85,17 +87,18 @@ class Diff:
 
     @property
     def concerned(self) -> frozenset[str]:
-        """Services whose ADM differs between the two plans, or from one of them in some step."""
+        """The services whose ADM differs between the two plans, or differs from one of the plans in some step."""
         return frozenset(key.service for key in self.changed) | self.moved
 
     def pairs(self, port: Port, left: Side) -> Iterator[Pair]:
-        """What leaves one end of a port, each with all that comes to the other end and may take its place."""
+        """Yield each policy that leaves one end of a port, with each policy that comes to the other end and may replace
+        it."""
         coming = self._apart(port, left.other, 1)
         leaving = self._apart(port, left, 0)
         return (Pair(old, new) for old in leaving for new in coming if _may_replace(old, new))
 
     def crosses(self, port: Port, left: Side) -> bool:
-        """Whether something leaves one end of a port, and something comes to the other."""
+        """Whether a policy leaves one end of a port, and a policy comes to the other end."""
         return bool(self._apart(port, left, 0) and self._apart(port, left.other, 1))
 
     def same(self, key: HopKey, *, arguments: bool) -> bool:
@@ -106,7 +109,8 @@ class Diff:
         )
 
     def _apart(self, port: Port, side: Side, plan: int) -> tuple[Policy, ...]:
-        """Policies of one plan that some hop at this end of a port has, and not, but for arguments, in the other."""
+        """Return the policies that some hop at this end of a port has in one plan, and that the hop does not have in
+        the other plan. A policy that differs in arguments alone counts as the same policy."""
         policies: dict[str, Policy] = {}
         for key in (key for key in self.ends(port) if key.side is side):
             others = {policy.name: policy for policy in self.frame.policies(1 - plan, key)}
@@ -122,7 +126,7 @@ def _may_replace(one: Policy, other: Policy) -> bool:
 
 
 def version(placed: Placed) -> str:
-    """The same for the same files and decisions."""
+    """Return a digest of the files and decisions of a plan."""
     parts = [f"{item.path}\0{item.sha256}" for item in placed.program.inputs]
     parts += [f"{one.policy}\0{one.destination}\0{'+'.join(one.sides)}" for one in placed.placement.decisions]
     return hashlib.sha256("\0\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -2,8 +2,9 @@
 
     old, new -> Frame -> merged: a program and a placement of their own
 
-So the code that handles a program (the emitter, redirection) handles what is between two programs, too. Where a policy
-is another one in each plan, the older version is called `NAME~old` there: no policy of a user can have that name.
+So the code that handles a program (the emitter, redirection) also handles the time between two programs. Where the two
+plans have different policies of one name, the frame calls the older one `NAME~old`, which no user's policy can be
+called.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class HopKey(NamedTuple):
     destination: str
     target: int
     number: int
-    """The port number that callers dial; 0 where one number leads to that target, which may differ between plans."""
+    """The port number that callers dial, if several numbers lead to the target; 0 if one number leads to it, which may
+    differ between the plans."""
 
     @property
     def port(self) -> Port:
@@ -43,8 +45,8 @@ class HopKey(NamedTuple):
 
 
 def same(one: Policy, other: Policy, side: Side, *, arguments: bool) -> bool:
-    """Whether two policies, of one name or not, do the same in one hop; without `arguments`, perhaps but for these. At
-    egress the caller is the sender, whatever the scope says."""
+    """Whether two policies have the same effect in one hop, whatever their names are. Without `arguments`, their
+    arguments may differ. At egress the only caller is the sender, so the sources of a scope do not matter."""
     if side is Side.INGRESS and (one.sources, one.open_sources) != (other.sources, other.open_sources):
         return False
     return (
@@ -55,8 +57,8 @@ def same(one: Policy, other: Policy, side: Side, *, arguments: bool) -> bool:
 
 
 def _meaning(kind: Kind) -> tuple[object, ...]:
-    """What a kind is, wherever it is declared. The types of its parameters tell values apart that are equal in Python,
-    such as 1 and `true`."""
+    """Return all that decides what a kind does, without the place where it is declared. The types of its parameters
+    distinguish values that are equal in Python, such as 1 and `true`."""
     text = kind.template and kind.template.text
     return kind.name, kind.parameters, dict(kind.sides), kind.both, kind.guard, kind.effects, text
 
@@ -83,12 +85,12 @@ class Frame:
         """The hops of either plan."""
 
     def policies(self, plan: int, key: HopKey) -> tuple[Policy, ...]:
-        """What a hop enforces in the old plan (0) or in the new one (1)."""
+        """Return the policies of a hop in the old plan (0) or in the new plan (1)."""
         hop = self.hops[plan].get(key)
         return hop.policies if hop is not None else ()
 
     def steady_guards(self, key: HopKey) -> Iterator[Policy]:
-        """Guards that stay in a hop and change in arguments alone, or not at all."""
+        """Yield the guards that stay in a hop, and change in arguments alone or not at all."""
         before = {policy.name: policy for policy in self.policies(0, key) if policy.kind.guard}
         for policy in self.policies(1, key):
             if policy.name in before and same(policy, before[policy.name], key.side, arguments=False):
@@ -96,7 +98,7 @@ class Frame:
 
     @cached_property
     def merged(self) -> Placed:
-        """One program with all policies of both plans, and a placement with the hops of both."""
+        """A program with all policies of both plans, and a placement with the hops of both plans."""
         old, new = self._policies
         before = (self._beside(policy, new) for policy in old.values())
         policies = {policy.name: policy for policy in before} | new
@@ -105,7 +107,7 @@ class Frame:
         return Placed(program, Placement(decisions, (), (), Status.FEASIBLE, ()))
 
     def union(self, key: HopKey) -> Hop:
-        """A hop with the policies of both plans, in declared order."""
+        """Return a hop with the policies of both plans, in declared order."""
         new = {policy.name: policy for policy in self.policies(1, key)}
         old = (self._beside(policy, new) for policy in self.policies(0, key))
         policies = {policy.name: policy for policy in old} | new
@@ -113,7 +115,7 @@ class Frame:
         return hop._replace(policies=tuple(sorted(policies.values(), key=self._position)))
 
     def _beside(self, policy: Policy, new: Mapping[str, Policy]) -> Policy:
-        """A policy of the old plan, by its name beside those of the new one."""
+        """Return a policy of the old plan under its name in the frame, beside the policies of the new plan."""
         other = new.get(policy.name)
         if other is None or same(policy, other, Side.INGRESS, arguments=True):
             return policy
@@ -136,9 +138,10 @@ class Frame:
         return self._order[policy.name.removesuffix(OLD)], policy.name
 
     def _reframed(self, placed: Placed, apart: bool) -> Iterator[Policy]:
-        """The policies of a plan in this frame. One for undeclared callers is also for those that only the other
-        program declares. Where the plans differ in their parties (`apart`), a policy's own program says whose an
-        address is (`home`)."""
+        """Yield the policies of a plan as this frame has them. A policy for undeclared callers also holds for callers
+        that
+        only the other program declares. Where the plans differ in their parties (`apart`), the policy's own program
+        (`home`) decides to which party an address belongs."""
         program = placed.program
         others = {*self.program.services, *self.program.externals} - program.services.keys() - program.externals.keys()
         home = replace(program, policies=(), pins=()) if apart else None
@@ -159,7 +162,8 @@ def _key(call: Call) -> tuple[str, str, int]:
 
 
 def _frame(old: Program, new: Program) -> Program:
-    """The services with their ports, externals and calls of both; where they differ, as the new program says."""
+    """Return a program with the services, ports, externals and calls of both. Where these differ, the new program
+    decides."""
     calls = {_key(call): call for call in (*old.calls, *new.calls)}
     services = {**old.services, **new.services}
     for name in old.services.keys() & new.services.keys():
@@ -178,12 +182,12 @@ def _frame(old: Program, new: Program) -> Program:
 
 
 def _parties(program: Program) -> tuple[Mapping[str, object], ...]:
-    """What tells whose an address is."""
+    """Return the parts of a program that decide to which party an address belongs."""
     return dict.fromkeys(program.services), {name: party.cidrs for name, party in program.externals.items()}
 
 
 def _order(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    """Names in new order, and each old one before the one that followed it."""
+    """Return all names: the new ones in their order, and each old name in front of the name that followed it."""
     known = set(new)
     names = list(new)
     following: str | None = None

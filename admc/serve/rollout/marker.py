@@ -1,7 +1,7 @@
-"""The marker's name, and how a text that may have its value is shown to people: with stars in its place.
+"""Names the marker, and replaces its value by stars in every text that people may read.
 
-Its value is secret, and it is in route tables. A reader of client status, or of a proxy's message about a table that it
-refused, learns nothing that an application could use.
+The value is secret, and route tables contain it. So a reader of the client status, or of a proxy's message about a
+table that it refused, cannot see a value that an application could send.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 from typing import Final
 
 MARKER: Final = "x-admc-met"
-"""The header by which a sender says what it has enforced, at a destination that moves."""
+"""The header by which a sender tells the receiver which plan it has enforced, on requests to a destination that
+moves."""
 
 _VALUE: Final = re.compile(rb"[0-9a-f]{64}")
 _PART: Final = re.compile(r"[0-9a-f]{16,64}")
@@ -18,10 +19,10 @@ _PART: Final = re.compile(r"[0-9a-f]{16,64}")
 
 
 def concealed(body: bytes) -> bytes:
-    """A resource as it may be shown: as long as before, so that it can still be read."""
+    """Return a resource with stars in place of the value, and of the same length, so that it can still be parsed."""
     return _VALUE.sub(b"*" * 64, body) if MARKER.encode() in body else body
 
 
 def concealed_text(text: str) -> str:
-    """A proxy's message about a resource, as it may be shown."""
+    """Return a proxy's message about a resource with stars in place of the value."""
     return _PART.sub(lambda match: "*" * len(match[0]), text) if MARKER in text else text

@@ -30,9 +30,9 @@ class StepName(StrEnum):
     """The steps of a rollout in which some port moves. After the last one, the new plan is published."""
 
     PREPARE = "prepare"
-    """Filter chains of moving ports have the filters of both plans, and enforce the old plan."""
+    """The filter chains of moving ports get the filters of both plans, and enforce the old plan."""
     SENDERS = "senders"
-    """Senders mark their requests. Those to which policies go enforce the new plan."""
+    """Senders mark their requests. A sender to which policies move enforces the new plan."""
     RECEIVERS = "receivers"
     """Receivers enforce the new plan on requests without the marker."""
     RELEASE = "release"
@@ -52,54 +52,56 @@ class RouteOverlay(NamedTuple):
     """What a step changes in the route table of one hop to a port that moves."""
 
     unmarked: Plan
-    """Enforced on requests without the marker; at egress, on all requests."""
+    """The plan that is enforced on requests without the marker; at egress, on all requests."""
     marked: Plan | None
-    """At ingress: enforced on requests with the marker. None at egress."""
+    """At ingress, the plan that is enforced on requests with the marker. None at egress."""
     marks: bool
-    """At egress: requests leave with the marker."""
+    """At egress, whether requests leave with the marker."""
     secret: str
     """The marker's value."""
 
 
 class HopPart(NamedTuple):
-    """A hop of an ADM: the same in all steps."""
+    """A hop of an ADM, which is the same in all steps."""
 
     hop: Hop
-    """To a port that moves, it has policies of both plans."""
+    """A hop to a port that moves has the policies of both plans."""
     plan: Plan | None
-    """The plan whose filter chain it has; None: the chain has the filters of both."""
+    """The plan whose filter chain the hop has; None if the chain has the filters of both plans."""
     steady: frozenset[str] = frozenset()
-    """Names of filters, `/POLICY:KIND`, of guards that are there in both plans, and change in arguments alone."""
+    """The names of the filters (`/POLICY:KIND`) of guards that both plans have, and that change in arguments alone."""
     differs: bool = False
-    """The two plans differ there, and not in arguments alone."""
+    """Whether the two plans differ at this hop, and not in arguments alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a rollout. The steps differ in `overlays`, and in what `prepare` and `release` have of their own."""
+    """One step of a rollout. The steps differ in `overlays`, and in the fields that only `prepare` or `release`
+    fill."""
 
     name: StepName
     old: Placed
     new: Placed
     merged: Placed
-    """All policies of both plans, and so all that they need redirected."""
+    """All policies of both plans. Its redirection is that of both plans together."""
     parts: Mapping[str, tuple[HopPart, ...]]
-    """The hops of each ADM, sorted by service. A service that is not named hosts no ADM: its connections pass
+    """The hops of each ADM, sorted by service. A service that is absent here hosts no ADM, and its connections pass
     through."""
     overlays: Mapping[tuple[str, str], RouteOverlay]
-    """By service and name of the hop: those that carry requests, to a port that moves."""
+    """(service, name of a hop) -> the overlay of the hop, for each hop that carries requests to a port that moves."""
     services: frozenset[str]
-    """Services whose ADM differs between the two plans, or from one of them in some step."""
+    """The services whose ADM differs between the two plans, or differs from one of the plans in some step."""
     needs_redirection: Captures
-    """What has to be redirected before `senders`: empty in all other steps than `prepare`."""
+    """In `prepare`, the connections that have to be redirected before `senders`; empty in all other steps."""
     closes: tuple[str, ...] = ()
-    """In `prepare`: destinations that a NetworkPolicy has to close before `senders`."""
+    """In `prepare`, the destinations that a NetworkPolicy has to close before `senders`."""
     opens: tuple[str, ...] = ()
-    """In `release`: destinations that need no NetworkPolicy once the new plan is published."""
+    """In `release`, the destinations that need no NetworkPolicy once the new plan is published."""
     relies_on: tuple[str, ...] = ()
-    """Destinations that have to be closed before receivers enforce less: in `prepare` and `senders` those that the new
-    plan closes, in `receivers` and `release`, for the way back, those that the old one closes."""
+    """The destinations that have to be closed before receivers enforce less. In `prepare` and `senders` these are the
+    destinations that the new plan closes; in `receivers` and `release`, for the way back, those that the old plan
+    closes."""
     reasons: tuple[str, ...] = ()
-    """For people: what moves, and what cannot be kept single."""
+    """Sentences for people: which policies move, and which may be met twice meanwhile."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Values of markers, which are never shown."""

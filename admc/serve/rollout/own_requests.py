@@ -1,9 +1,10 @@
-"""Requests that ADMs send by themselves to a destination that moves, and when they begin and end.
+"""Decides when the requests that ADMs send by themselves to a destination that moves begin and end.
 
 An ADM asks a service for an `external_authorization`, copies requests to it (`mirror`) or sends it a share (`split`).
-None of these pass the filters that the ADM has for calls to that service, and none carry a marker: they meet what the
-receiver enforces on unmarked requests. So where that changes for their sender, they stop in `prepare`, while the
-receiver still enforces the old plan, or begin with the new plan, after it enforces that.
+These requests do not pass the filters that the ADM has for calls to that service, and do not carry a marker. So they
+meet the policies that the receiver enforces on unmarked requests. Where these policies change for their sender, such
+requests either stop in `prepare`, while the receiver still enforces the old plan, or begin with the new plan, once the
+receiver enforces it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class _Sending(NamedTuple):
     """The requests that an ADM sends by itself for one policy of a hop."""
 
     to: str
-    """The service that gets them."""
+    """The service that receives the requests."""
     key: HopKey
     policy: Policy
 
@@ -38,7 +39,8 @@ class _Sending(NamedTuple):
 
 
 def late_destinations(diff: Diff) -> frozenset[str]:
-    """Destinations whose ports, those that do not move, change with the new plan only: requests of ADMs begin there.
+    """Return the destinations to which ADMs begin to send requests of their own. The ports of such a destination that
+    do not move change only when the new plan is published.
 
     Raises `EmitError` where such requests would begin or end at the wrong time.
     """
@@ -63,7 +65,7 @@ def _sent(diff: Diff, plan: int) -> Iterator[_Sending]:
 
 
 def _concerns(diff: Diff, sending: _Sending) -> bool:
-    """Whether what the receiver enforces on the sender changes, at some port that moves."""
+    """Whether the receiver's policies for the sender change at some port that moves."""
     for port in diff.moving:
         if port[0] == sending.to:
             old, new = (_received(diff, plan, port, sending.key.service) for plan in range(2))
@@ -77,7 +79,8 @@ def _alike(one: Policy, other: Policy) -> bool:
 
 
 def _received(diff: Diff, plan: int, port: Port, sender: str) -> list[Policy]:
-    """What the receiver enforces on a sender at a port: the same, whichever number leads to it."""
+    """Return the policies that the receiver enforces on a sender at a port. They do not depend on the port number that
+    the sender dials."""
     held = (diff.frame.policies(plan, key) for key in diff.ends(port) if key.side is Side.INGRESS)
     policies = next(filter(None, held), ())
     return [policy for policy in policies if sender in policy.sources]

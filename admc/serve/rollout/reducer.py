@@ -1,21 +1,21 @@
-"""The next state of a rollout, from the present one, an observation and perhaps a command: pure, no clock, no I/O.
+"""Computes the next state of a rollout from the present state, an observation and perhaps a command: no clock, no I/O.
 
     reduce(RolloutState, Observation, Command | None) -> RolloutState
 
-The caller stores the result, and then publishes `now` if it is another. So proxies have what `may_have` says, whenever
-the server is killed. The rules:
+The caller stores the new state, and then publishes `now` if it has changed. So proxies have labels of `may_have` only,
+whenever the server is killed. The rules:
 
-- A move goes on as soon as every proxy that its step is about has the step; at `prepare` also older connections have to
-  be closed, and redirection loaded. No time that passes replaces any of these.
-- Back is the same list backwards, at once. After the goal was published it waits once, at `release`, for connections
-  that were made at the goal.
-- Before receivers enforce less, the destinations have to be closed that the plan closes to which the move goes: between
-  `prepare` and `receivers`, and on the way back between `release` and `senders`.
-- A newer plan turns a move where a proxy refuses the step, or at `prepare` if safe steps lead to it from the move's
-  base; else it waits for the end of the move.
-- At rest a plan is published at once if it moves no destination against a plan that a proxy of that destination may
-  have. Where it moves something against the present plan only, its move begins. Else it waits until proxies have the
-  present plan; and where one of these refuses the present plan, the plan before is published again.
+- A move goes on as soon as every proxy that its step concerns has the step. At `prepare`, older connections also have
+to be closed, and redirection has to be loaded. No timeout replaces any of these conditions.
+- The way back takes the same steps in reverse order, without a wait. If the goal was published, it waits once, at
+  `release`, for connections that were made at the goal.
+- Before receivers enforce less, the destinations that the coming plan closes have to be closed: between `prepare` and
+  `receivers`, and on the way back between `release` and `senders`.
+- A newer plan turns a move back if a proxy refuses the step, or at `prepare` if safe steps lead to the newer plan from
+  the base of the move. Otherwise the newer plan waits for the end of the move.
+- At rest, a plan is published at once if it moves no destination against any plan that a proxy of that destination may
+  have. If it moves a destination against the present plan only, its move begins. Otherwise it waits until the proxies
+  have the present plan; if one of these refuses the present plan, the plan before is published again.
 """
 
 from __future__ import annotations
@@ -43,46 +43,47 @@ class CommandName(StrEnum):
 
 
 class Command(NamedTuple):
-    """What arrives from outside: a plan that was accepted, or a word of the operator."""
+    """An input from outside: a plan that was accepted, or a command of the operator."""
 
     name: CommandName
     plan: str = ""
 
 
 class Client(NamedTuple):
-    """A proxy that its source lists, or that is connected."""
+    """A proxy that is connected, or that the list of proxies contains."""
 
     service: str
     served: bool
-    """It may have received what is published: since that was published, a stream of its service was open."""
+    """Whether the proxy may have received the published label: a stream of its service was open since the
+    publication."""
     has_now: bool
-    """It acknowledged the version that is published, and its workers have had the time to follow."""
+    """Whether the proxy acknowledged the published version, and its workers had the time to apply it."""
     refuses: bool
-    """It refuses the version that is published."""
+    """Whether the proxy refuses the published version."""
     fresh: bool = False
-    """It had nothing when its stream began, and received nothing since but what is published."""
+    """Whether the proxy had no resources when its stream began, and has received only published ones since."""
     is_away: bool = False
-    """Its source lists it, and it is not connected."""
+    """Whether the list of proxies contains the proxy, and it is not connected."""
     older: frozenset[str] = frozenset()
-    """Names of chains that it still subscribes to and that `now` does not have."""
+    """The names of the chains that the proxy still subscribes to, and that `now` does not have."""
     node: str = ""
-    """Its name, if it is connected."""
+    """The name of a connected proxy."""
 
 
 class Observation(NamedTuple):
-    """What can be seen at one moment, of what `now` is."""
+    """The facts about `now` that the server observes at one moment."""
 
     clients: tuple[Client, ...]
     missing: tuple[str, ...]
-    """The services whose redirection is not loaded as `now` needs it."""
+    """The services that lack redirection that `now` needs."""
     moves: Between
-    """The services at the ends of the destinations that change at both their ends between two plans."""
+    """(plan, plan) -> the services at both ends of the destinations that move between the two plans."""
     changes: Between
-    """The services whose ADM differs between two plans."""
+    """(plan, plan) -> the services whose ADM differs between the two plans."""
     involved: frozenset[str] | None = None
-    """The services that the step is about; None: all."""
+    """The services that the step concerns; None if it concerns all."""
     chains: Mapping[str, frozenset[str]] = MappingProxyType({})
-    """Service -> names of the chains in what is published."""
+    """Service -> the names of the chains in its published snapshot."""
     has_steps: Callable[[str, str], bool] = lambda old, new: True
     """Whether safe steps lead from one plan to another, or none are needed."""
     unclosed: tuple[str, ...] = ()
@@ -90,7 +91,7 @@ class Observation(NamedTuple):
 
     @property
     def concerned(self) -> tuple[Client, ...]:
-        """The proxies that the step is about."""
+        """The proxies that the step concerns."""
         return tuple(client for client in self.clients if self.involved is None or client.service in self.involved)
 
     @property
@@ -99,7 +100,8 @@ class Observation(NamedTuple):
 
 
 def reduce(state: RolloutState, seen: Observation, command: Command | None = None) -> RolloutState:
-    """The next state. Apply it until nothing changes: each call publishes one label at most."""
+    """Return the next state. The caller repeats the call until the state stays equal: each call publishes at most one
+    label."""
     state = _observed(state, seen)
     if command is not None:
         return _commanded(state, seen, command)
@@ -107,31 +109,33 @@ def reduce(state: RolloutState, seen: Observation, command: Command | None = Non
 
 
 def lacking(state: RolloutState, seen: Observation) -> tuple[Client, ...]:
-    """The proxies without which a move does not go on. The way back does not need a proxy that has just started and
-    refuses the step: what it has is of this step alone."""
+    """Return the proxies for which a move waits. The way back does not wait for a proxy that has just started and
+    refuses the step, because all of its resources are of this step."""
     return tuple(client for client in seen.concerned if not (client.has_now or (state.back and client.fresh)))
 
 
 def unclosed(state: RolloutState, seen: Observation) -> tuple[str, ...]:
-    """The destinations that have to be closed before a move goes on: those of the plan to which it goes."""
+    """Return the destinations of the coming plan that have to be closed before the move goes on."""
     return seen.unclosed if state.back == (state.now.step in STEPS[2:]) else ()
 
 
 def blocking(state: RolloutState, seen: Observation, plan: str) -> frozenset[str]:
-    """The services that keep a plan from beginning, at rest. Some proxy of theirs, or an older connection through it,
-    may have another plan than the present one, against which a destination of the service moves. Or a move changes
-    their ADM, and some proxy of theirs does not have the present plan."""
+    """Return the services that keep a plan from beginning, at rest. There are two reasons: a proxy of the service, or
+    an
+    older connection through it, may have a plan other than the present one, against which a destination of the service
+    moves; or a move changes the ADM of the service, and one of its proxies does not have the present plan."""
     others = (holding for holding in state.may_have if holding.label != state.now)
     services = _moved(others, seen, plan)
     if seen.moves(state.now.base, plan):
-        # `prepare` has parts of the present plan. A proxy that refuses that would refuse `prepare`, too.
+        # `prepare` contains parts of the present plan, so a proxy that refuses that plan would refuse `prepare`, too.
         changed = seen.changes(state.now.base, plan)
         services |= {client.service for client in seen.clients if not client.has_now and client.service in changed}
     return services
 
 
 def next_bases(state: RolloutState, seen: Observation) -> tuple[str, ...]:
-    """The plans from which a newer plan may begin: the first of these from which safe steps lead to it."""
+    """Return the plans from which a newer plan may begin. It begins from the first one from which safe steps lead to
+    it."""
     now = state.now
     if now.goal is None or state.back or seen.refusing:
         return (now.base,)
@@ -150,7 +154,7 @@ def _moved(holdings: Iterable[Holding], seen: Observation, plan: str) -> frozens
 
 
 def _observed(state: RolloutState, seen: Observation) -> RolloutState:
-    """What proxies may have, and which frozen chains they may need, after an observation."""
+    """Return the state after an observation: which labels proxies may have, and which frozen chains they may need."""
     by_service: defaultdict[str, list[Client]] = defaultdict(list)
     for client in seen.clients:
         by_service[client.service].append(client)
@@ -159,7 +163,7 @@ def _observed(state: RolloutState, seen: Observation) -> RolloutState:
     )
     older = {Chain(name, chain) for name in have for client in by_service[name] for chain in client.older}
     kept = {chain for chain in state.kept if chain.service in by_service and chain.service not in have}
-    # A connection that was made with an earlier label holds it as its proxy did.
+    # A connection that was made with an earlier label keeps that label in use.
     caught_up = have - {chain.service for chain in older}
     served = frozenset(name for name, clients in by_service.items() if any(client.served for client in clients))
     may_have = []
@@ -169,7 +173,7 @@ def _observed(state: RolloutState, seen: Observation) -> RolloutState:
         may_have.append(replace(holding, services=left))
     if all(client.has_now for client in seen.clients):
         may_have = [replace(holding, proven=holding.label == state.now) for holding in may_have]
-    # As long as a proxy lacks the present plan, the plan before is one to return to, though no proxy has it now.
+    # While a proxy lacks the present plan, the rollout may return to the plan before, even if no proxy has that now.
     behind = any(not client.has_now or client.older for client in seen.clients)
     needed = {state.now, *state.before[-1:]} if behind else {state.now}
     may_have = [holding for holding in may_have if holding.services or holding.proven or holding.label in needed]
@@ -190,7 +194,7 @@ def _commanded(state: RolloutState, seen: Observation, command: Command) -> Roll
 
 
 def _accept(state: RolloutState, seen: Observation, plan: str) -> RolloutState:
-    """Queue a plan, unless it is the newest already: an aborted one that is read again stays aborted."""
+    """Queue a plan, unless it is the newest already. So an aborted plan that is read again stays aborted."""
     if plan == state.newest:
         return state
     state = replace(state, queued=plan, aborted=None)
@@ -200,7 +204,7 @@ def _accept(state: RolloutState, seen: Observation, plan: str) -> RolloutState:
 
 
 def _abort(state: RolloutState, seen: Observation) -> RolloutState:
-    """Take back what is under way, and let no plan begin that was accepted so far."""
+    """Take back the move under way, and let no plan begin that has been accepted so far."""
     newest = state.newest
     if state.now.goal is not None:
         state = replace(state, queued=newest, aborted=newest)
@@ -225,7 +229,7 @@ def _move(state: RolloutState, seen: Observation) -> RolloutState:
         return _turn(state, seen, back=True)
     if lacking(state, seen):
         return state
-    # Chains change where a move begins and where it ends. Connections that are older lack filters of one plan.
+    # Chains change at the first and at the last step of a move. Older connections lack the filters of one plan.
     if (last if state.back else first) and any(client.older for client in seen.concerned):
         return state
     if (first and not state.back and seen.missing) or unclosed(state, seen):
@@ -242,9 +246,10 @@ def _is_left(state: RolloutState, seen: Observation) -> bool:
 
 
 def _turn(state: RolloutState, seen: Observation, *, back: bool) -> RolloutState:
-    """Go the other way. If proxies have `now` or the label on that side of it, that label is published at once, unless
-    it needs destinations to be closed. Forward from `prepare` it is only if a proxy refuses `prepare`: else the wait
-    there begins again."""
+    """Turn the move. If proxies have `now` or the next label in the new direction, that next label is published at
+    once,
+    unless it needs destinations to be closed. Forward from `prepare`, it is published at once only if a proxy refuses
+    `prepare`; otherwise the wait at `prepare` begins again."""
     state = replace(state, back=back)
     beside = state.now.neighbour(back=back)
     others = (
@@ -275,14 +280,14 @@ def _rest(state: RolloutState, seen: Observation) -> RolloutState:
 
 
 def _return(state: RolloutState, seen: Observation) -> RolloutState:
-    """At rest: publish the last label again that proxies had before, and that is safe beside what they have."""
+    """At rest, publish again the last label that proxies had before, and that is safe beside their present labels."""
     before = [label for label in state.before if _may_return(state, seen, label)]
     return _publish(replace(state, back=True), seen, before[-1]) if before else state
 
 
 def _may_return(state: RolloutState, seen: Observation, label: Label) -> bool:
-    """Whether a label from before may be published again: what it enforces moves nothing against what else proxies may
-    have. Of its own move they have the last step or the goal."""
+    """Whether an earlier label may be published again: its plan moves no destination against the other labels that
+    proxies may have. Of the label's own move, proxies have the last step or the goal."""
     others = (
         holding
         for holding in state.may_have
@@ -296,8 +301,10 @@ def _ends(holding: Holding, last: Label) -> bool:
 
 
 def _publish(state: RolloutState, seen: Observation, now: Label) -> RolloutState:
-    """Another label. Where the rollout goes back to a label, that keeps its place in the order. Else it is the last
-    one, and what the rollout was taken back from comes first: it is not what `now` replaces."""
+    """Return the state with another label published. A label to which the rollout goes back keeps its place in the
+    order.
+    A new label is the last one; the labels from which the rollout was taken back then come first, because `now` does
+    not replace them."""
     clients = {client.service for client in seen.clients}
     chains = {Chain(service, name) for service in clients for name in seen.chains.get(service, ())}
     may_have = _held(state, seen, now)
@@ -312,8 +319,9 @@ def _publish(state: RolloutState, seen: Observation, now: Label) -> RolloutState
 
 
 def _held(state: RolloutState, seen: Observation, following: Label) -> list[Holding]:
-    """What proxies may have when another label follows. At rest, a proxy of a service without an ADM passes connections
-    on, and does not count while it is away. It counts if it enforces something with the following label."""
+    """Return the labels that proxies may have when another label follows. At rest, a proxy of a service without an ADM
+    only passes connections on, so it does not count while it is away. It counts again if it enforces a policy with the
+    following label."""
     changed = NO_SERVICES
     if state.now.goal is None:
         changed = NO_SERVICES.union(*(seen.changes(state.now.base, plan) for plan in following.plans))

@@ -1,4 +1,4 @@
-"""Plans to which no steps lead safely (ADM855), each with a way round: two plans, one after the other."""
+"""Errors for plans to which no safe steps lead (ADM855). Each names a way round: two plans, one after the other."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 def refused(message: str, policy: Policy, cause: str, parts: str) -> EmitError:
-    """`parts`: the two plans that lead there."""
+    """Return the error. `parts` describes the two plans that lead there one after the other."""
     hint = f"make two plans of it: {parts}"
     return EmitError((Diagnostic("ADM855", Severity.ERROR, message, policy.span, cause=cause, hint=hint),))
 
 
 def marker_meaning(diff: Diff, port: Port) -> Plan:
-    """The plan that requests with the marker meet at a port that moves. Raises `EmitError` where nothing is safe."""
+    """Return the plan that requests with the marker meet at a port that moves. Raises `EmitError` if neither plan is
+    safe."""
     if _port_changes(diff, port):
         policies = (policy for plan in (1, 0) for key in diff.ends(port) for policy in diff.frame.policies(plan, key))
         raise refused(
@@ -41,7 +42,7 @@ def marker_meaning(diff: Diff, port: Port) -> Plan:
             "between the two plans a request could meet one of them at both ends, and the other at neither",
             f"first the one in which `{one}` moves, then the one with all the rest",
         )
-    # Also where no policy takes the place of another, a lost marker means something of either plan.
+    # Even if no policy replaces another one, a request that lost its marker meets policies of both plans.
     return Plan.NEW if down is None and diff.crosses(port, Side.INGRESS) else Plan.OLD
 
 

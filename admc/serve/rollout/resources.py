@@ -2,10 +2,13 @@
 
     step + addresses -> Emitted -> {service: AdmResources}, step by step
 
-What belongs to one plan alone is emitted from that plan's own program, so it is the same as when the plan is published
-by itself. Listeners, and chains of connections, are emitted from both plans together; chains and route tables for
-requests to ports that move are put together from those of the two plans. Steps differ in these route tables alone, so
-all else is emitted once for all of them.
+| resources | emitted from |
+|---|---|
+| those that belong to one plan alone | that plan's own program, so they equal those of the published plan |
+| listeners, and chains that carry connections | both plans together |
+| chains and route tables for requests to ports that move | the chains and tables of the two plans, combined |
+
+The steps differ in these route tables alone, so all other resources are emitted once for all steps.
 """
 
 from __future__ import annotations
@@ -30,10 +33,11 @@ if TYPE_CHECKING:
 
 
 class Emitted:
-    """What ADMs get in every step between two plans, apart from the route tables in which the steps differ."""
+    """The resources that are the same in every step between two plans, and the parts of the route tables that
+    differ."""
 
     def __init__(self, step: Step, addresses: Addresses, mode: Mode, only: Collection[str] | None = None) -> None:
-        """Any step between the two plans will do. Raises `EmitError` where Envoy cannot express it."""
+        """`step` may be any step between the two plans. Raises `EmitError` if Envoy cannot express the resources."""
 
         def emitted(
             placed: Placed, only: Collection[str], held: Mapping[str, tuple[Hop, ...]] | None = None
@@ -60,13 +64,13 @@ class Emitted:
         }
 
     def at(self, step: Step) -> dict[str, AdmResources]:
-        """The resources of a step."""
+        """Return the resources of each ADM in a step."""
         resources = self._alone | {service: mixed.resources(step.overlays) for service, mixed in self._mixed.items()}
         return {service: resources[service] for service in sorted(resources)}
 
 
 def _in_listener(part: HopPart) -> Hop:
-    """A hop as the listener has to know it: at ingress, policies tell which addresses it has to wait for."""
+    """Return a hop as the listener needs it: at ingress, its policies decide for which addresses the listener waits."""
     requests_leave = part.hop.carries_requests and part.hop.side is Side.EGRESS
     return part.hop._replace(policies=()) if requests_leave else part.hop
 
@@ -76,7 +80,7 @@ def _plans(old: AdmResources | None, new: AdmResources | None) -> dict[Plan, Adm
 
 
 def _lacking(parts: Sequence[HopPart], plans: Mapping[Plan, AdmResources]) -> tuple[Hop, ...]:
-    """Ingress hops, without a policy, to ports that move, and at which one of the plans enforces nothing."""
+    """Return the ingress hops to ports that move at which one of the plans enforces nothing, without their policies."""
     chains = [_chains(plans[plan]) if plan in plans else {} for plan in Plan]
     return tuple(
         part.hop._replace(policies=())
@@ -89,7 +93,7 @@ def _lacking(parts: Sequence[HopPart], plans: Mapping[Plan, AdmResources]) -> tu
 
 
 class _Moving(NamedTuple):
-    """A hop to a port that moves: what its route tables are made of."""
+    """A hop to a port that moves, with the parts from which its route table is made in each step."""
 
     hop: Hop
     table: str
@@ -98,7 +102,7 @@ class _Moving(NamedTuple):
 
 
 class _Mixed:
-    """One ADM that has something of both plans."""
+    """The resources of one ADM that has parts of both plans."""
 
     def __init__(
         self,
@@ -108,8 +112,8 @@ class _Mixed:
         plans: Mapping[Plan, AdmResources],
     ) -> None:
         plain = (whole, *([bare] if bare is not None else []))
-        # Later ones are preferred. Chains with the same filters, and so with one name for their tables, may differ in
-        # routes: each plan has its own, and plain ones for hops that it lacks.
+        # A later source wins. Chains with the same filters have one name for their tables, and may differ in routes. So
+        # each plan has its own chains and tables, and plain ones for the hops that it lacks.
         own = {plan: (*plain, *([plans[plan]] if plan in plans else [])) for plan in Plan}
         self._chains = {
             plan: {name: chain for made in own[plan] for name, chain in _chains(made).items()} for plan in Plan
@@ -122,7 +126,7 @@ class _Mixed:
         self._plans = plans
         self._moving: list[_Moving] = []
         self._routes: dict[str, Any] = {}
-        """The tables that are the same in all steps."""
+        """The route tables that are the same in all steps."""
         http = {part.hop.name: self._chain(part, extensions) for part in parts if part.hop.carries_requests}
         listeners = {name: _with_chains(listener, http) for name, listener in whole.listeners.items()}
         wanted = {
@@ -139,7 +143,7 @@ class _Mixed:
         self._service = whole.service
 
     def resources(self, overlays: Mapping[tuple[str, str], RouteOverlay]) -> AdmResources:
-        """The resources in a step."""
+        """Return the resources in a step."""
         moving = {
             moving_hop.table: overlaid(
                 moving_hop.table,
@@ -153,7 +157,7 @@ class _Mixed:
         return replace(self._resources, routes=_union([self._routes, moving]))
 
     def _configured(self, chains: Mapping[Plan, HttpChain]) -> bool:
-        """Whether filters have another configuration in each plan."""
+        """Whether the filters have a different configuration in each plan."""
         configurations = (
             [self._plans[plan].extensions.get(name) for name in plan_chain.filters]
             for plan, plan_chain in chains.items()
@@ -163,8 +167,8 @@ class _Mixed:
     def _apart(
         self, hop: str, plan: Plan, chain: HttpChain, table: Any, extensions: dict[str, Any]
     ) -> tuple[HttpChain, Any]:
-        """The chain of a plan by a name of its own, and its route table: the chain of the other plan has the same name.
-        The configurations of its filters are noted."""
+        """Return the chain and the route table of a plan under a name of their own, because the chain of the other plan
+        has the same name. Adds the configurations of its filters to `extensions`."""
         renamed = chain.renamed(chain_name(hop, [chain.table, plan]))
         made = self._plans[plan].extensions
         for before, after in zip(chain.filters, renamed.filters, strict=True):
@@ -173,7 +177,7 @@ class _Mixed:
         return renamed, renamed_table(table, renamed.table)
 
     def _chain(self, part: HopPart, extensions: dict[str, Any]) -> Any:
-        """The filter chain of a hop. Its route table is noted, and the configurations of guards that stay are set."""
+        """Return the filter chain of a hop. Notes its route table, and sets the configurations of guards that stay."""
         name = part.hop.name
         if part.plan is not None:
             chain = self._chains[part.plan][name]

@@ -1,13 +1,15 @@
-"""What connections that are older than a snapshot need of earlier ones.
+"""Finds the resources of earlier snapshots that older connections still need.
 
     published, new, subscribed -> what to publish
 
-By their names by chain, filter chains of earlier snapshots keep route tables and filter configurations of their own,
-which stay as they are for as long as some proxy subscribes to them, with the clusters and endpoints that they refer to.
-One thing goes on changing there: arguments and addresses of guards that stay where they are. A caller that
-a guard no longer admits is refused on older connections, too. Several plans may have followed each other while such a
-connection is open. Its guard stays if it does what the guard of that name does in the plan that is replaced: a guard
-with another `when` or scope may have the same name.
+Each filter chain has route tables and filter configurations of its own, by their names. Those of earlier snapshots stay
+unchanged, with the clusters and endpoints that they refer to, for as long as some proxy subscribes to them. The one
+exception are guards that stay in their hops: their arguments and addresses are updated, so that a caller that a guard
+no longer admits is refused on older connections, too.
+
+Several plans may follow each other while such a connection is open. The connection's guard is updated if it equals the
+guard of that name in the plan that is replaced. It may differ: a guard with another `when` or scope can have the same
+name.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Guard(NamedTuple):
-    """The filter of a guard in one hop, in whatever chain."""
+    """The filter of a guard in one hop, in any of its chains."""
 
     service: str
     hop: str
@@ -52,10 +54,12 @@ def retained(
     guards: frozenset[Guard] = frozenset(),
     latest: Mapping[str, Snapshot] = MappingProxyType({}),
 ) -> dict[str, Snapshot]:
-    """What to publish for each service of `new`: that, and what older connections need of what is published.
+    """Return the snapshots to publish: those of `new`, with the published resources that older connections need.
 
-    `subscribed` has route tables and filter configurations. Of a service that it does not name, all are kept. `latest`:
-    the snapshots that were published last, if proxies rejected one and `published` has earlier versions of resources.
+    `subscribed` has the route tables and filter configurations that proxies subscribe to; if a service is absent
+    there, all
+    of its resources are kept. `latest` has the snapshots that were published last, where proxies rejected one of them
+    and `published` has earlier versions of resources.
     """
     snapshots = dict(new)
     for service, snapshot in new.items():
@@ -70,7 +74,7 @@ def retained(
 
 
 def _kept(new: Snapshot, published: Snapshot, subscribed: frozenset[Reference] | None) -> dict[Reference, Resource]:
-    """The resources that only older connections need."""
+    """Return the resources that only older connections need."""
     held = _by_reference(new)
     earlier = {key: resource for key, resource in _by_reference(published).items() if key.type_url != LISTENER}
     left = [key for key in earlier if key.type_url in (ROUTES, EXTENSION) and (subscribed is None or key in subscribed)]
@@ -86,12 +90,12 @@ def _kept(new: Snapshot, published: Snapshot, subscribed: frozenset[Reference] |
 def _with_guards(
     service: str, kept: Mapping[Reference, Resource], new: Snapshot, published: Snapshot, guards: frozenset[Guard]
 ) -> list[Resource]:
-    """The kept resources, with the present content of guards that stay."""
+    """Return the kept resources, with the present content of the guards that stay."""
     followers = {key for key in kept if key.type_url == EXTENSION and _guard(service, key) in guards}
     if not followers:
         return list(kept.values())
     followers &= _same_as_in_force(service, published, guards)
-    # Where a guard has two chains, between two plans, both have the same configuration.
+    # Between two plans a guard may be in two chains. Its configuration is the same in both.
     current = {_guard(service, key): resource for key, resource in _by_reference(new).items()}
     return [
         _following(resource, current.get(_guard(service, key))) if key in followers else resource
@@ -100,7 +104,7 @@ def _with_guards(
 
 
 def _same_as_in_force(service: str, published: Snapshot, guards: frozenset[Guard]) -> frozenset[Reference]:
-    """The filters of guards, of all chains, that do what the guard of that name does in a chain in force."""
+    """Return the filters of guards, in all chains, that equal the guard of that name in a chain in force."""
     listeners = published.of_type(LISTENER).resources.values()
     in_force = frozenset(key for listener in listeners for key in listener.references)
     own = {
@@ -113,7 +117,7 @@ def _same_as_in_force(service: str, published: Snapshot, guards: frozenset[Guard
 
 
 def _following(resource: Resource, now: Resource | None) -> Resource:
-    """A kept resource; of a guard that stays, with the content that it has now."""
+    """Return a kept resource. The filter of a guard that stays has the content of `now`."""
     if now is None:
         return resource
     from envoy.config.core.v3 import extension_pb2
@@ -124,7 +128,7 @@ def _following(resource: Resource, now: Resource | None) -> Resource:
 
 
 def _typed_config(resource: Resource) -> tuple[str, bytes]:
-    """What a filter does, whatever its name is."""
+    """Return the configuration of a filter without its name."""
     from envoy.config.core.v3 import extension_pb2
 
     config = extension_pb2.TypedExtensionConfig.FromString(resource.body).typed_config
@@ -132,7 +136,7 @@ def _typed_config(resource: Resource) -> tuple[str, bytes]:
 
 
 def _guard(service: str, key: Reference) -> Guard:
-    """Whose filter a configuration is, by its name: `egress/search:8082@1f3a9c02/POLICY:KIND`."""
+    """Return the guard of a filter configuration from its name: `egress/search:8082@1f3a9c02/POLICY:KIND`."""
     hop, _, rest = key.name.partition("@")
     _, slash, name = rest.partition("/")
     return Guard(service, hop, slash + name)

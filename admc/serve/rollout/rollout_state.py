@@ -1,8 +1,8 @@
-"""Where a rollout is: one immutable value, which the server stores before it publishes anything.
+"""Defines the state of a rollout: one immutable value, which the server stores before it publishes anything.
 
-A label names what is published: a plan at rest, or one step of a move from one plan to another. The state says which
-label is published, and which labels the proxies of each service may still have. So a restarted server needs no answer
-of a proxy to tell which plans may be in force somewhere.
+A label names a published configuration: a plan at rest, or one step of a move from one plan to another. The state
+contains the published label, and the labels that the proxies of each service may still have. So a restarted server
+needs no answer from a proxy to know which plans may be in force.
 
     Label("old")                    the plan `old`, at rest
     Label("old", "new", SENDERS, 7) step `senders` of the seventh move, from `old` to `new`
@@ -24,14 +24,14 @@ NO_SERVICES: Final[frozenset[str]] = frozenset()
 
 @record
 class Label:
-    """What is published to every proxy. Plans are named by digest."""
+    """The configuration that is published to every proxy. Plans are named by digest."""
 
     base: str
     goal: str | None = None
     """The plan that the move leads to; None at rest."""
     step: StepName | None = None
     move: Count = 0
-    """Number of the move, from which the key of its marker is derived."""
+    """The number of the move. The key of its marker is derived from it."""
 
     @property
     def plans(self) -> frozenset[str]:
@@ -48,24 +48,24 @@ class Label:
         return Label(self.base if back else self.goal)
 
     def follows(self, other: Label) -> bool:
-        """Whether a rollout at rest here may be taken back to another label: an earlier plan, or the last step of the
-        move that led here."""
+        """Whether a rollout that rests at this label may go back to `other`: an earlier plan, or the last step of the
+        move that led to this label."""
         return self.goal is None and (other.goal is None or (other.step is STEPS[-1] and other.goal == self.base))
 
 
 @record
 class Holding:
-    """A label, and the services of which some proxy may have it, or a connection that was made with it."""
+    """A label, and the services of which some proxy, or a connection through a proxy, may still use the label."""
 
     label: Label
     services: frozenset[str]
     proven: bool = False
-    """It is the last one that every proxy had."""
+    """Whether the label is the last one that every proxy had."""
 
 
 @record
 class Chain:
-    """What a filter chain refers to by a name of its own, at the proxies of one service."""
+    """The name of a filter chain at the proxies of one service. Its route table and filters have the name, too."""
 
     service: str
     name: str
@@ -73,24 +73,25 @@ class Chain:
 
 @record
 class RolloutState:
-    """What the manifest on disk says."""
+    """The state of a rollout, as the stored manifest has it."""
 
     now: Label
-    """What is published, or will be as soon as this state is stored."""
+    """The published label, or the label to be published once this state is stored."""
     may_have: tuple[Holding, ...]
-    """`now` is one of them. Before it are those that it replaced, in this order."""
+    """All labels that proxies may have, with `now`. The labels that `now` replaced stand in front of it, in their
+    order."""
     back: bool = False
-    """The move is being taken back."""
+    """Whether the move goes back to its base."""
     moves: Count = 0
-    """Number of the last move that began."""
+    """The number of the last move that began."""
     secret: Bytes = field(default=b"", repr=False)
-    """From which the keys of all markers are derived."""
+    """The secret from which the keys of all markers are derived."""
     queued: str | None = None
-    """The newest plan, where it is not what `now` leads to."""
+    """The newest plan, if `now` does not lead to it."""
     aborted: str | None = None
     """The plan that the operator aborted: it does not begin before a newer plan comes or the operator continues it."""
     kept: frozenset[Chain] = frozenset()
-    """Chains that are not in `now`, frozen for the connections that may use them."""
+    """The chains that are absent from `now`, and stay for the connections that may use them."""
 
     @property
     def newest(self) -> str:
@@ -105,15 +106,15 @@ class RolloutState:
 
     @property
     def before(self) -> tuple[Label, ...]:
-        """The labels that `now` replaced, one after the other, and to which the rollout may be taken back: the last
-        one that every proxy had, and those since. None once every proxy had `now`."""
+        """The labels to which the rollout may go back: the last label that every proxy had, and the later labels before
+        `now`, in their order. Empty once every proxy had `now`."""
         labels = [holding.label for holding in self.may_have]
         first = 0 if self.proven is None else labels.index(self.proven)
         return tuple(label for label in labels[first : labels.index(self.now)] if self.now.follows(label))
 
     @property
     def proven(self) -> Label | None:
-        """The last label that every proxy had at one moment; before that, the first one."""
+        """The last label that every proxy had at one moment; the first label if there was no such moment."""
         return next((holding.label for holding in self.may_have if holding.proven), None)
 
 

@@ -1,10 +1,10 @@
-"""A step in the route table of a hop: which filters are skipped, and what is done about the marker.
+"""Writes a step into the route table of a hop: which filters are skipped, and whether the marker is set or removed.
 
-A route table is one resource, it holds for open connections too, and a request sees one version of it only. So the plan
-that is enforced and the marker change at one moment; and filters stay as they are, with all that they have counted.
+A route table is one resource. It holds for open connections too, and each request uses one version of it. So the
+enforced plan and the marker change at the same moment, and the filters stay unchanged, with their counters.
 
-The marker never comes from an application: a sender's ADM takes away any that it finds, and the receiver's takes it
-away in any case.
+An application cannot send a marker: the sender's ADM removes every marker that it receives, and the receiver's ADM
+removes the marker from every request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEADER_INPUT: Final = "envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
 def overlaid(
     name: str, hop: str, tables: Mapping[Plan, Any], filters: Mapping[Plan, tuple[str, ...]], overlay: RouteOverlay
 ) -> route_pb2.RouteConfiguration:
-    """The route table of a hop in a step, made of the tables of both plans."""
+    """Return the route table of a hop in a step, made from the tables of both plans."""
     host = _host(tables, filters, overlay.unmarked)
     if overlay.marked is not None and overlay.marked != overlay.unmarked:
         _split(host, _host(tables, filters, overlay.marked), overlay.secret)
@@ -38,7 +38,7 @@ def overlaid(
 
 
 def _host(tables: Mapping[Plan, Any], filters: Mapping[Plan, tuple[str, ...]], plan: Plan) -> Any:
-    """What one plan does with requests: the filters of the other one are skipped."""
+    """Return the virtual host of one plan, whose routes skip the filters of the other plan."""
     host = route_components_pb2.VirtualHost()
     host.CopyFrom(tables[plan].virtual_hosts[0])
     for name, settings in tables[plan.other].virtual_hosts[0].typed_per_filter_config.items():
@@ -53,7 +53,7 @@ def _host(tables: Mapping[Plan, Any], filters: Mapping[Plan, tuple[str, ...]], p
 
 
 def _split(host: Any, marked: Any, secret: str) -> None:
-    """Two tables in one: for requests with the marker, and for all others."""
+    """Combine two tables: one for requests with the marker, and one for all others."""
     predicate = {
         "single_predicate": {
             "input": extension("request-headers", _HEADER_INPUT, header_name=MARKER),
@@ -72,7 +72,7 @@ def _split(host: Any, marked: Any, secret: str) -> None:
 
 
 def _outcome(host: Any, on_match: Any) -> None:
-    """What a virtual host does, as the outcome of a matcher."""
+    """Write the routes of a virtual host as the outcome of a matcher."""
     if host.HasField("matcher"):
         on_match.matcher.CopyFrom(host.matcher)
         return
@@ -81,7 +81,7 @@ def _outcome(host: Any, on_match: Any) -> None:
 
 
 def _mark(hop: str, route: Any, overlay: RouteOverlay) -> None:
-    """Any marker that is found is taken away. A sender sets its own on requests to the hop's destination only."""
+    """Remove any marker that a request has. A sender sets its own marker on requests to the hop's destination only."""
     for mirror in route.route.request_mirror_policies:
         mirror.request_headers_mutations.add().remove = MARKER
     shares = route.route.weighted_clusters.clusters
@@ -93,7 +93,7 @@ def _mark(hop: str, route: Any, overlay: RouteOverlay) -> None:
 
 
 def _routes(host: Any) -> Iterator[Any]:
-    """Every route of a virtual host, to be changed in place."""
+    """Yield every route of a virtual host, to be changed in place."""
     yield from host.routes
     if host.HasField("matcher"):
         yield from _of_matcher(host.matcher)

@@ -1,7 +1,7 @@
-"""Which plan holds at which end of a call in each step: the table of a rollout.
+"""Decides which plan each end of a call enforces in each step of a rollout.
 
-At a port that moves, requests are enforced by the sender (`S`) and by the receiver (`R`); each has the filters of both
-plans from `prepare` on. A request meets `S old, R old` or `S new, R new`, and the marker says which:
+At a port that moves, both the sender (`S`) and the receiver (`R`) enforce policies on a request, and both have the
+filters of both plans from `prepare` on. A request meets `S old, R old` or `S new, R new`; the marker decides which:
 
     policies go to      step        the sender enforces     the receiver, unmarked    the receiver, marked
     senders             prepare     S old                   R old                     R new
@@ -13,9 +13,10 @@ plans from `prepare` on. A request meets `S old, R old` or `S new, R new`, and t
                         receivers   S old, marks            R new                     R old
                         release     S new                   R new                     R old
 
-Each step changes one end only, so the order in which proxies take it does not matter, and each step is as safe
-backwards. A marker that is lost means `S new, R old`, or `S old, R new`: what moves is then met at both ends, and never
-at neither. Where policies moved both ways, one of them would be met at neither end: such a plan is refused.
+Each step changes one end only. So the order in which proxies take the step does not matter, and the step is as safe
+backwards. A request that lost its marker meets `S new, R old`, or `S old, R new`: it meets the moving policies at both
+ends, and never at neither end. If policies moved in both directions, such a request would meet one of them at neither
+end, so such a plan is refused.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from dsl.program import Side
 
 
 def overlay(marked: Plan, side: Side, step: StepName, secret: str) -> RouteOverlay:
-    """What a step changes in the route table of a hop. `marked`: the plan that requests with the marker meet: the new
-    one where policies go to senders, the old one where they go to the receiver."""
+    """Return the change of a step in the route table of a hop. `marked` is the plan that requests with the marker meet:
+    the new plan if policies move to senders, and the old plan if they move to the receiver."""
     if side is Side.INGRESS:
         switched = step in (StepName.RECEIVERS, StepName.RELEASE)
         return RouteOverlay(Plan.NEW if switched else Plan.OLD, marked, marks=False, secret=secret)

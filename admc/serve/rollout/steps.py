@@ -1,10 +1,9 @@
-"""The steps from one plan to another.
+"""Builds the steps from one plan to another.
 
     old, new, key -> {StepName: Step}
 
-A port that moves goes through the steps of `schedule`. A port at which one end changes is swapped with the filter
-chains of that end: in `prepare`, or, where that must not be before other ports have moved (`own_requests`), with the
-new plan at the end.
+A port that moves goes through the steps of `schedule`. A port at which only one end changes gets the new filter chains
+of that end in `prepare`; or, if other ports have to move first (`own_requests`), when the new plan is published.
 """
 
 from __future__ import annotations
