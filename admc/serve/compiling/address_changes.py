@@ -1,4 +1,5 @@
-"""What differs between two states of addresses: a worker sends that, and not all addresses for each pod that comes.
+"""Computes and applies the differences between two states of addresses. A worker sends these differences, and not all
+addresses for each new pod.
 
 old, new --changes--> what differs;  old, what differs --changed--> new
 """
@@ -17,12 +18,12 @@ Value = TypeVar("Value")
 
 
 class AddressChanges(NamedTuple):
-    """By name, what a party has now; None: it has no entry any more."""
+    """The changed parties: name -> the new addresses, or None if the party has no entry any more."""
 
     services: Mapping[str, ServiceAddresses | None]
     externals: Mapping[str, tuple[str, ...] | None]
     egress: Mapping[tuple[str, str], str]
-    """All of them: where nothing is redirected, they are few or do not change."""
+    """All entries, changed or not: without redirection there are few, and otherwise they do not change."""
     others: Mapping[str, ServiceAddresses | None]
 
 
@@ -36,7 +37,7 @@ def changes(old: Addresses, new: Addresses) -> AddressChanges:
 
 
 def changed(old: Addresses, changes: AddressChanges) -> Addresses:
-    """In the same order as those from which `changes` was made, which is that of names."""
+    """Return the new addresses, in the order of names, as in the state from which `changes` was made."""
     return Addresses(
         _replaced(old.services, changes.services),
         _replaced(old.externals, changes.externals),

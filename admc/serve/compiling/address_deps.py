@@ -4,9 +4,9 @@
     program + placement -> needed_by: service -> services whose ADMs tell callers or destinations by its addresses
 
 The result may have too many services, and never too few; a test compares it with emitting everything. An ADM depends on
-the addresses of its own service, of the destinations of its egress hops, of the services to which these copy or split
-requests, and of the callers that its ingress policies distinguish. If these include a network or all unknown callers,
-it depends on all addresses.
+the addresses of its own service, of the destinations of its egress hops, of the services to which these hops copy or
+split requests, and of the callers that its ingress policies distinguish. If these callers include a network or all
+unknown callers, the ADM depends on all addresses.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class AddressIndex:
                 self._add(service, hop)
 
     def affected(self, old: Addresses, new: Addresses) -> frozenset[str] | None:
-        """The services whose configuration may change; None: all."""
+        """Return the services whose configuration may change; None for all services."""
         changed = frozenset(
             name
             for before, after in ((old.services, new.services), (old.externals, new.externals))
@@ -80,7 +80,7 @@ class AddressIndex:
             if name in self.hops:
                 affected.add(name)
         for name, services in self._destinations.items():
-            # Connections to a destination without addresses are those to no other known address.
+            # A connection to no known address may be one to a destination without addresses.
             if not _has_addresses(old, name) or not _has_addresses(new, name):
                 affected |= services
         return frozenset(affected)
@@ -140,14 +140,16 @@ class AddressIndex:
 
 
 def needed_by(program: Program, placement: Placement) -> Mapping[str, frozenset[str]]:
-    """Service -> the services whose ADMs tell callers or destinations by its addresses: before they have the address
-    of one of its pods, its requests may be enforced as those of an unknown caller, and connections to it may pass
-    without the policies of their senders. The result may have too many services, and never too few."""
+    """Return service -> the services whose ADMs recognise callers or destinations by its addresses. Until these ADMs
+    have
+    the address of a pod of the service, they may treat its requests as those of an unknown caller, and connections to
+    it may pass without the policies of their senders. The result may have too many services, and never too few."""
     return AddressIndex(program, placement).needed_by()
 
 
 def _names_in_arguments(hop: Hop) -> Iterator[str]:
-    """Names of services in the arguments of a hop's policies: where to copy, to ask, or which callers to admit."""
+    """Yield the services in the arguments of a hop's policies: targets of copies, authorization services, admitted
+    callers."""
     for policy in hop.policies:
         for value in policy.arguments.values():
             for item in value if isinstance(value, tuple) else (value,):
@@ -156,7 +158,7 @@ def _names_in_arguments(hop: Hop) -> Iterator[str]:
 
 
 def _sharing(changed: frozenset[str], addresses: Addresses) -> set[str]:
-    """Other names that share an address with these: nothing distinguishes them."""
+    """Return the other parties that share an address with `changed`, and so cannot be distinguished from them."""
     owned = {text for name in changed for text in _addresses_of(addresses, name)}
     names = {
         name
@@ -182,7 +184,7 @@ def _has_addresses(addresses: Addresses, name: str) -> bool:
 
 
 def _ipv6_differs(old: Addresses, new: Addresses, names: Collection[str]) -> bool:
-    """Whether one of the two has an IPv6 address, and the other one none. `names` have other addresses."""
+    """Whether one state has an IPv6 address and the other state has none. Only `names` have other addresses."""
     texts = (text for addresses in (old, new) for name in names for text in _addresses_of(addresses, name))
     return any(":" in text for text in texts) and _has_ipv6(old) != _has_ipv6(new)
 

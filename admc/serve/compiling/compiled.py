@@ -1,8 +1,8 @@
-"""A compile as a worker has done it: its result, and the worker, which holds the state.
+"""Holds the result of a compile, together with the worker that has compiled it and that holds the state.
 
     BuildState --Worker--> Built --addresses--> Built at other addresses
 
-A replica that stands by compiles before it serves. The server that it becomes then takes the result over.
+A standby replica compiles before it serves. When it becomes the active server, that server takes over the result.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class Built(NamedTuple):
 
     @property
     def state(self) -> State:
-        """Of a compile without errors."""
+        """The state of a compile without errors."""
         assert self.read.state is not None  # noqa: S101 - the caller looked
         return self.read.state
 
     async def at(self, endpoints: bytes) -> Built:
-        """The same at these addresses. Raises `CommandError` where they do not fit, and `WorkerError`."""
+        """Return the result at these addresses. Raises `CommandError` if they do not fit the program, and
+        `WorkerError`."""
         if digest(endpoints) == self.state.endpoints_digest:
             return self
         update, changed = await self.worker.update_addresses(endpoints)
@@ -42,7 +43,7 @@ class Built(NamedTuple):
 
 
 class CompileAhead:
-    """The last compile of a replica that stands by. All calls belong on the event loop, one after the other."""
+    """The last compile of a standby replica. All calls belong on the event loop, one after the other."""
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
@@ -50,7 +51,8 @@ class CompileAhead:
         """What was asked last, and the result, with errors or without."""
 
     async def prepare(self, request: BuildState) -> None:
-        """Compile, unless the result is there. Raises `WorkerError`; then nothing is kept, nor if it is cancelled."""
+        """Compile, unless the result is there. Raises `WorkerError`. After an error or a cancellation there is no
+        result."""
         kept, self._kept = self._kept, None
         try:
             if kept is not None and _answers(kept, request):
@@ -67,14 +69,14 @@ class CompileAhead:
             raise
 
     def take(self, request: BuildState) -> Built | None:
-        """The result of this compile, if it is there but for other addresses. It belongs to the caller from now on."""
+        """Return the result of this compile, if it is there, perhaps at other addresses. The caller then owns it."""
         if self._kept is None or not _answers(self._kept, request):
             return None
         (_, built), self._kept, self._worker = self._kept, None, None
         return built
 
     async def take_worker(self) -> Worker | None:
-        """The worker, without its result."""
+        """Return the worker without its result."""
         worker, self._worker, self._kept = self._worker, None, None
         if worker is not None and not worker.alive:
             await worker.end()
@@ -88,7 +90,8 @@ class CompileAhead:
 
 
 def _answers(kept: tuple[BuildState, Built], request: BuildState) -> bool:
-    """Whether a compile would have this result, but for addresses. Errors may be about these."""
+    """Whether a compile of `request` would have this result, apart from addresses. A result with errors never counts,
+    because the errors may concern addresses."""
     before, built = kept
     same = before == request if built.read.state is None else before.source == request.source
     return same and built.worker.alive

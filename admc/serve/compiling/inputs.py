@@ -1,4 +1,4 @@
-"""The files of one program: on disk, or given by content, which touches no disk. What is read of them is recorded."""
+"""Reads the files of one program, on disk or from given contents, and records each file that is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Inputs:
     """The files around `main`, a program or a plan. Their paths are relative to its folder."""
 
     def __init__(self, main: Path, include: Sequence[Path] = (), files: Mapping[str, bytes] | None = None) -> None:
-        """`files`: all of them; None: they are on disk, and in the folders of `include`, too."""
+        """`files` has the contents of all files. If it is None, the files are on disk, beside `main` and in the
+        folders of `include`."""
         self._main = main
         self._files = files
         self._on_disk = folder_reader(main.parent, include)
@@ -34,11 +35,11 @@ class Inputs:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of all files; None where they are on disk."""
+        """The names of all files; None if the files are on disk."""
         return None if self._files is None else tuple(sorted(self._files))
 
     def read(self, path: str) -> bytes:
-        """Raises `OSError`."""
+        """Return the content of a file. Raises `OSError`."""
         if self._files is None:
             here = self._main.parent / path
             self.stats[here] = look(here)
@@ -51,7 +52,7 @@ class Inputs:
         return content
 
     def plan(self) -> Plan:
-        """`main` as a plan. Raises `CommandError`."""
+        """Return `main` as a plan. Raises `CommandError`."""
         if self._files is None:
             return read_plan(self._main, regular=True)
         content = self._files.get(self._main.name)

@@ -1,7 +1,7 @@
-"""Serves a plan as it was reviewed: with its decisions, not with those that the solver would make today.
+"""Serves a plan as it was reviewed: with the decisions in the plan, and not with decisions of a new solver run.
 
-The program is read again, and the plan must fit it (`admc.compile.reviewed_plan`). What a cluster shows of its services
-is an input of the plan like the files: a plan that was made with other facts is refused, and not mended.
+The program is read again, and the plan must fit it (`admc.compile.reviewed_plan`). The facts of a cluster are an input
+of the plan, as its files are. A plan that was made with other facts is refused, and never changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDS: Final = {
 
 
 def placed(path: Path, inputs: Inputs, facts: bytes | None = None) -> tuple[Program, Placement]:
-    """The program that a plan was made from, and its placement. Raises `CommandError`."""
+    """Return the program of a plan, and the placement in the plan. Raises `CommandError`."""
     plan = inputs.plan()
     if not plan.inputs:
         raise unfit(path, "it names no program", "compile again to write a new one")
@@ -58,7 +58,7 @@ def _check_facts(path: Path, plan: Plan, program: Program, facts: bytes) -> None
 
 
 def _first_facts(plan: Plan, program: Program, facts: bytes) -> str:
-    """The first facts, in words: those about services with an ADM in the plan, or closed by it, come first."""
+    """Describe the first facts. Facts about services that have an ADM in the plan, or that it closes, come first."""
     services = {name: service_facts for name, service_facts in from_json(facts).items() if name in program.services}
     concerned = {adm.service for adm in plan.adms} | {item.destination for item in plan.closed}
     phrases = [

@@ -2,8 +2,9 @@
 
     State -> {service: Snapshot}
 
-A proxy may run at a service that has no ADM in the placement: its policies were removed, or it starts early. It gets
-the passthrough snapshot, whose listeners pass redirected connections on. Without a listener they would be refused.
+A proxy may run at a service that has no ADM in the placement: the policies of the service were removed, or the proxy
+starts before they come. The proxy gets the passthrough snapshot, whose listeners pass redirected connections on.
+Without a listener, these connections would be refused.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class SnapshotSet(NamedTuple):
     """The snapshots of a state."""
 
     by_service: Mapping[str, Snapshot]
-    """By service."""
+    """Service -> its snapshot."""
     passthrough: Snapshot | None
-    """For proxies of all other services; None without redirection, since they receive no connections then."""
+    """The snapshot for proxies of all other services; None without redirection, when they receive no connections."""
 
     def updated(self, changed: SnapshotSet) -> SnapshotSet:
-        """These, with other snapshots for some services."""
+        """Return the snapshots with those in `changed` in place of the earlier ones."""
         return SnapshotSet({**self.by_service, **changed.by_service}, changed.passthrough or self.passthrough)
 
 
@@ -44,7 +45,7 @@ class SnapshotSet(NamedTuple):
 def snapshots(
     state: State, only: Collection[str] | None = None, enforced: Mapping[str, tuple[Hop, ...]] | None = None
 ) -> SnapshotSet:
-    """The snapshots of a state; with `only`, those of these services alone, without the passthrough snapshot.
+    """Return the snapshots of a state; with `only`, those of these services alone, without the passthrough snapshot.
 
     Raises `CommandError` (exit 3) if Envoy cannot express the placement.
     """
@@ -72,7 +73,7 @@ def snapshots(
 
 
 def snapshot(resources: AdmResources) -> Snapshot:
-    """The resources of one ADM as a snapshot."""
+    """Return the resources of one ADM as a snapshot."""
     items = list(_resources(resources))
     named = {reference.name for item in items for reference in item.references if reference.type_url == CLUSTER}
     # Envoy has these clusters from its bootstrap, and rejects others of the same name.

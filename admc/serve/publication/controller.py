@@ -1,8 +1,9 @@
-"""Rolls out plans: an observation of the proxies makes the next state, which is stored and then published.
+"""Rolls out plans: it computes the next state from an observation of the proxies, stores it, and then publishes it.
 
     observation, command --reduce--> RolloutState --store--> storage --publish--> proxies
 
-Every effect of a rollout is here, in this order. The rules are those of `admc.serve.rollout.reducer`.
+All effects of a rollout are in this module, in this order. `admc.serve.rollout.reducer` has the rules. A label is never
+published before its state is stored.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ LOG: Final = logging.getLogger("admc.serve")
 LOOK_SECONDS: Final = 0.1
 """How often proxies are observed while a rollout waits for them."""
 LOOK_SHARE: Final = 0.1
-"""The largest share of the event loop's time for that: with 10,000 proxies one observation takes some 60 ms."""
+"""The largest share of the event loop's time for observations: with 10,000 proxies one of them takes some 60 ms."""
 CONFIRM_SECONDS: Final = 0.5
 """How often the server reads the confirmations of redirection."""
 UNKEPT_SECONDS: Final = 5.0
 """The pause after a failure to write the folder."""
 LOGGED: Final = 20
-"""How many of the things that a rollout waits for the log names."""
+"""How many of the reasons for which a rollout waits the log names."""
 LEAD: Final = "this server to lead the proxies again"
 
 
 class Rollout:
-    """All calls belong on the server's event loop, one after the other."""
+    """The rollout of one server. All calls belong on the server's event loop, one after the other."""
 
     def __init__(
         self,
@@ -67,8 +68,8 @@ class Rollout:
         plans: Plans | None = None,
     ) -> None:
         """`store` stores a position for a restarted server, and raises `CommandError` if it cannot. `failed` is called
-        for each failed attempt at a step. While not `may_publish`, nothing new is stored or published. `plans`: with
-        those that were built before the server started."""
+        for each failed attempt at a step. While `may_publish` returns false, no new label is stored or published.
+        `plans` may have plans that were built before the server started."""
         self._store = store
         self._redirection = redirection
         self._closed = ClosedDestinations(closing)
@@ -101,7 +102,7 @@ class Rollout:
 
     @property
     def placed(self) -> tuple[Placed, ...]:
-        """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+        """All plans of which a proxy may enforce policies, and the newest plan, which is the last one."""
         state = self.state
         if state is None:
             return ()
@@ -110,7 +111,7 @@ class Rollout:
 
     @property
     def published(self) -> tuple[Placed, ...]:
-        """The plans of which something is published now: two in the middle of a rollout."""
+        """The plans whose policies are published at present; two plans in the middle of a rollout."""
         return () if self.state is None else tuple(self.plans[name].placed for name in self.state.now.plans)
 
     @property
@@ -121,7 +122,7 @@ class Rollout:
 
     @property
     def text(self) -> str:
-        """What the rollout waits for, in a sentence; empty if none is under way."""
+        """A sentence with the reasons for which the rollout waits; empty if no rollout is under way."""
         state = self.state
         if state is None or not self.under_way:
             return self._redirection.text
@@ -144,7 +145,7 @@ class Rollout:
                 await self._command(Command(CommandName.PLAN, name))
             finally:
                 self.plans.forget_all_but(plans_of(self.state))
-            # While the plan waits, its addresses are published with the label that proxies have.
+            # While the plan waits, the label that proxies have is published at the addresses of the plan.
             await asyncio.to_thread(self.plans.relocate, planned)
             await self._again()
 
@@ -161,7 +162,7 @@ class Rollout:
         return await self._operate(CommandName.ABORT)
 
     async def continue_(self) -> str:
-        """Go on with the plan that was aborted; else as `abort`."""
+        """Go on with the aborted plan. Returns and raises as `abort` does."""
         return await self._operate(CommandName.CONTINUE)
 
     async def _operate(self, name: CommandName) -> str:
@@ -191,13 +192,13 @@ class Rollout:
             self._arrives = state.now.goal is None and state.proven != state.now
 
     async def _with_renamed(self, state: RolloutState) -> RolloutState:
-        """After an update of admc, proxies come back with the names of the release before: connections need them."""
+        """Keep the chains whose names an earlier release gave: after an update of admc, connections still use them."""
         content = await asyncio.to_thread(self.plans.content, state.now, state.key)
         renamed = self.publisher.renamed(content, hosts(state.now, self.plans))
         return replace(state, kept=state.kept | renamed)
 
     async def follow(self) -> None:
-        """Observe proxies while a rollout waits for them, and continue it; without end."""
+        """Observe the proxies while a rollout waits for them, and continue the rollout. Runs until it is cancelled."""
         async with self._turn:
             await asyncio.to_thread(self._redirection.recall)
         while True:
@@ -211,7 +212,8 @@ class Rollout:
 
     @property
     def _is_due(self) -> bool:
-        """At rest, also after an abort, nothing waits for proxies, and each command begins with an observation."""
+        """Whether it is time to observe the proxies. At rest the rollout does not wait for them, and each command
+        begins with an observation of its own."""
         state = self.state
         if state is None or time.monotonic() < self._due:
             return False
@@ -221,8 +223,8 @@ class Rollout:
     # ---- one after the other ----
 
     async def _begin(self, planned: Planned) -> None:
-        """Publish the first plan: no proxy has another one. It is published even if it cannot be stored, which the log
-        says."""
+        """Publish the first plan, when no proxy has another plan. It is published even if it cannot be stored; then
+        the log has an error."""
         name = self.plans.put(planned)
         state = begun(name, secrets.token_bytes(SECRET_BYTES))
         try:
@@ -236,8 +238,8 @@ class Rollout:
         self.state = state
 
     def _try(self, name: str, bases: Sequence[str]) -> None:
-        """Build the steps that will lead to a plan, from the first of some plans from which they are safe. Raises
-        `CommandError` if none are, so that the caller does not take the plan for the active one."""
+        """Build the steps to a plan from the first plan in `bases` from which they are safe. Raises `CommandError` if
+        they are safe from none of them, so that the caller does not make the plan the active one."""
         state = self._present
         move = state.moves + 1
         for base in bases:
@@ -294,14 +296,14 @@ class Rollout:
         self.waits = waits
 
     async def _advance(self, state: RolloutState, *, stored: bool = False) -> None:
-        """Store a state, and publish its label. Raises `CommandError` or `SnapshotError`: then nothing has
-        changed."""
+        """Store a state, and publish its label. Raises `CommandError` or `SnapshotError`; then the state is
+        unchanged."""
         before = self._present
         if state == before:
             return
         self._check_lead()
         if state.now != before.now:
-            # There may be no snapshots of it, or it cannot be stored. Then its redirection is not needed either.
+            # The label has no snapshots, or the state cannot be stored. Then its redirection is not needed either.
             prepared = await self._prepared(state, before.now.goal or before.now.base)
             await self._leave(before, state)
             self._closed.ask(state, self.plans)
@@ -341,8 +343,9 @@ class Rollout:
         await self._hand_over(state, prepared)
 
     async def _prepared(self, state: RolloutState, before: str = "") -> Prepared:
-        """What to publish of a state. `before`: the plan that is published; empty after a start, when what older
-        connections need is known as it was to be published. Raises `CommandError` or `SnapshotError`."""
+        """Return the snapshots to publish for a state. `before` is the published plan. It is empty after a start, when
+        the
+        stored snapshots have the resources that older connections need. Raises `CommandError` or `SnapshotError`."""
         content = await asyncio.to_thread(self.plans.content, state.now, state.key)
         after = state.now.goal or state.now.base
         guards = await asyncio.to_thread(self.plans.guards, before, after) if before in self.plans else frozenset()
@@ -358,7 +361,8 @@ class Rollout:
         return self.plans.state(label).source.mode.redirected
 
     async def _leave(self, before: RolloutState, state: RolloutState) -> None:
-        """From a plan at rest another label follows: only what the plan needs is sure to be loaded still."""
+        """Confirm anew when the rollout leaves a plan at rest: only the redirection of that plan is sure to be loaded
+        still."""
         if before.now.goal is None and self._redirects(state.now):
             old = self.plans[before.now.base].placed if self._redirects(before.now) else None
             await asyncio.to_thread(self._redirection.begin, old)
@@ -376,7 +380,7 @@ class Rollout:
             raise wrong_usage("ADM951", "another server may lead the proxies now: nothing new is stored or published")
 
     def _position(self, state: RolloutState, prepared: Prepared | None = None) -> Position | None:
-        """What to store of a state. `prepared`: what is about to be published of it."""
+        """Return the position to store for a state. `prepared` has the snapshots that are about to be published."""
         recipes = self.plans.recipes
         wanted = plans_of(state)
         if not wanted <= recipes.keys():
@@ -385,14 +389,14 @@ class Rollout:
 
     @property
     def position(self) -> Position | None:
-        """What a restarted server continues from. A server that stops while it publishes a label has stored that label
-        already, and proxies may have it."""
+        """The position from which a restarted server continues. A server that stops while it publishes a label has
+        stored that label already, and proxies may have it."""
         state = self._stored or self.state
         return None if state is None else self._position(state)
 
     async def save(self, store: Store) -> None:
-        """Store the position again, with what proxies have acknowledged since. No label is stored meanwhile, which an
-        earlier position would replace."""
+        """Store the position again, with the snapshots that proxies have acknowledged since. No label is stored
+        meanwhile: this earlier position would replace it."""
         async with self._turn:
             if self._may_publish():
                 await store(self.position)

@@ -1,8 +1,8 @@
-"""What survives a restart, as a value, and the same as a manifest with objects by digest.
+"""Converts the state that survives a restart to a manifest with objects by digest, and back.
 
     StoredState <--Contents--> Manifest, objects
 
-Where manifest and objects lie is not known here.
+This module does not know where the manifest and the objects are stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def serialised(snapshot: Snapshot) -> bytes:
-    """The content of the object."""
+    """Return the content of the object of a snapshot."""
     response = discovery_pb2.DiscoveryResponse()
     for collection in snapshot.collections.values():
         for resource in collection.resources.values():
@@ -33,7 +33,7 @@ def serialised(snapshot: Snapshot) -> bytes:
 
 
 def parsed(content: bytes, elsewhere: Iterable[str]) -> Snapshot:
-    """The snapshot that an object has. Raises `ManifestError`."""
+    """Return the snapshot in an object. Raises `ManifestError`."""
     try:
         response = discovery_pb2.DiscoveryResponse.FromString(content)
         resources = (Resource.parse(item.type_url, item.value) for item in response.resources)
@@ -47,21 +47,21 @@ def parsed(content: bytes, elsewhere: Iterable[str]) -> Snapshot:
 MAX_MANIFEST: Final = 64_000_000
 MAX_OBJECT: Final = 256_000_000
 MAX_TOTAL: Final = 4_000_000_000
-"""Bytes of all snapshots together, and of all plans."""
+"""The limit in bytes of all snapshots together, and of the inputs of all plans together."""
 
 
 class Objects(Protocol):
     """Contents by digest."""
 
     def get(self, digest: str) -> bytes:
-        """Raises `ManifestError` where the object is missing or damaged."""
+        """Return the content of an object. Raises `ManifestError` if the object is missing or damaged."""
 
     def put(self, content: bytes) -> str:
-        """Store an object, if it is not there yet; returns its digest. Raises `CommandError`."""
+        """Store an object, if it is absent, and return its digest. Raises `CommandError`."""
 
 
 class Contents:
-    """The contents of a manifest. A snapshot that is there already is not serialised again."""
+    """The contents of a manifest. A snapshot whose object is stored already is not serialised again."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -69,15 +69,15 @@ class Contents:
         """Versions of the snapshots that are there."""
 
     def clear(self) -> None:
-        """No object is known to be there any more."""
+        """Forget which objects are stored."""
         self._versions.clear()
 
     def forget_all_but(self, digests: frozenset[str]) -> None:
         self._versions = {item: version for item, version in self._versions.items() if item.object in digests}
 
     def load(self, manifest: Manifest, known: Mapping[SavedSnapshot, Snapshot] | None = None) -> StoredState:
-        """Raises `ManifestError` if a plan cannot be read; a snapshot that cannot be read is one of `problems`.
-        `known`: snapshots that were parsed before."""
+        """Return the state of a manifest. Raises `ManifestError` if a plan cannot be read. A snapshot that cannot be
+        read is one of `problems`. `known` has snapshots that were parsed before."""
         objects = self._inputs(frozenset[str]().union(*(recipe.objects for recipe in manifest.plans.values())))
         plans = {name: _recipe_of(recipe, objects) for name, recipe in manifest.plans.items()}
         problems: list[str] = []
@@ -87,8 +87,8 @@ class Contents:
         return StoredState(position, groups, tuple(problems))
 
     def store(self, old: Manifest, position: Position | None, groups: Mapping[str, Snapshot]) -> Manifest:
-        """Store the objects of a state, and return its manifest; without a position, that of `old` stays. Raises
-        `CommandError`."""
+        """Store the objects of a state, and return its manifest. Without a position, the manifest keeps that of `old`.
+        Raises `CommandError`."""
         saved = {name: self._put_group(old.groups.get(name), snapshot) for name, snapshot in groups.items()}
         if position is None:
             return replace(old, groups=saved)
@@ -115,7 +115,7 @@ class Contents:
         return snapshots
 
     def _inputs(self, digests: frozenset[str]) -> dict[str, bytes]:
-        """The objects of all plans: those that plans share are read once."""
+        """Return the objects of all plans. An object that several plans share is read once."""
         contents: dict[str, bytes] = {}
         left = MAX_TOTAL
         for digest in sorted(digests):

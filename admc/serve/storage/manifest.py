@@ -1,12 +1,14 @@
-"""The manifest of the kept state: where the rollout is, and which objects belong to it, by digest.
+"""Reads and writes the manifest of the stored state: the state of the rollout, and its objects by digest.
 
     Manifest --to_json--> state.json --from_json--> Manifest
 
-It has the state of the rollout, all plans that proxies may have, the snapshots that they acknowledged last, and frozen
-chains. The version before the present one is read, since an upgrade starts from it, and none that is older.
+It contains the state of the rollout, all plans that proxies may have, the snapshots that they acknowledged last, and
+the
+resources for older connections. The previous schema version is read too, because an upgrade starts from it; an older
+version is refused.
 
-The content may have been touched by a power cut or a hand, so every field is checked. It has the secret of the markers:
-the file is for its owner alone.
+A power cut or a person may have altered the content, so every field is checked. It contains the secret of the markers,
+so only its owner may read the file.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class ManifestError(Exception):
-    """The content is not what this admc writes. The message says what is wrong."""
+    """The content differs from what this admc writes. The message names the fault."""
 
 
 class OldManifestError(ManifestError):
@@ -36,7 +38,7 @@ class OldManifestError(ManifestError):
 
 @record
 class RecipeDigests:
-    """What a plan is made from: the digests of the objects."""
+    """The digests of the objects from which a plan is made."""
 
     main: str
     """The program's path among the inputs."""
@@ -47,13 +49,13 @@ class RecipeDigests:
 
     @property
     def objects(self) -> frozenset[str]:
-        """The digests of all its objects."""
+        """The digests of all objects of the plan."""
         return frozenset({*self.inputs.values(), self.plan} | (set() if self.endpoints is None else {self.endpoints}))
 
 
 @record
 class SavedSnapshot:
-    """A snapshot, or resources of one, as an object."""
+    """An object with a snapshot, or with resources of one."""
 
     object: str
     elsewhere: tuple[str, ...]
@@ -62,12 +64,12 @@ class SavedSnapshot:
 
 @record
 class Manifest:
-    """What `state.json` says."""
+    """The content of `state.json`."""
 
     rollout: RolloutState | None
-    """None before there is a plan."""
+    """None before the first plan."""
     plans: Mapping[str, RecipeDigests]
-    """Every plan that the rollout names."""
+    """Digest -> every plan that the rollout names."""
     groups: Mapping[str, SavedSnapshot]
     """Service -> the snapshot that its proxies acknowledged last."""
     frozen: Mapping[str, SavedSnapshot] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Manifest:
 
     @property
     def objects(self) -> frozenset[str]:
-        """The digests of all objects that belong to it; all others are garbage."""
+        """The digests of all objects that belong to the manifest. All other objects are garbage."""
         saved = (*self.groups.values(), *self.frozen.values())
         return frozenset(
             {saved_item.object for saved_item in saved}.union(
@@ -86,7 +88,7 @@ class Manifest:
 
     @property
     def under_way(self) -> bool:
-        """Whether proxies may have more than one plan, as far as it says."""
+        """Whether proxies may have more than one plan, by this manifest."""
         return self.rollout is not None and len(self.rollout.may_have) > 1
 
 
@@ -96,7 +98,7 @@ class _SecondHolding:
     services: frozenset[str]
     proven: bool
     left: bool
-    """The rollout was taken back from it."""
+    """Whether the rollout was taken back from the label."""
 
 
 @record
@@ -113,7 +115,8 @@ class _SecondState:
 
     @property
     def state(self) -> RolloutState:
-        """In the third version the labels that a rollout was taken back from come first, and are not marked."""
+        """The state in the third version, where the labels from which a rollout was taken back come first, without a
+        mark."""
         held = (
             Holding(holding.label, holding.services, proven=holding.proven)
             for holding in sorted(self.may_have, key=lambda holding: not holding.left)
@@ -124,7 +127,7 @@ class _SecondState:
 
 @record
 class _SecondManifest:
-    """What `state.json` said before its third version."""
+    """The content of `state.json` in its second version."""
 
     rollout: _SecondState | None
     plans: Mapping[str, RecipeDigests]
@@ -144,7 +147,7 @@ def to_json(manifest: Manifest) -> bytes:
 
 
 def from_json(content: bytes) -> Manifest:
-    """The manifest that a file has. Raises `ManifestError`."""
+    """Return the manifest in a file. Raises `ManifestError`."""
     try:
         manifest = _read(content)
     except VersionError as error:
@@ -167,7 +170,7 @@ def _read(content: bytes) -> Manifest:
 
 
 def _check(manifest: Manifest) -> None:
-    """What the types do not say. Raises `ManifestError`."""
+    """Check the rules that the types do not express. Raises `ManifestError`."""
     if not all(map(_DIGEST.fullmatch, manifest.objects)):
         raise ManifestError("an object of it is not named by a digest")
     if max(len(manifest.groups), len(manifest.frozen)) > MAX_SERVICES:
@@ -206,6 +209,6 @@ def _check_labels(state: RolloutState) -> None:
 
 
 def plans_of(state: RolloutState) -> frozenset[str]:
-    """The plans that a state names: those that proxies may have, and the newest one."""
+    """Return the plans that a state names: those that proxies may have, and the newest one."""
     names = frozenset[str]().union(*(holding.label.plans for holding in state.may_have))
     return names | ({state.queued} if state.queued is not None else frozenset())

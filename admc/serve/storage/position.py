@@ -1,4 +1,4 @@
-"""What a restarted server begins with: where the rollout is, the plans that proxies may have, and snapshots."""
+"""Types of the state with which a restarted server begins: the rollout, the plans that proxies may have, snapshots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Recipe(NamedTuple):
-    """All that a state is made from: with it the same state can be made again, without a solver."""
+    """All inputs of a state. The server can build the same state from them again, without a solver."""
 
     main: str
     """The program's path among the inputs."""
@@ -23,27 +23,27 @@ class Recipe(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a rollout is, with all that a restarted server needs to go on."""
+    """The state of a rollout, with everything that a restarted server needs to continue it."""
 
     rollout: RolloutState
     plans: Mapping[str, Recipe]
     """Every plan that the rollout names."""
     frozen: Mapping[str, Snapshot]
-    """Service -> its published snapshot, where older connections may use something of it that is not in `now`."""
+    """Service -> its published snapshot, if older connections may use resources of it that `now` does not have."""
 
     @property
     def unsettled(self) -> frozenset[str]:
-        """The services of which some proxy, or a connection through it, may have another label than `now`."""
+        """The services of which some proxy, or a connection through a proxy, may have a label other than `now`."""
         others = (holding.services for holding in self.rollout.may_have if holding.label != self.rollout.now)
         return frozenset[str]().union(*others)
 
 
 class StoredState(NamedTuple):
-    """What was kept. `problems` are snapshots that cannot be used, and why."""
+    """The stored state. `problems` names the snapshots that cannot be used, each with the reason."""
 
     position: Position | None
     groups: Mapping[str, Snapshot]
     problems: tuple[str, ...]
     is_reduced: bool = False
-    """Addresses were left out, and the snapshots of services that are settled and refuse nothing: their proxies had
-    acknowledged what the plan gives."""
+    """Whether addresses were left out, and the snapshots of services whose proxies had all acknowledged the snapshot of
+    the plan."""
