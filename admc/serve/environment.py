@@ -1,6 +1,6 @@
-"""What the server takes from outside: one interface, with files or a cluster behind it.
+"""Defines the interface through which the server receives its inputs. Files or a cluster implement it.
 
-Nothing that uses it asks which of the two it is. All methods are called on the server's event loop and do not block it,
+The server does not know which of the two it has. All methods are called on the server's event loop and do not block it,
 except those of `Storage` and some of `Redirection`, which are called in a thread.
 """
 
@@ -31,10 +31,10 @@ class Programs(Protocol):
     """The program, by content, all files at once."""
 
     async def current(self) -> Source | None:
-        """What to compile now; None while there is no program."""
+        """Return the source to compile; None while there is no program."""
 
     def compiled(self, files: Signature) -> None:
-        """The files on disk that the last compile read, also those that are missing."""
+        """Note the files on disk that the last compile read, with those that are missing."""
 
     async def changed(self) -> None:
         """Wait until the program differs from what `current` returned last."""
@@ -44,14 +44,14 @@ class AddressSource(Protocol):
     """The addresses of services, in the form of an endpoints file (docs/endpoints.md)."""
 
     async def current(self) -> bytes:
-        """Raises `CommandError` where they cannot be read."""
+        """Return the endpoints file. Raises `CommandError` if the addresses cannot be read."""
 
     async def changed(self) -> None:
         """Wait until they differ from what `current` returned last."""
 
 
 class Identifier(Protocol):
-    """Who is who, for one program."""
+    """Identifies the clients of one program."""
 
     def identify(self, caller: Caller) -> Admission:
         """The service of a client. Raises `DeniedError`."""
@@ -62,56 +62,60 @@ class Identifier(Protocol):
 
 class IdentitySource(Protocol):
     async def of(self, program: Program, *, ignore_unknown: bool = False) -> Identifier:
-        """Raises `CommandError`. `ignore_unknown`: names that are not services of this program are no errors."""
+        """Return the identifier of a program. Raises `CommandError`. With `ignore_unknown`, a name that is no service
+        of the program is no error."""
 
     async def changed(self) -> Collection[str] | None:
-        """Wait until clients have to be identified again: those of these services, by the same `Identifier`; None: all
-        clients, by a new one."""
+        """Wait until clients have to be identified again. Return the services whose clients are concerned, by the same
+        `Identifier`; or None if all clients are concerned, by a new `Identifier`."""
 
 
 class Storage(Protocol):
-    """What outlives the process. Methods block: call them in a thread."""
+    """The storage of the state that outlives the process. Its methods block, so they are called in a thread."""
 
     @property
     def name(self) -> str:
-        """Where it is, for the log."""
+        """The place of the storage, for the log."""
 
     @property
     def kind(self) -> str:
-        """What it is, for sentences, such as "the folder"."""
+        """The kind of storage, for sentences, such as "the folder"."""
 
     @property
     def may_begin_anew(self) -> bool:
-        """Whether a state that cannot be used may be replaced: proxies have one plan, as far as is known."""
+        """Whether a state that cannot be used may be replaced. It may, if proxies have only one plan, as far as is
+        known."""
 
     def load(self) -> StoredState | None:
-        """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used."""
+        """Return the stored state; None if there is none. Raises `CommandError` (ADM854) if it cannot be used."""
 
     def save(self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()) -> object:
-        """Keep these instead; without a position, the one that is kept stays. Of the services in `refusing` a proxy
-        refuses what is published. A storage may leave out snapshots that `load` then says can be made again. Raises
-        `CommandError`: what was kept before is still there."""
+        """Replace the stored state. Without a position, the stored position stays. `refusing` has the services of
+        which a
+        proxy refuses its published snapshot. A storage may leave out snapshots that the server can build again after
+        `load`. Raises `CommandError`; then the earlier state is still stored."""
 
     def save_as_owner(
         self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()
     ) -> None:
-        """The same, before proxies receive something that a restarted server has to know of. Raises `CommandError` also
-        where another server may have written there."""
+        """Save as `save` does, before proxies receive a label that a restarted server has to know. Also raises
+        `CommandError` if another server may have written to the storage."""
 
     def renew(self) -> bool:
-        """Whether the stored state was removed or changed from outside; the next `save` then writes all of it again.
-        Raises `CommandError` where that cannot be."""
+        """Return whether the stored state was removed or changed from outside. The next `save` then writes all of it
+        again. Raises `CommandError` if the storage cannot be read."""
 
     def close(self) -> None: ...
 
 
 class Redirection(Protocol):
-    """Which redirection is loaded where policies need it. `text` and `missing` are called on the event loop, all other
-    methods in a thread. They raise `CommandError` where what they store cannot be stored."""
+    """Requests redirection where policies need it, and knows which redirection is loaded. `text` and `missing` are
+    called
+    on the event loop, all other methods in a thread. They raise `CommandError` if their record cannot be stored."""
 
     @property
     def text(self) -> str:
-        """What the operator has to load, in a sentence; empty if it is nothing."""
+        """A sentence with the redirection that the operator has to load; empty if none is missing."""
 
     def recall(self) -> None:
         """The server has started: read the record of an earlier one."""
@@ -120,37 +124,38 @@ class Redirection(Protocol):
         """The server continues from a stored state."""
 
     def begin(self, old: Placed | None) -> None:
-        """The first plan is published, or a rollout from this plan begins; None: nothing of it is redirected."""
+        """Note that the first plan is published, or that a rollout from this plan begins. None if the plan needs no
+        redirection."""
 
     def ask(self, placed: Placed, addresses: Addresses) -> None:
-        """Request what is needed from now on, and nothing else."""
+        """Request the redirection of a plan, and no other."""
 
     def confirm(self) -> None:
         """Read the confirmations."""
 
     def keep(self) -> bool:
-        """Write what was removed or changed from outside again; returns whether something was."""
+        """Write files again that were removed or changed from outside. Returns whether there were any."""
 
     def missing(self, step: Step) -> tuple[str, ...]:
         """The services whose redirection has to be loaded before the step after this one."""
 
     def proxies(self, service: str) -> frozenset[str] | None:
-        """The nodes of the proxies that a service has, connected or not; None: they are not known."""
+        """Return the node ids of the proxies of a service, connected or not; None if they are not known."""
 
 
 class Closing(Protocol):
     """The NetworkPolicies of closed destinations (R7)."""
 
     def ask(self, destinations: Mapping[str, Program]) -> None:
-        """From now on close exactly these destinations, each as its program says, and open all others. Returns at once;
-        it is carried out, and kept up, beside the server."""
+        """Close exactly these destinations, each for the senders of its program, and open all others. Returns at once;
+        the work is done, and repeated when needed, beside the server."""
 
     def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
-        """Those of the destinations that are not known to be closed as was asked last, sorted."""
+        """Return the destinations that are not known to be closed as the last `ask` wanted, sorted."""
 
 
 class Serving(Protocol):
-    """What the server shows to its environment, to be read only."""
+    """The read-only view of the server that its environment has."""
 
     @property
     def server(self) -> XdsServer: ...

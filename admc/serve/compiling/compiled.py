@@ -90,8 +90,8 @@ class CompileAhead:
 
 
 def _answers(kept: tuple[BuildState, Built], request: BuildState) -> bool:
-    """Whether a compile of `request` would have this result, apart from addresses. A result with errors never counts,
-    because the errors may concern addresses."""
+    """Whether a compile of `request` would have this result, perhaps at other addresses. If the result has errors, the
+    addresses have to be equal, because the errors may concern them."""
     before, built = kept
     same = before == request if built.read.state is None else before.source == request.source
     return same and built.worker.alive

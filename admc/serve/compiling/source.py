@@ -49,14 +49,14 @@ class Source(NamedTuple):
     mode: Mode
     effort: float | None = None
     include: tuple[Path, ...] = ()
-    """Folders, besides the program's own, from which it may use files; of no meaning with `files`."""
+    """Folders, besides the program's own, from which the program may use files. Ignored if `files` is given."""
     files: Mapping[str, bytes] | None = None
-    """All files by name, that of `path` among them; None: they are on disk."""
+    """All files by name, with the file `path`; None if the files are on disk."""
     facts: bytes | None = None
-    """What a cluster shows of services (`admc.compile.facts`)."""
+    """The facts of the services in a cluster (`admc.compile.facts`)."""
     notes: tuple[tuple[str, bytes], ...] = ()
-    """What else is stored with the files, by names that no file has, so that a restarted server has this source again.
-    A compile does not read it."""
+    """Further contents that are stored with the files, by names that no file can have, so that a restarted server has
+    this source again. A compile does not read them."""
 
     @property
     def is_plan(self) -> bool:
@@ -140,9 +140,9 @@ def read(source: Source, endpoints: Sequence[bytes], *, with_recipe: bool = Fals
 
 @no_collection()
 def restored(source: Source | None, recipe: Recipe) -> State:
-    """The state of a recipe. Raises `CommandError` if this admc cannot build it.
+    """Return the state of a recipe. Raises `CommandError` if this admc cannot build it.
 
-    `source`: what is to be served now, whose app it must be; None while there is no program.
+    `source` is the present source, which must have the same app; None while there is no program.
     """
 
     def content(path: str) -> bytes:
@@ -180,7 +180,7 @@ def restored(source: Source | None, recipe: Recipe) -> State:
 
 
 def _app(source: Source) -> str | None:
-    """The app that a program or a plan says it is of; None where it is not readable now."""
+    """Return the app of a program or a plan; None if it cannot be read."""
     from dsl.diagnostics.diagnostic import Diagnostics
     from dsl.files.reading import decode
     from dsl.syntax.parser import parse
@@ -199,7 +199,7 @@ def _app(source: Source) -> str | None:
 
 @no_collection()
 def with_endpoints(state: State, endpoints: bytes) -> State:
-    """The same placement at other addresses. Raises `CommandError` if the endpoints file has errors."""
+    """Return the same placement at other addresses. Raises `CommandError` if the endpoints file has errors."""
     mode = state.source.mode  # in a cluster there is one document for all programs of which proxies have something
     addresses = addresses_of(
         state.program,
@@ -212,8 +212,8 @@ def with_endpoints(state: State, endpoints: bytes) -> State:
 
 
 def unlisted_names(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
-    """Names without addresses: connections that may be theirs are refused. Empty without redirection, where missing
-    addresses are an error, as in any other command."""
+    """Return the parties without addresses. Connections that may be theirs are refused. Without redirection the result
+    is empty, because missing addresses are an error there, as in any other command."""
     if not state.source.mode.redirected:
         return Unlisted()
     return unlisted(state.program, state.addresses, enforced)

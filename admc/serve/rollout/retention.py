@@ -117,7 +117,7 @@ def _same_as_in_force(service: str, published: Snapshot, guards: frozenset[Guard
 
 
 def _following(resource: Resource, now: Resource | None) -> Resource:
-    """Return a kept resource. The filter of a guard that stays has the current content, that of `now`."""
+    """Return a kept resource. The filter of a guard that stays gets the content of the current filter `now`."""
     if now is None:
         return resource
     from envoy.config.core.v3 import extension_pb2
