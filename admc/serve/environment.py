@@ -117,7 +117,7 @@ class Redirection(Protocol):
     def text(self) -> str:
         """A sentence with the redirection that the operator has to load; empty if none is missing."""
 
-    def recall(self) -> None:
+    def load_record(self) -> None:
         """The server has started: read the record of an earlier one."""
 
     def resume(self) -> None:

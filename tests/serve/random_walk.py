@@ -134,7 +134,7 @@ class World:
 
         async def begin(server: ActiveConfig) -> None:
             await self.persistence.restore(StoredPlans(server.rollout.plans, _Compiler()))  # type: ignore[arg-type]
-            await asyncio.to_thread(server.rollout._redirection.recall)
+            await asyncio.to_thread(server.rollout._redirection.load_record)
             server.release_startup_hold()
 
         try:

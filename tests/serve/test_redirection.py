@@ -325,7 +325,7 @@ def test_a_pipe_in_place_of_the_record_does_not_block_the_server(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     os.mkfifo(tmp_path / NAME)
-    reading = threading.Thread(target=Redirection(tmp_path).recall, daemon=True)
+    reading = threading.Thread(target=Redirection(tmp_path).load_record, daemon=True)
     reading.start()
     reading.join(SECONDS)
     assert not reading.is_alive()

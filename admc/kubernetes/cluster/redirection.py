@@ -97,7 +97,7 @@ class PodRedirection:
             "policies that need it; pass their manifests through `admc inject`, and replace the pods"
         )
 
-    def recall(self) -> None:
+    def load_record(self) -> None:
         """Nothing is stored."""
 
     def resume(self) -> None:

@@ -102,7 +102,7 @@ class Redirection:
             f"load the rules in `{self._folder / 'interception' / names[0]}` and write `loaded` there"
         )
 
-    def recall(self) -> None:
+    def load_record(self) -> None:
         """Read the record of an earlier server. If it cannot be used, nothing is confirmed, and rollouts wait."""
         if self._folder is None or self._known is not None or not (self._folder / NAME).exists():
             return
@@ -132,14 +132,14 @@ class Redirection:
 
     def resume(self) -> None:
         """Continue where an earlier server was. It wrote the record with its first plan."""
-        self.recall()
+        self.load_record()
         if self._folder is not None and self._known is None:
             self._store(_unknown(self._folder))
 
     def begin(self, old: Placed | None) -> None:
         """The first plan is published, or a rollout from this plan begins. Only the captures of this plan are sure to
         be loaded still. None: nothing of it is redirected. Raises `CommandError` if the folder cannot be written."""
-        self.recall()
+        self.load_record()
         self.confirm()
         here = {} if old is None else captures(old)
         known = Known(here, {}, {}) if self._known is None else self._known

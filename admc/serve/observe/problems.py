@@ -60,14 +60,14 @@ class Problems:
     unlisted: Unlisted = field(default_factory=Unlisted)
     """The names that the endpoints file of the active state does not list."""
 
-    def clear(self, about: str) -> None:
-        self.current.pop(about, None)
+    def clear(self, subject: str) -> None:
+        self.current.pop(subject, None)
 
     @property
     def summary(self) -> str:
         """The first problem with its place (its cause if it has no place), and the number of others; empty if there is
         none."""
-        problems = [(item, self._folders.get(about, "")) for about, items in self.current.items() for item in items]
+        problems = [(item, self._folders.get(subject, "")) for subject, items in self.current.items() for item in items]
         if not problems:
             return ""
         first, folder = problems[0]
@@ -79,31 +79,31 @@ class Problems:
             text = f"{text}: {first.cause}"
         return text + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
 
-    def report(self, about: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
+    def report(self, subject: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
         """Log findings, and store them for the status.
 
         After an error the log also says which state stays. It does not say so of a damaged state directory: the result
         of the first compile decides that.
         """
         errors = any(item.severity is Severity.ERROR for item in findings)
-        if about != "warnings":
-            self.current[about], self._folders[about] = findings, folder
+        if subject != "warnings":
+            self.current[subject], self._folders[subject] = findings, folder
         for item in findings:
             LOG.log(
                 logging.ERROR if item.severity is Severity.ERROR else logging.WARNING,
                 "finding",
                 extra={
-                    "about": about,
+                    "about": subject,
                     "code": item.code,
                     **_place(item, folder),
                     "text": text.render(Report((item,), folder=folder)).rpartition("\n\n")[0],
                 },
             )
-        if errors and about != "kept":
+        if errors and subject != "kept":
             if self.active_version:
-                LOG.error("last_good_state_stays", extra={"about": about, "state": self.active_version})
+                LOG.error("last_good_state_stays", extra={"about": subject, "state": self.active_version})
             else:
-                LOG.error("no_state_yet", extra={"about": about, "text": NO_PROXY})
+                LOG.error("no_state_yet", extra={"about": subject, "text": NO_PROXY})
 
     def report_unlisted(self, unlisted: Unlisted) -> None:
         """Log the names without addresses, if they have changed."""
@@ -116,15 +116,15 @@ class Problems:
         names = {"destinations": unlisted.destinations[:NAMED], "callers": unlisted.callers[:NAMED]}
         LOG.warning("unlisted", extra={**names, "of": len(unlisted.names), "text": UNLISTED})
 
-    def report_if_new(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
+    def report_if_new(self, subject: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
         """The same as `report`, but only if the findings differ from the last ones of the subject."""
-        if self.current.get(about) != findings:
-            self.report(about, findings, folder)
+        if self.current.get(subject) != findings:
+            self.report(subject, findings, folder)
 
-    def report_not_saved(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
+    def report_not_saved(self, subject: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
         """Report that the state directory could not be read or written."""
         self.counts.kept_errors += 1
-        self.report_if_new(about, findings, folder)
+        self.report_if_new(subject, findings, folder)
 
     def report_no_program(self) -> None:
         """Report that there is no program: not yet, or not any more."""
@@ -136,9 +136,9 @@ class Problems:
             finding = Diagnostic("ADM950", Severity.WARNING, "there is no program yet", None, hint=hint)
         self.report_if_new("program", (finding,))
 
-    def report_worker_failure(self, about: str, error: WorkerError) -> None:
+    def report_worker_failure(self, subject: str, error: WorkerError) -> None:
         """Report that a worker has met a bug or ended."""
-        self._bug(about, "admc met an unexpected error", error)
+        self._bug(subject, "admc met an unexpected error", error)
 
     def report_rejected(self, error: SnapshotError | CommandError) -> None:
         """Report that a compiled state cannot become active."""
@@ -148,8 +148,8 @@ class Problems:
         else:
             self._bug("program", "the configuration is inconsistent; this is a bug in admc", error)
 
-    def _bug(self, about: str, message: str, error: Exception) -> None:
-        self.report(about, (Diagnostic("ADM901", Severity.ERROR, message, None, str(error)),), "")
+    def _bug(self, subject: str, message: str, error: Exception) -> None:
+        self.report(subject, (Diagnostic("ADM901", Severity.ERROR, message, None, str(error)),), "")
 
 
 def _place(item: Diagnostic, folder: str) -> dict[str, object]:

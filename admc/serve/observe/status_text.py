@@ -67,10 +67,10 @@ def _rows(adm: AdmRow, *, in_rollout: bool) -> Iterator[Row]:
     if not adm.nodes:
         yield (name, "-", _short(adm.wanted), "-", "-", "no proxy is connected")
     for node in adm.nodes:
-        about = _sync_state(node) + ("" if adm.in_plan else unplanned)
+        sync_state = _sync_state(node) + ("" if adm.in_plan else unplanned)
         if node.claimed not in ("", adm.service):
-            about += f", calls itself `{_cut(node.claimed)}`"
-        yield (name, _cut(node.id), _short(node.wanted), _short(node.sent), _short(node.acknowledged), about)
+            sync_state += f", calls itself `{_cut(node.claimed)}`"
+        yield (name, _cut(node.id), _short(node.wanted), _short(node.sent), _short(node.acknowledged), sync_state)
         for item in node.types:
             if item.error:
                 error_text = visible(item.error[:WORDS]) + (" ..." if len(item.error) > WORDS else "")

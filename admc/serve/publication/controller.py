@@ -200,7 +200,7 @@ class Rollout:
     async def follow(self) -> None:
         """Observe the proxies while a rollout waits for them, and continue the rollout. Runs until it is cancelled."""
         async with self._turn:
-            await asyncio.to_thread(self._redirection.recall)
+            await asyncio.to_thread(self._redirection.load_record)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             async with self._turn:
