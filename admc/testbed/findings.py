@@ -24,22 +24,22 @@ TRIES = 80
 TIMED_OUT = frozenset({"504", "DEADLINE_EXCEEDED", "UNAVAILABLE"})
 """Labels of answers where a timeout was over."""
 STRANGER = "(no service)"
-"""As the source of a request: an address that no service and no outside party has."""
+"""The source of a request from an address that no service and no outside party has."""
 DOUBT = 1e-6
 """How improbable it has to be that a share of the requests shows in none of them by chance."""
 
 
 class Outcome(StrEnum):
     ENFORCED = "enforced"
-    """The policy did what it says, on a real request."""
+    """The policy had its declared effect on a real request."""
     NOT_ENFORCED = "NOT ENFORCED"
-    """The request had another result than the program says."""
+    """The request had a result other than the declared one."""
     HIDDEN = "hidden"
-    """A policy outside this one lets no request through to it."""
+    """Another policy, in front of this one, lets no request through to it."""
     NOT_OBSERVABLE = "not observable"
-    """It has no effect that shows on this testbed; the finding has the reason."""
+    """The policy has no effect that this testbed can show; the finding has the reason."""
     NOT_TRIED = "not tried"
-    """The time was over before."""
+    """The trial's time was over before the policy was tried."""
 
     @property
     def is_good(self) -> bool:
@@ -48,7 +48,7 @@ class Outcome(StrEnum):
 
 
 class Finding(NamedTuple):
-    """What was sent, what the program says of it, and what happened; the reason instead, where nothing was sent."""
+    """The request, the declared result and the observed one. If no request was sent, the reason for that."""
 
     outcome: Outcome
     observed: str

@@ -1,4 +1,4 @@
-"""What the server takes from outside, from files: the program, endpoints, identities, the state folder.
+"""Gives the server its inputs from files: the program, endpoints, identities and the state folder.
 
 The server follows all files (`admc.serve.file_watch`). NetworkPolicies are the operator's: destinations are taken for
 closed.
@@ -121,7 +121,7 @@ class FileEnvironment:
 
     @property
     def reach(self) -> Reach:
-        """The operator says where pods find it."""
+        """Empty: the operator tells the pods where the server is."""
         return Reach()
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
@@ -131,7 +131,7 @@ class FileEnvironment:
         return ()
 
     def may_publish(self) -> bool:
-        """Always: no other server uses the state folder."""
+        """Return true: no other server uses the state folder."""
         return True
 
     async def run(self) -> int:

@@ -1,4 +1,5 @@
-"""The redirection that plans need, and which of it is confirmed. No server sees the rules of a pod: files hold both.
+"""Requests the redirection that plans need, and reads which of it is confirmed. The server cannot see the rules of a
+pod, so both are in files.
 
     FOLDER/interception/SERVICE/iptables.rules, ip6tables.rules   what to load, at every replica
     FOLDER/interception/SERVICE/digest                            names these rules
@@ -79,7 +80,8 @@ class Redirection:
     """Requests redirection, and reads the confirmations. Methods read and write files, so they belong in a thread."""
 
     def __init__(self, folder: Path | None, *, explicit: bool = False) -> None:
-        """`folder` has the files; without it there are no confirmations. `explicit`: nothing is redirected."""
+        """`folder` is the state folder; without one there are no confirmations. In mode `explicit` no connection is
+        redirected."""
         self._folder = folder
         self._explicit = explicit
         self._known: Known | None = None
@@ -91,7 +93,8 @@ class Redirection:
 
     @property
     def text(self) -> str:
-        """What the operator has to load, in a sentence; empty if it is nothing, or without a folder."""
+        """A sentence with the redirection that the operator has to load; empty if none is missing, or without a
+        folder."""
         if self._folder is None or self._known is None or not self._known.asked:
             return ""
         names = sorted(self._known.asked)
@@ -122,8 +125,8 @@ class Redirection:
                 self._left |= stats
 
     def keep(self) -> bool:
-        """If a file was removed, changed or replaced from outside, write all of them again; no confirmation beside them
-        counts. Returns whether one was. Raises `CommandError` if the folder cannot be written."""
+        """Write all files again if one was removed, changed or replaced from outside; then no confirmation beside them
+        counts. Returns whether there was one. Raises `CommandError` if the folder cannot be written."""
         if self._folder is None or self._known is None or not self._is_changed():
             return False
         LOG.error("redirection_renewed", extra={"services": sorted(self._rules)})
@@ -131,14 +134,16 @@ class Redirection:
         return True
 
     def resume(self) -> None:
-        """Continue where an earlier server was. It wrote the record with its first plan."""
+        """Continue from the record of an earlier server, which wrote it with its first plan."""
         self.load_record()
         if self._folder is not None and self._known is None:
             self._store(_unknown(self._folder))
 
     def begin(self, old: Placed | None) -> None:
-        """The first plan is published, or a rollout from this plan begins. Only the captures of this plan are sure to
-        be loaded still. None: nothing of it is redirected. Raises `CommandError` if the folder cannot be written."""
+        """Note that the first plan is published, or that a rollout from this plan begins. Only the captures of this
+        plan
+        are sure to be loaded still. None if the plan needs no redirection. Raises `CommandError` if the folder cannot
+        be written."""
         self.load_record()
         self.confirm()
         here = {} if old is None else captures(old)
@@ -147,8 +152,8 @@ class Redirection:
         self._store(Known(left, known.asked, {}))
 
     def ask(self, placed: Placed, addresses: Addresses) -> None:
-        """Request the redirection that is needed and not confirmed, and nothing else. Raises `CommandError` if the
-        folder cannot be written."""
+        """Request the redirection that a plan needs and that is not confirmed, and no other. Raises `CommandError` if
+        the folder cannot be written."""
         known = self._known
         if self._folder is None or known is None:
             return
@@ -196,12 +201,12 @@ class Redirection:
         return tuple(name for name, names in sorted(needed) if not names <= known.get(name, frozenset()))
 
     def proxies(self, service: str) -> frozenset[str] | None:
-        """Files do not say."""
+        """Return None: files do not list the proxies of a service."""
         return None
 
     def _store(self, known: Known, written: Mapping[str, Rules] = MappingProxyType({})) -> None:
-        """Store the record, and new rules, before they are used: a restarted server reads them. The record is first, so
-        that it has all that the operator may load. `keep` writes what cannot be written now."""
+        """Store the record and new rules before they are used, because a restarted server reads them. The record is
+        written first, so that it contains all rules that the operator may load. `keep` tries again what fails here."""
         folder, rules = self._folder, {**self._rules, **written}
         rules = {name: own for name, own in rules.items() if name in known.asked}
         if folder is None:
@@ -236,7 +241,8 @@ def wanted(placed: Placed, services: Collection[str], addresses: Addresses) -> d
 
 
 def _digest(files: Iterable[str]) -> str:
-    """A digest without the comments, which name policies: a policy with another name needs no other rules."""
+    """Return a digest of rules without their comments. Comments name policies, and a new name of a policy needs no new
+    rules."""
     lines = (line for text in files for line in text.splitlines() if not line.startswith("#"))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -262,7 +268,8 @@ def _contents(folder: Path, rules: Mapping[str, Rules]) -> dict[Path, bytes]:
 
 
 def _stat_as_written(path: Path, content: bytes) -> FileStat | None:
-    """The stat of a file that still has the content that was written; it is taken before the content is compared."""
+    """Return the stat of a file that still has the written content. The stat is taken before the content is
+    compared."""
     stat = look(path)
     return stat if has_content(path, content) else None
 

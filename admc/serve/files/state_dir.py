@@ -1,14 +1,14 @@
-"""What survives a restart: where the rollout is, the plans that proxies may have, and for each service the snapshot
-that its proxies acknowledged last, and what older connections may use.
+"""Stores the state that survives a restart in a folder: the state of the rollout, the plans that proxies may have, the
+snapshot that the proxies of each service acknowledged last, and the resources that older connections may use.
 
-    FOLDER/state.json          the manifest: what belongs together, by digest; replaced in one step
+    FOLDER/state.json          the manifest, which names its objects by digest; replaced in one step
     FOLDER/objects/SHA256      the objects: inputs, plans, endpoints files, snapshots; never changed once written
     FOLDER/lock                held by the server that uses the folder
-    FOLDER/rollout             there while proxies may have more than one plan: then a manifest that cannot be used is
-                               no reason to begin anew
+    FOLDER/rollout             exists while proxies may have more than one plan: then the server does not replace a
+                               manifest that it cannot use
 
-Whenever the server is killed, the manifest names objects that were complete before it was written. An object is known
-by its digest: one that a power cut or a hand has touched is not used.
+Objects are complete before the manifest that names them is written, so the server may be killed at any time. An object
+that a power cut or a person has altered does not have its digest, and is not used.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class StateDir:
     folder: Path
     _lock: IO[bytes]
     _manifest: Manifest = field(default_factory=lambda: Manifest(None, {}, {}))
-    """What the folder's manifest says."""
+    """The manifest in the folder."""
     _contents: Contents = field(init=False)
     _sound: set[str] = field(default_factory=set)
     """Objects that this process has read or written."""
     _swept: bool = False
-    """No object is there without a reference: neither this process nor one before it was stopped while it wrote."""
+    """Whether the manifest refers to every object in the folder: no process was stopped in the middle of a write."""
     _left: tuple[FileStat | None, ...] | None = None
-    """The stats of the files as this process has read or written them; empty if another process had changed a file
-    before its stat was taken. None: nothing has been written since the folder was made."""
+    """The stats of the files as this process has read or written them. Empty if another process had changed a file
+    before its stat was taken; None if nothing has been written since the folder was made."""
     _is_old: bool = False
     """The manifest has a version that this admc no longer reads."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
@@ -71,8 +71,8 @@ class StateDir:
     # ---- reading ----
 
     def load(self) -> StoredState | None:
-        """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used, with
-        `may_begin_anew` saying what follows."""
+        """Return the stored state; None if there is none. Raises `CommandError` (ADM854) if the state cannot be used;
+        `may_begin_anew` then tells whether the server may replace it."""
         self._left = self._stats()
         path = self.folder / "state.json"
         if not path.exists():
@@ -89,8 +89,8 @@ class StateDir:
 
     @property
     def may_begin_anew(self) -> bool:
-        """Whether a manifest that cannot be used may be replaced: proxies have one plan, as far as is known. What an
-        old one says is not known."""
+        """Whether a manifest that cannot be used may be replaced. It may, if proxies have only one plan as far as is
+        known. The content of a manifest of an old version is not known, so it may not."""
         return not self._is_old and not (self.folder / UNDER_WAY).exists()
 
     def _loaded(self, manifest: Manifest) -> StoredState:
@@ -99,7 +99,7 @@ class StateDir:
         return stored_state
 
     def get(self, digest: str) -> bytes:
-        """An object. Raises `ManifestError` where it is not what admc stored."""
+        """Return an object. Raises `ManifestError` if its content is not the stored one."""
         try:
             content = read_bounded(
                 self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state", regular=True
@@ -114,8 +114,9 @@ class StateDir:
     # ---- writing ----
 
     def renew(self) -> bool:
-        """Whether the stored files were removed, replaced or changed from outside. Then the folder is there again, this
-        process's alone, and the next `save` writes everything. Raises `CommandError` where that cannot be."""
+        """Return whether the stored files were removed, replaced or changed from outside. Afterwards the folder is
+        there and
+        locked by this process, and the next `save` writes all files. Raises `CommandError` if that is impossible."""
         with self._writing:
             if self._is_there() and (self._left is None or self._stats() == self._left):
                 return False
@@ -135,28 +136,28 @@ class StateDir:
         return tuple(look(self.folder / name) for name in ("lock", "objects", "state.json"))
 
     def _holds_lock(self) -> bool:
-        """Whether the lock is that of the folder that is there now."""
+        """Whether this process holds the lock of the present folder."""
         there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
         return there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
 
     def _is_there(self) -> bool:
-        """Whether the folder is there and this process's. It may be removed while this process writes."""
+        """Whether the folder is there, and this process holds its lock. It may be removed while this process writes."""
         return self._holds_lock() and (self.folder / "objects").is_dir()
 
     def save_as_owner(
         self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()
     ) -> None:
-        """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
-        the folder is not this process's any more: what another one keeps there is left alone."""
+        """Save as `save` does, before proxies receive a label that a restarted server has to know. Also raises
+        `CommandError` if another process owns the folder by now; its files stay unchanged."""
         with self._writing:
             if not self._is_there():
                 raise _not_writable(self.folder, "it was removed or replaced")
         self.save(position, groups, refusing)
 
     def save(self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()) -> bool:
-        """Keep these instead, all of them; without a position, the one that is kept stays. False where nothing is new.
+        """Replace the stored state. Without a position, the stored position stays. Returns false if nothing differs.
 
-        Raises `CommandError` where the folder takes nothing: what was kept before is still there.
+        Raises `CommandError` if the folder cannot be written; then the earlier state is still stored.
         """
         with self._writing:
             try:
@@ -197,7 +198,7 @@ class StateDir:
         return manifest != old
 
     def _has_objects(self) -> bool:
-        """Whether all objects are there that the manifest names."""
+        """Whether the folder has all objects that the manifest names."""
         try:
             return self._manifest.objects <= {path.name for path in (self.folder / "objects").iterdir()}
         except OSError:
@@ -207,8 +208,8 @@ class StateDir:
         self._lock.close()
 
     def put(self, content: bytes) -> str:
-        """Store an object, whole under its name or not there at all. Not flushed to the disk: a process that dies loses
-        nothing, and after a power cut the digest tells."""
+        """Store an object, which appears whole under its name or not at all. It is not flushed to the disk: nothing is
+        lost if the process dies, and after a power cut the digest shows the damage."""
         digest = hashlib.sha256(content).hexdigest()
         path = self.folder / "objects" / digest
         try:
@@ -227,7 +228,7 @@ class StateDir:
         return digest
 
     def _remove_unused_objects(self) -> None:
-        """Remove the objects that the manifest does not name any more, and what killed servers left among them."""
+        """Remove the objects that the manifest no longer names, and temporary files of killed servers."""
         wanted = self._manifest.objects
         self._contents.forget_all_but(wanted)
         try:
@@ -250,7 +251,7 @@ class StateDir:
 
 
 def open_state_dir(folder: Path) -> StateDir:
-    """The folder, made if need be, for this process alone. Raises `CommandError` (ADM854)."""
+    """Make the folder if it is absent, and lock it for this process. Raises `CommandError` (ADM854)."""
     return StateDir(folder, _locked(folder))
 
 
