@@ -25,7 +25,7 @@ PARTS: Final = 50
 
 
 class NoPlaceError(Exception):
-    """Other trials, or other programs, have a port of each part."""
+    """Each part has a port on which another trial, or another process, listens."""
 
 
 @contextmanager

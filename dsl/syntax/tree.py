@@ -1,7 +1,7 @@
 """The syntax tree: the statements as written, before any name is resolved.
 
-Every node keeps its span. Numbers keep their text, because the allowed units depend on the place of the number, which
-the resolver knows.
+Statements and names keep their span. Numbers keep their text, because the allowed units depend on the place of the
+number, which the resolver knows.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _MET = frozenset((Verb.COUNTS, Verb.REJECTS, Verb.DELAYS, Verb.COPIES))
 
 
 def order_points(program: Program, name: str) -> list[Point]:
-    """The effects of a policy's place among the other policies on its calls, with the lines of these policies."""
+    """The effects of a policy's place among the other policies of its calls, with the lines of those policies."""
     policies = program.policies
     at = next(position for position, policy in enumerate(policies) if policy.name == name)
     calls = frozenset(policies[at].calls)

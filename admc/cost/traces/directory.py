@@ -1,4 +1,4 @@
-"""Finds the declared call that a recorded call is, by the names of caller and callee.
+"""Finds the declared call for a recorded call, by the names of caller and callee.
 
     names of caller and callee -> [Directory.code] -> an index into `Directory.calls`, or -1 - `Reason`
 

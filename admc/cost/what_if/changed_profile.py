@@ -99,7 +99,7 @@ def _part(part: Part, change: Change) -> Part:
 
 
 def _summed(hop: HopCost, whole: Part, quantity: str) -> Law | None:
-    """The law of `whole`, moved to the sum of the changed parts."""
+    """The law of `whole`, scaled to the sum of the changed parts."""
     own = law(whole, quantity)
     parts = [part_law for part in hop.shares(quantity) if (part_law := law(part, quantity)) is not None]
     if own is None:
@@ -150,7 +150,7 @@ def _times(figure: Figure, factor: Decimal) -> Figure:
 
 
 def _written(value: Decimal, rounding: str) -> Decimal:
-    """Round to the digits that a profile may have: a product has those of the figure and of the factor."""
+    """Round to the digits that a profile may have: a product can have more digits than the figure."""
     exponent = value.as_tuple().exponent
     return value if isinstance(exponent, int) and exponent >= -MAX_PLACES else value.quantize(_FINEST, rounding)
 

@@ -51,7 +51,7 @@ class InForce(NamedTuple):
 
 
 class Reporter:
-    """Checks once a second, and writes the differences."""
+    """Computes the status once a second, and writes it if it differs from the status in the cluster."""
 
     def __init__(
         self,
@@ -245,8 +245,8 @@ class Reporter:
         )
 
     def _pods_lacking(self) -> list[str]:
-        """Return the pods without redirection that the plan in force needs, and the pods that cannot be read: these may
-        be of any service of their namespace."""
+        """Return the pods that lack redirection of the plan in force. Malformed pods are among them, because such a pod
+        may belong to any service of its namespace."""
         namespaces = {
             service.namespace for placed in self._serving.placed for service in placed.program.services.values()
         }
@@ -254,7 +254,7 @@ class Reporter:
         return [*(pod for lacking_pods in self._redirection.lacking.values() for pod in lacking_pods.pods), *unreadable]
 
     def _services_out_of_sync(self) -> list[str]:
-        """Return the services with an ADM of which a pod has no proxy in sync."""
+        """Return the services with an ADM that have at least one pod without a proxy in sync."""
         state, registry, servable = self._serving.state, self._serving.server.registry, self._programs.servable
         if state is None or servable is None:
             return []

@@ -18,7 +18,8 @@ SHORT = 0.01
 SHORT_SHARE = 0.1
 """... and one of some requests, since a single late answer is no proof of it."""
 MOST_REQUESTS = 1500
-"""A share that may show in none of so many requests is not waited for."""
+"""The largest number of requests that a probe sends until a share of them shows an effect. A smaller share is reported
+as not observable."""
 
 
 def delay(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:

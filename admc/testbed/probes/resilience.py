@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from dsl.program import Call, Policy
 
 MOST_REQUESTS = 1500
-"""A share that may show in none of so many requests is not waited for."""
+"""The largest number of requests that a probe sends until a share of them shows an effect. A smaller share is reported
+as not observable."""
 MOST_COPIES = 300
-"""The same for a copy, which may come after the answer: each request waits for it."""
+"""The same for copies. It is smaller, because a copy may arrive after the answer, and the probe waits after each
+request."""
 SETTLED = 0.25
 """Seconds in which a copy that should not be there would come."""
 RETRIED = {

@@ -39,7 +39,7 @@ class ConfigMapFile(NamedTuple):
 
     name: str
     key: str | None
-    """None if the ConfigMap has one key."""
+    """None if the spec has no key: then the ConfigMap must have exactly one."""
     sha256: str
     """The digest of the unpacked file."""
 

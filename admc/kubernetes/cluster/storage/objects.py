@@ -87,7 +87,7 @@ class PackedObjects:
         return frozenset(stored.pack for name in wanted if (stored := self._stored.get(name)) is not None)
 
     def is_wasteful(self, wanted: Collection[str]) -> bool:
-        """Whether these objects lie in too many packs, or in packs that are much larger than they are."""
+        """Whether these objects lie in too many packs, or in packs that are much larger than the objects."""
         packs = self.packs(wanted)
         used = sum(stored.length for name in wanted if (stored := self._stored.get(name)) is not None)
         return len(packs) >= MAX_PACKS or sum(pack.length for pack in packs) - used > max(used, SLACK)

@@ -90,7 +90,7 @@ def _changed(
 def _way(index: PlanIndex, policy: str, call: CallName, target: tuple[str, int | None]) -> list[_Met]:
     """The policies that an ADM meets when it calls `target` for `policy` on the call `call`.
 
-    The ADM that enforces the policy is the caller.
+    The caller of `target` is the ADM that enforces `policy`.
     """
     name, number = target
     port = _port(index, name, number)

@@ -90,14 +90,14 @@ class Repository:
             return None
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """The best common ancestor of two commits, all by their ids; None if they have no common ancestor."""
+        """Return the id of the best common ancestor of two commits, given by their ids; None if there is none."""
         try:
             return self._id("merge-base", one, other)
         except GitError:
             return None
 
     def depth(self) -> int | None:
-        """The number of commits of the history of HEAD that a shallow clone has."""
+        """Return the number of commits in the history of HEAD, along first parents; None if Git cannot count them."""
         try:
             return int(self._run("rev-list", "--count", "--first-parent", "HEAD"))
         except (GitError, ValueError):
