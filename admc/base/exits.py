@@ -50,8 +50,8 @@ def wrong_usage(code: str, message: str, *, cause: str | None = None, hint: str 
 
 
 def refused_warnings(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """For `--warnings-as-errors`: one error if there are warnings among `found`."""
-    number = sum(1 for item in diagnostics if item.severity is Severity.WARNING)
+    """For `--warnings-as-errors`: one error if there are warnings among the diagnostics."""
+    number = sum(1 for diagnostic in diagnostics if diagnostic.severity is Severity.WARNING)
     if not number:
         return []
     there = "there is a warning" if number == 1 else f"there are {number} warnings"

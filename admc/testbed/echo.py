@@ -88,7 +88,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedAnswer:
     """The answer that a request asks for."""
 
     status: int | None
@@ -98,7 +98,7 @@ class Wanted:
     failure: Failure | None
 
     @classmethod
-    def of(cls, seen: Seen, arrival: int = 1) -> Wanted:
+    def of(cls, seen: Seen, arrival: int = 1) -> RequestedAnswer:
         """What the n-th arrival of a request asks for: the n-th item of a list, or its last."""
 
         def item(name: str) -> str:
@@ -230,14 +230,16 @@ class EchoServices:
             seen = Seen(
                 endpoint.service, endpoint.port, version, request.method, request.raw_path, headers, peer, len(body)
             )
-            wanted = Wanted.of(seen, self.record.add(seen))
-            await asyncio.sleep(wanted.delay)
-            if wanted.failure is not None and request.transport is not None:
-                fail(request.transport, wanted.failure)
+            requested = RequestedAnswer.of(seen, self.record.add(seen))
+            await asyncio.sleep(requested.delay)
+            if requested.failure is not None and request.transport is not None:
+                fail(request.transport, requested.failure)
             response = web.Response(
-                status=wanted.status or 200, body=description(seen, wanted.padding), content_type="application/json"
+                status=requested.status or 200,
+                body=description(seen, requested.padding),
+                content_type="application/json",
             )
-            for name, value in wanted.headers:
+            for name, value in requested.headers:
                 response.headers.add(name, value)
             return response
 
@@ -248,12 +250,15 @@ class EchoServices:
             method: str, path: str, headers: tuple[tuple[str, str], ...], peer: str, body: bytes
         ) -> tuple[int, Sequence[tuple[str, str]], bytes]:
             seen = Seen(endpoint.service, endpoint.port, "h2c", method, path, headers, peer, len(body))
-            wanted = Wanted.of(seen, self.record.add(seen))
-            await asyncio.sleep(wanted.delay)
-            if wanted.failure is not None:
-                raise FailedError(wanted.failure)
-            fields = [("content-type", "application/json"), *((name.lower(), value) for name, value in wanted.headers)]
-            return wanted.status or 200, fields, description(seen, wanted.padding)
+            requested = RequestedAnswer.of(seen, self.record.add(seen))
+            await asyncio.sleep(requested.delay)
+            if requested.failure is not None:
+                raise FailedError(requested.failure)
+            fields = [
+                ("content-type", "application/json"),
+                *((name.lower(), value) for name, value in requested.headers),
+            ]
+            return requested.status or 200, fields, description(seen, requested.padding)
 
         return lambda: H2Protocol(handle)
 
@@ -368,13 +373,13 @@ class GrpcEcho(grpc.GenericRpcHandler):  # type: ignore[misc]
                 _address(context.peer()),
                 len(request),
             )
-            wanted = Wanted.of(seen, self._record.add(seen))
-            self._stopping.wait(wanted.delay)
-            if wanted.headers:
-                context.send_initial_metadata(tuple((name.lower(), value) for name, value in wanted.headers))
-            if wanted.status:
-                context.abort(_code(wanted.status), "requested by the client")
-            return self._messages[path] if path in self._messages else description(seen, wanted.padding)
+            requested = RequestedAnswer.of(seen, self._record.add(seen))
+            self._stopping.wait(requested.delay)
+            if requested.headers:
+                context.send_initial_metadata(tuple((name.lower(), value) for name, value in requested.headers))
+            if requested.status:
+                context.abort(_code(requested.status), "requested by the client")
+            return self._messages[path] if path in self._messages else description(seen, requested.padding)
 
         return grpc.unary_unary_rpc_method_handler(answer)
 

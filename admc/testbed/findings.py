@@ -29,7 +29,7 @@ DOUBT = 1e-6
 """How improbable it has to be that a share of the requests shows in none of them by chance."""
 
 
-class Outcome(StrEnum):
+class ProbeOutcome(StrEnum):
     ENFORCED = "enforced"
     """The policy had its declared effect on a real request."""
     NOT_ENFORCED = "NOT ENFORCED"
@@ -44,13 +44,13 @@ class Outcome(StrEnum):
     @property
     def is_good(self) -> bool:
         """False where the trial failed."""
-        return self not in (Outcome.NOT_ENFORCED, Outcome.NOT_TRIED)
+        return self not in (ProbeOutcome.NOT_ENFORCED, ProbeOutcome.NOT_TRIED)
 
 
-class Finding(NamedTuple):
+class ProbeFinding(NamedTuple):
     """The request, the declared result and the observed one. If no request was sent, the reason for that."""
 
-    outcome: Outcome
+    outcome: ProbeOutcome
     observed: str
     request: str = ""
     expected: str = ""
@@ -124,13 +124,13 @@ class Bed(Protocol):
         ...
 
 
-def judged(right: bool, request: str, expected: str, observed: str) -> Finding:
+def judged(right: bool, request: str, expected: str, observed: str) -> ProbeFinding:
     """The finding of a request that was sent."""
-    return Finding(Outcome.ENFORCED if right else Outcome.NOT_ENFORCED, observed, request, expected)
+    return ProbeFinding(ProbeOutcome.ENFORCED if right else ProbeOutcome.NOT_ENFORCED, observed, request, expected)
 
 
-def unobservable(reason: str) -> Finding:
-    return Finding(Outcome.NOT_OBSERVABLE, reason)
+def unobservable(reason: str) -> ProbeFinding:
+    return ProbeFinding(ProbeOutcome.NOT_OBSERVABLE, reason)
 
 
 def tries(percent: float) -> int:
@@ -138,7 +138,7 @@ def tries(percent: float) -> int:
     return 1 if percent >= 100 else math.ceil(math.log(DOUBT) / math.log1p(-percent / 100))
 
 
-def too_rare(percent: float, most: int) -> Finding | None:
+def too_rare(percent: float, most: int) -> ProbeFinding | None:
     """The finding where `most` requests are too few for a share to show for certain."""
     if percent > 0 and tries(percent) <= most:
         return None
@@ -200,12 +200,12 @@ def hidden_by(program: Program, call: Call, policy: Policy, request: Request) ->
     return None
 
 
-def request_for(program: Program, call: Call, policy: Policy) -> Request | Finding:
+def request_for(program: Program, call: Call, policy: Policy) -> Request | ProbeFinding:
     """The request to probe a policy with, or why there is none."""
     request = meeting(program, call, policy)
     if request is None:
         return unobservable("no request was found that its match selects")
     guard = hidden_by(program, call, policy, request)
     if guard is not None:
-        return Finding(Outcome.HIDDEN, f"`{guard.name}` rejects every request of this call before it")
+        return ProbeFinding(ProbeOutcome.HIDDEN, f"`{guard.name}` rejects every request of this call before it")
     return request

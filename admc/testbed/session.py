@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from admc.base.exits import CommandError, Exit, wrong_usage
-from admc.testbed.findings import ExhaustedError, Outcome
+from admc.testbed.findings import ExhaustedError, ProbeOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -54,23 +54,23 @@ class Trial:
         return (*self.calls, *self.policies)
 
     @property
-    def outcomes(self) -> Counter[Outcome]:
+    def outcomes(self) -> Counter[ProbeOutcome]:
         """Of the policies."""
         return Counter(row.finding.outcome for row in self.policies)
 
     @property
     def answered(self) -> int:
         """Calls that had the declared result."""
-        return sum(row.finding.outcome is Outcome.ENFORCED for row in self.calls)
+        return sum(row.finding.outcome is ProbeOutcome.ENFORCED for row in self.calls)
 
     @property
     def wrong(self) -> int:
         """Calls and policies that had another result than the program says."""
-        return sum(row.finding.outcome is Outcome.NOT_ENFORCED for row in self.rows)
+        return sum(row.finding.outcome is ProbeOutcome.NOT_ENFORCED for row in self.rows)
 
     @property
     def not_tried(self) -> int:
-        return sum(row.finding.outcome is Outcome.NOT_TRIED for row in self.rows)
+        return sum(row.finding.outcome is ProbeOutcome.NOT_TRIED for row in self.rows)
 
 
 def check_size(program: Program) -> None:

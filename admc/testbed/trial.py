@@ -14,8 +14,8 @@ from admc.testbed.facts import callers, denies, is_quota, is_split
 from admc.testbed.findings import (
     STRANGER,
     Bed,
-    Finding,
-    Outcome,
+    ProbeFinding,
+    ProbeOutcome,
     TimeUpError,
     described,
     judged,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LATE_TRIES = 5
 """Times that a probe is tried at most."""
-NOT_TRIED = Finding(Outcome.NOT_TRIED, "the time was over")
+NOT_TRIED = ProbeFinding(ProbeOutcome.NOT_TRIED, "the time was over")
 
 
 class CallRow(NamedTuple):
@@ -47,7 +47,7 @@ class CallRow(NamedTuple):
 
     call: Call
     adms: tuple[str, ...]
-    finding: Finding
+    finding: ProbeFinding
 
 
 class PolicyRow(NamedTuple):
@@ -60,7 +60,7 @@ class PolicyRow(NamedTuple):
     port: int
     side: Side
     adm: str
-    finding: Finding
+    finding: ProbeFinding
 
 
 def calls(bed: Bed, placement: Placement) -> Iterator[CallRow]:
@@ -71,7 +71,7 @@ def calls(bed: Bed, placement: Placement) -> Iterator[CallRow]:
         yield CallRow(call, _adms(placement, index, call), finding)
 
 
-def _tried(bed: Bed, probe: Callable[[], Finding]) -> Finding:
+def _tried(bed: Bed, probe: Callable[[], ProbeFinding]) -> ProbeFinding:
     """The finding of a probe. An Envoy that ended is not a policy that is not enforced.
 
     On a busy machine a service may answer an ordinary request later than a timeout of the program admits. So a probe
@@ -87,12 +87,12 @@ def _tried(bed: Bed, probe: Callable[[], Finding]) -> Finding:
             bed.check(closely=True)
             raise
         bed.check(closely=not finding.outcome.is_good)
-        if finding.outcome is not Outcome.NOT_ENFORCED or bed.timeouts == before:
+        if finding.outcome is not ProbeOutcome.NOT_ENFORCED or bed.timeouts == before:
             break
     return finding
 
 
-def _call(bed: Bed, call: Call) -> Finding:
+def _call(bed: Bed, call: Call) -> ProbeFinding:
     program = bed.program
     request = meeting(program, call, None)
     if request is None:
@@ -130,23 +130,23 @@ def policies(bed: Bed, placement: Placement) -> Iterator[PolicyRow]:
             if is_quota(policy):
                 yield from _quota(bed, policy, decision, side)
             else:
-                yield from _each(bed, policy, decision, side)
+                yield from _call_probes(bed, policy, decision, side)
                 yield from _undeclared(bed, policy, decision, side)
 
 
-def _each(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
+def _call_probes(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
     for index in decision.calls:
         call = bed.program.calls[index]
         finding = _tried(bed, lambda call=call: _probe(bed, policy, call))  # type: ignore[misc]
         yield _row(policy, (call,), side, finding)
 
 
-def _probe(bed: Bed, policy: Policy, call: Call) -> Finding:
+def _probe(bed: Bed, policy: Policy, call: Call) -> ProbeFinding:
     probe = probe_of(policy)
     if probe is None:
         return unobservable(why_not_observable(policy))
     request = request_for(bed.program, call, policy)
-    if isinstance(request, Finding):
+    if isinstance(request, ProbeFinding):
         return request
     bed.prepare(call, request)
     return probe(bed, policy, call, request)
@@ -154,14 +154,14 @@ def _probe(bed: Bed, policy: Policy, call: Call) -> Finding:
 
 def _quota(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
     asked: list[tuple[Call, Request]] = []
-    reasons: list[Finding] = []
+    reasons: list[ProbeFinding] = []
     for index in decision.calls:
         call = bed.program.calls[index]
         request = request_for(bed.program, call, policy)
-        if isinstance(request, Finding):
+        if isinstance(request, ProbeFinding):
             reasons.append(request)
         elif (smaller := _smaller_quota(bed.program, call, policy, request)) is not None:
-            reasons.append(Finding(Outcome.HIDDEN, f"the smaller `{smaller.name}` is empty first"))
+            reasons.append(ProbeFinding(ProbeOutcome.HIDDEN, f"the smaller `{smaller.name}` is empty first"))
         else:
             asked.append((call, request))
     if asked:
@@ -204,14 +204,14 @@ def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Ite
         yield _row(policy, (call,), side, finding)._replace(sources=(others[0],))
 
 
-def _rejection(bed: Bed, call: Call, request: Request, source: str) -> Finding:
+def _rejection(bed: Bed, call: Call, request: Request, source: str) -> ProbeFinding:
     reply = bed.send(call, request, source=source)
     origin = "an unknown address" if source == STRANGER else f"`{source}`, undeclared"
     sent = f"{described(call, request)} from {origin}"
     return judged(rejected(call, reply), sent, "rejected", result(call, reply))
 
 
-def _row(policy: Policy, on: Sequence[Call], side: Side, finding: Finding) -> PolicyRow:
+def _row(policy: Policy, on: Sequence[Call], side: Side, finding: ProbeFinding) -> PolicyRow:
     call = on[0]
     adm = call.destination if side is Side.INGRESS else call.source
     sources = tuple(dict.fromkeys(tried_call.source for tried_call in on))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from admc.testbed.findings import Finding
+    from admc.testbed.findings import ProbeFinding
     from admc.testbed.session import Trial
 
 
@@ -46,7 +46,7 @@ def facts(trial: Trial) -> dict[str, object]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def _finding(finding: ProbeFinding) -> dict[str, object]:
     return {
         "outcome": finding.outcome.name.lower(),
         "request": finding.request or None,

@@ -12,7 +12,7 @@ from rich.text import Text
 from admc.base.baseline import baseline_of
 from admc.base.console import console_on
 from admc.base.terminal import visible
-from admc.testbed.findings import Outcome
+from admc.testbed.findings import ProbeOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,11 @@ ROWS: Final = 60
 WIDE: Final = 112
 """Columns that the table of policies needs; in fewer, each policy has lines of its own."""
 STYLES: Final = {
-    Outcome.ENFORCED: "green",
-    Outcome.NOT_ENFORCED: "bold red",
-    Outcome.HIDDEN: "yellow",
-    Outcome.NOT_OBSERVABLE: "yellow",
-    Outcome.NOT_TRIED: "bold red",
+    ProbeOutcome.ENFORCED: "green",
+    ProbeOutcome.NOT_ENFORCED: "bold red",
+    ProbeOutcome.HIDDEN: "yellow",
+    ProbeOutcome.NOT_OBSERVABLE: "yellow",
+    ProbeOutcome.NOT_TRIED: "bold red",
 }
 
 
@@ -83,7 +83,7 @@ def _calls(program: Program, rows: list[CallRow]) -> Table:
         table.add_column(title, overflow="fold")
     for row in rows:
         finding = row.finding
-        right = finding.outcome is Outcome.ENFORCED
+        right = finding.outcome is ProbeOutcome.ENFORCED
         result = (
             finding.observed if right or not finding.expected else f"{finding.observed}; expected: {finding.expected}"
         )
@@ -155,10 +155,10 @@ def _stacked(console: Console, rows: list[PolicyRow]) -> None:
 def _verdict(trial: Trial) -> str:
     parts = [f"{trial.answered} of {len(trial.calls)} calls answered as declared"]
     outcomes = trial.outcomes
-    tried = outcomes[Outcome.ENFORCED] + outcomes[Outcome.NOT_ENFORCED]
+    tried = outcomes[ProbeOutcome.ENFORCED] + outcomes[ProbeOutcome.NOT_ENFORCED]
     if tried:
-        parts.append(f"{outcomes[Outcome.ENFORCED]} of {tried} enforcements seen")
-    others = (Outcome.HIDDEN, Outcome.NOT_OBSERVABLE, Outcome.NOT_TRIED)
+        parts.append(f"{outcomes[ProbeOutcome.ENFORCED]} of {tried} enforcements seen")
+    others = (ProbeOutcome.HIDDEN, ProbeOutcome.NOT_OBSERVABLE, ProbeOutcome.NOT_TRIED)
     parts += [f"{outcomes[outcome]} {outcome.value}" for outcome in others if outcomes[outcome]]
     return f"{'; '.join(parts)}; {trial.seconds:.1f} s"
 

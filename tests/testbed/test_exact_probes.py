@@ -11,7 +11,7 @@ from admc.compile.pipeline import compile_program
 from admc.testbed import trial
 from admc.testbed.client import Reply, Request
 from admc.testbed.envoys import envoy_binary
-from admc.testbed.findings import Outcome
+from admc.testbed.findings import ProbeOutcome
 from admc.testbed.loopback import LoopbackLayout
 from admc.testbed.probes import faults, limits, resilience, telemetry
 from admc.testbed.testbed import Testbed
@@ -69,13 +69,13 @@ class Bucket:
 @pytest.mark.parametrize(
     ("requests", "bucket", "outcome"),
     [
-        (5, (5, 5 / 60), Outcome.ENFORCED),
-        (5, (4, 5 / 60), Outcome.NOT_ENFORCED),
-        (5, (9, 5 / 60), Outcome.NOT_ENFORCED),
+        (5, (5, 5 / 60), ProbeOutcome.ENFORCED),
+        (5, (4, 5 / 60), ProbeOutcome.NOT_ENFORCED),
+        (5, (9, 5 / 60), ProbeOutcome.NOT_ENFORCED),
     ],
 )
 def test_a_slow_bucket_is_emptied_by_one_request_after_another(
-    requests: int, bucket: tuple[int, float], outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    requests: int, bucket: tuple[int, float], outcome: ProbeOutcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = program_with(tmp_path, f"rate_limit(requests: {requests}, per: 60s)").program
     assert quota_of(program, Bucket(program, *bucket, 500, 2000), monkeypatch).outcome is outcome
@@ -94,20 +94,20 @@ def quota_of(program: Any, bed: Bucket, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("at_once", "bucket", "outcome"),
     [
-        (5000, (10, 1000), Outcome.ENFORCED),
-        (5000, (3, 100), Outcome.NOT_ENFORCED),
-        (5000, (40, 10_000), Outcome.NOT_ENFORCED),
-        (600, (10, 1000), Outcome.NOT_OBSERVABLE),
+        (5000, (10, 1000), ProbeOutcome.ENFORCED),
+        (5000, (3, 100), ProbeOutcome.NOT_ENFORCED),
+        (5000, (40, 10_000), ProbeOutcome.NOT_ENFORCED),
+        (600, (10, 1000), ProbeOutcome.NOT_OBSERVABLE),
     ],
     ids=["right", "too small", "too large", "a machine that is too slow"],
 )
 def test_a_bucket_that_refills_faster_than_requests_are_sent(
-    at_once: float, bucket: tuple[int, float], outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at_once: float, bucket: tuple[int, float], outcome: ProbeOutcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = program_with(tmp_path, "rate_limit(requests: 10, per: 10ms)").program
     finding = quota_of(program, Bucket(program, *bucket, 500, at_once), monkeypatch)
     assert finding.outcome is outcome
-    if outcome is Outcome.NOT_OBSERVABLE:
+    if outcome is ProbeOutcome.NOT_OBSERVABLE:
         assert finding.observed.startswith("its bucket refills faster (10 in 10 ms) than requests can be sent here")
 
 
@@ -159,20 +159,20 @@ ANSWER = b'{"service": "api", "port": 18080, "method": "GET", "path": "/", "head
 def test_one_line_one_count_and_one_copy(policy: str, probe: Any, each: int, right: bool, tmp_path: Path) -> None:
     program = program_with(tmp_path, policy).program
     finding = probe(Counting(program, each), program.policies[0], program.calls[0], Request())
-    assert finding.outcome is (Outcome.ENFORCED if right else Outcome.NOT_ENFORCED), finding
+    assert finding.outcome is (ProbeOutcome.ENFORCED if right else ProbeOutcome.NOT_ENFORCED), finding
 
 
 @pytest.mark.parametrize(
     ("policy", "seconds", "outcome"),
     [
-        ("fault_delay(delay: 2ms)", 0.003, Outcome.NOT_OBSERVABLE),
-        ("fault_delay(delay: 50ms)", 0.051, Outcome.ENFORCED),
-        ("fault_delay(delay: 50ms)", 0.003, Outcome.NOT_ENFORCED),
-        ("fault_delay(delay: 50ms, percent: 50%)", 0.060, Outcome.NOT_OBSERVABLE),
-        ("fault_delay(delay: 300ms, percent: 50%)", 0.310, Outcome.ENFORCED),
+        ("fault_delay(delay: 2ms)", 0.003, ProbeOutcome.NOT_OBSERVABLE),
+        ("fault_delay(delay: 50ms)", 0.051, ProbeOutcome.ENFORCED),
+        ("fault_delay(delay: 50ms)", 0.003, ProbeOutcome.NOT_ENFORCED),
+        ("fault_delay(delay: 50ms, percent: 50%)", 0.060, ProbeOutcome.NOT_OBSERVABLE),
+        ("fault_delay(delay: 300ms, percent: 50%)", 0.310, ProbeOutcome.ENFORCED),
     ],
 )
-def test_a_short_delay_is_not_judged(policy: str, seconds: float, outcome: Outcome, tmp_path: Path) -> None:
+def test_a_short_delay_is_not_judged(policy: str, seconds: float, outcome: ProbeOutcome, tmp_path: Path) -> None:
     program = program_with(tmp_path, policy).program
     bed: Any = Counting(program, 1, lambda _: seconds)
     assert faults.delay(bed, program.policies[0], program.calls[0], Request()).outcome is outcome
@@ -181,7 +181,7 @@ def test_a_short_delay_is_not_judged(policy: str, seconds: float, outcome: Outco
 def test_one_late_answer_of_a_busy_machine_is_no_delay(tmp_path: Path) -> None:
     program = program_with(tmp_path, "fault_delay(delay: 50ms)").program
     bed: Any = Counting(program, 1, lambda number: 0.2 if number == 1 else 0.003)
-    assert faults.delay(bed, program.policies[0], program.calls[0], Request()).outcome is Outcome.NOT_ENFORCED
+    assert faults.delay(bed, program.policies[0], program.calls[0], Request()).outcome is ProbeOutcome.NOT_ENFORCED
 
 
 @pytest.mark.long
@@ -194,5 +194,5 @@ def test_a_right_quota_of_a_real_envoy_is_never_called_wrong(policy: str, tmp_pa
     started = time.monotonic()
     with Testbed(layout, envoy_binary()) as bed:
         (row,) = trial.policies(bed, compiled.placement)
-    assert row.finding.outcome in (Outcome.ENFORCED, Outcome.NOT_OBSERVABLE), row
+    assert row.finding.outcome in (ProbeOutcome.ENFORCED, ProbeOutcome.NOT_OBSERVABLE), row
     assert time.monotonic() - started < 60

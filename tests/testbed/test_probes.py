@@ -11,7 +11,7 @@ from admc.compile.pipeline import compile_program
 from admc.testbed import trial
 from admc.testbed.client import Reply
 from admc.testbed.envoys import envoy_binary
-from admc.testbed.findings import DOUBT, STRANGER, Finding, Outcome, rejected, too_rare, tries
+from admc.testbed.findings import DOUBT, STRANGER, ProbeFinding, ProbeOutcome, rejected, too_rare, tries
 from admc.testbed.loopback import LoopbackLayout
 from admc.testbed.probes import PROBES
 from admc.testbed.testbed import Testbed
@@ -79,8 +79,8 @@ def test_probes_find_what_envoy_enforces(everything: LoopbackLayout) -> None:
     with Testbed(everything, envoy_binary()) as bed:
         call_rows = list(calls(bed, everything.placement))
         policy_rows = list(policies(bed, everything.placement))
-    assert [row for row in call_rows if row.finding.outcome is not Outcome.ENFORCED] == []
-    assert [row for row in policy_rows if row.finding.outcome is not Outcome.ENFORCED] == []
+    assert [row for row in call_rows if row.finding.outcome is not ProbeOutcome.ENFORCED] == []
+    assert [row for row in policy_rows if row.finding.outcome is not ProbeOutcome.ENFORCED] == []
 
 
 @pytest.mark.long
@@ -93,7 +93,7 @@ def test_probes_find_nothing_enforced_without_envoy(everything: LoopbackLayout) 
         rows = list(policies(bed, everything.placement))
     assert {row.kind for row in rows} >= {*PROBES, "rate_limit", "connection_rate_limit"} - {"jwt", "circuit_breaking"}
     admitting = [row for row in rows if row.kind in ADMITTING and row.sources == ("web",)]
-    assert {row.finding.outcome for row in rows if row not in admitting} == {Outcome.NOT_ENFORCED}
+    assert {row.finding.outcome for row in rows if row not in admitting} == {ProbeOutcome.NOT_ENFORCED}
     undeclared = [row for row in rows if row.kind == "allow" and row.sources != ("web",)]
     assert undeclared
 
@@ -127,8 +127,8 @@ def shares(tmp_path: Path) -> LoopbackLayout:
 def test_a_small_share_is_found_and_one_that_may_not_show_is_not_judged(shares: LoopbackLayout) -> None:
     with Testbed(shares, envoy_binary()) as bed:
         rows = list(policies(bed, shares.placement))
-    assert {row.policy for row in rows if row.finding.outcome is Outcome.NOT_OBSERVABLE} == {"s2"}
-    assert {row.finding.outcome for row in rows if row.policy != "s2"} == {Outcome.ENFORCED}
+    assert {row.policy for row in rows if row.finding.outcome is ProbeOutcome.NOT_OBSERVABLE} == {"s2"}
+    assert {row.finding.outcome for row in rows if row.policy != "s2"} == {ProbeOutcome.ENFORCED}
     assert {row.sources for row in rows if row.policy == "y1"} >= {("web",), (STRANGER,)}
 
 
@@ -139,7 +139,9 @@ def test_a_small_share_and_an_unknown_address_are_missed_without_envoy(shares: L
     with Testbed(LoopbackLayout(shares.program, placement, shares.folder), None, patience=0.2) as bed:
         rows = list(policies(bed, shares.placement))
     found = {row.policy: row.finding.outcome for row in rows if row.policy != "y1" or row.sources == (STRANGER,)}
-    assert found == dict.fromkeys(("s1", "m1", "f1", "f2", "y1"), Outcome.NOT_ENFORCED) | {"s2": Outcome.NOT_OBSERVABLE}
+    assert found == dict.fromkeys(("s1", "m1", "f1", "f2", "y1"), ProbeOutcome.NOT_ENFORCED) | {
+        "s2": ProbeOutcome.NOT_OBSERVABLE
+    }
 
 
 @pytest.mark.parametrize("percent", [0.5, 1.0, 10.0, 50.0, 99.0])
@@ -153,7 +155,7 @@ def test_a_share_that_is_missing_is_no_chance(percent: float) -> None:
 def test_a_share_that_hardly_shows_is_not_observable(percent: float) -> None:
     finding = too_rare(percent, 1500)
     assert finding is not None
-    assert finding.outcome is Outcome.NOT_OBSERVABLE
+    assert finding.outcome is ProbeOutcome.NOT_OBSERVABLE
 
 
 TWO_PORTS = """
@@ -176,7 +178,7 @@ def test_two_ports_of_a_service_may_lead_to_one_target(side: str, tmp_path: Path
     layout = LoopbackLayout(compiled.program, compiled.placement, tmp_path / "out")
     with Testbed(layout, envoy_binary()) as bed:
         rows = [*calls(bed, compiled.placement), *policies(bed, compiled.placement)]
-    assert [row.finding.outcome for row in rows] == [Outcome.ENFORCED] * 4
+    assert [row.finding.outcome for row in rows] == [ProbeOutcome.ENFORCED] * 4
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_nothing_is_sent_when_the_time_is_over(everything: LoopbackLayout) -> No
     with Testbed(LoopbackLayout(everything.program, placement, everything.folder), None, until=0.0) as bed:
         rows = [*calls(bed, everything.placement), *policies(bed, everything.placement)]
         assert bed.record.all() == ()
-    assert {row.finding.outcome for row in rows} == {Outcome.NOT_TRIED}
+    assert {row.finding.outcome for row in rows} == {ProbeOutcome.NOT_TRIED}
 
 
 class SlowBed:
@@ -213,10 +215,12 @@ class SlowBed:
     def __init__(self, late: int) -> None:
         self.late, self.timeouts, self.probes = late, 0, 0
 
-    def probe(self) -> Finding:
+    def probe(self) -> ProbeFinding:
         self.probes += 1
         self.timeouts += self.probes <= self.late
-        return Finding(Outcome.NOT_ENFORCED if self.probes <= max(self.late, 1) else Outcome.ENFORCED, "")
+        return ProbeFinding(
+            ProbeOutcome.NOT_ENFORCED if self.probes <= max(self.late, 1) else ProbeOutcome.ENFORCED, ""
+        )
 
     def check(self, *, closely: bool = False) -> None:
         pass
@@ -225,13 +229,13 @@ class SlowBed:
 @pytest.mark.parametrize(
     ("late", "probes", "outcome"),
     [
-        (0, 1, Outcome.NOT_ENFORCED),
-        (1, 2, Outcome.ENFORCED),
-        (LATE_TRIES - 1, LATE_TRIES, Outcome.ENFORCED),
-        (LATE_TRIES, LATE_TRIES, Outcome.NOT_ENFORCED),
+        (0, 1, ProbeOutcome.NOT_ENFORCED),
+        (1, 2, ProbeOutcome.ENFORCED),
+        (LATE_TRIES - 1, LATE_TRIES, ProbeOutcome.ENFORCED),
+        (LATE_TRIES, LATE_TRIES, ProbeOutcome.NOT_ENFORCED),
     ],
 )
-def test_a_probe_that_meets_a_timeout_is_repeated(late: int, probes: int, outcome: Outcome) -> None:
+def test_a_probe_that_meets_a_timeout_is_repeated(late: int, probes: int, outcome: ProbeOutcome) -> None:
     """A service of a busy machine may be late; without a timeout, the first finding counts."""
     bed = SlowBed(late)
     finding = trial._tried(bed, bed.probe)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from admc.compile.pipeline import load_program, place_program
 from admc.testbed import echo, envoys, open_ports, places, session, trial_text
 from admc.testbed.client import Reply, Request, Target
 from admc.testbed.envoys import envoy_binary
-from admc.testbed.findings import Finding, Outcome
+from admc.testbed.findings import ProbeFinding, ProbeOutcome
 from admc.testbed.loopback import LoopbackLayout
 from admc.testbed.session import Trial
 from admc.testbed.testbed import Testbed
@@ -114,12 +114,12 @@ def test_the_text_ends_with_the_verdict(small: Path, temporary: Path, capsys: py
     assert size == "1 of 2 services gets an ADM; optimal"
 
 
-def trial(small: Path, *outcomes: Outcome) -> Trial:
+def trial(small: Path, *outcomes: ProbeOutcome) -> Trial:
     """A trial with a call and as many policies, of which nothing was sent."""
     program = load_program(small)
     placement, _ = place_program(program)
     call = program.calls[0]
-    good = Finding(Outcome.ENFORCED, "200", "GET / (HTTP/1.1 and HTTP/2)", "an answer of `api`")
+    good = ProbeFinding(ProbeOutcome.ENFORCED, "200", "GET / (HTTP/1.1 and HTTP/2)", "an answer of `api`")
     rows = tuple(
         PolicyRow(
             f"p{number}",
@@ -129,7 +129,7 @@ def trial(small: Path, *outcomes: Outcome) -> Trial:
             18080,
             Side.EGRESS,
             "web",
-            Finding(outcome, "200", "GET /", "rejected" if number else "admitted"),
+            ProbeFinding(outcome, "200", "GET /", "rejected" if number else "admitted"),
         )
         for number, outcome in enumerate(outcomes)
     )
@@ -157,19 +157,19 @@ p1  web -> api, at web (egress): NOT ENFORCED
 
 
 def test_a_narrow_terminal_gets_lines_for_each_policy(small: Path) -> None:
-    found = trial(small, Outcome.ENFORCED, Outcome.NOT_ENFORCED)
+    found = trial(small, ProbeOutcome.ENFORCED, ProbeOutcome.NOT_ENFORCED)
     assert trial_text.render(found, colour=False, width=100) == NARROW
 
 
 def test_a_wide_terminal_gets_a_table(small: Path) -> None:
-    lines = trial_text.render(trial(small, Outcome.ENFORCED), colour=False, width=130).splitlines()
+    lines = trial_text.render(trial(small, ProbeOutcome.ENFORCED), colour=False, width=130).splitlines()
     assert lines[5].split() == ["policy", "and", "call", "request", "expected", "observed", "outcome", "and", "place"]
     assert lines[6].split() == ["p0", "GET", "/", "admitted", "200", "enforced"]
     assert lines[7].split() == ["web", "->", "api", "web", "(egress)"]
 
 
 def test_what_is_wrong_is_always_listed(small: Path) -> None:
-    found = trial(small, *[Outcome.ENFORCED] * 200, Outcome.NOT_ENFORCED)
+    found = trial(small, *[ProbeOutcome.ENFORCED] * 200, ProbeOutcome.NOT_ENFORCED)
     text = trial_text.render(found, colour=False, width=100)
     assert text.count("NOT ENFORCED") == 1
     assert "... and 141 more rows without a mistake; `--json` has them all" in text
@@ -180,16 +180,16 @@ def test_what_is_wrong_is_always_listed(small: Path) -> None:
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [
-        (Outcome.ENFORCED, None),
-        (Outcome.HIDDEN, None),
-        (Outcome.NOT_OBSERVABLE, None),
-        (Outcome.NOT_ENFORCED, "ADM830"),
-        (Outcome.NOT_TRIED, "ADM831"),
+        (ProbeOutcome.ENFORCED, None),
+        (ProbeOutcome.HIDDEN, None),
+        (ProbeOutcome.NOT_OBSERVABLE, None),
+        (ProbeOutcome.NOT_ENFORCED, "ADM830"),
+        (ProbeOutcome.NOT_TRIED, "ADM831"),
     ],
 )
 @pytest.mark.parametrize("format_", ["text", "json"])
 def test_the_exit_code_says_whether_all_is_enforced(
-    outcome: Outcome,
+    outcome: ProbeOutcome,
     code: str | None,
     format_: str,
     small: Path,

@@ -62,7 +62,7 @@ class Report:
     """Further fields of the JSON format, as plain JSON values."""
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """A span with lines and columns from 1; the end column is exclusive."""
 
     path: str
@@ -72,10 +72,10 @@ class Place(NamedTuple):
     end_column: int
 
 
-def place(span: Span, folder: str) -> Place:
+def place(span: Span, folder: str) -> SourcePlace:
     line, column = span.source.position(span.start)
     end_line, end_column = span.source.position(max(span.start, span.end))
-    return Place(shown_path(span.source.path, folder), line, column, end_line, end_column)
+    return SourcePlace(shown_path(span.source.path, folder), line, column, end_line, end_column)
 
 
 def counts(diagnostics: tuple[Diagnostic, ...]) -> str:

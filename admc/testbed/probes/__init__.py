@@ -18,10 +18,10 @@ from admc.testbed.probes.telemetry import count, log
 
 if TYPE_CHECKING:
     from admc.testbed.client import Request
-    from admc.testbed.findings import Bed, Finding
+    from admc.testbed.findings import Bed, ProbeFinding
     from dsl.program import Call, Policy
 
-    Probe = Callable[[Bed, Policy, Call, Request], Finding]
+    Probe = Callable[[Bed, Policy, Call, Request], ProbeFinding]
 
 PROBES: dict[str, Probe] = {
     "allow": guard,

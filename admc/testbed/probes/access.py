@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from admc.testbed.facts import denies
-from admc.testbed.findings import Bed, Finding, described, judged, rejected, result
+from admc.testbed.findings import Bed, ProbeFinding, described, judged, rejected, result
 from admc.testbed.matching import missing, policies_on
 from dsl.program import callee
 from dsl.selecting import holds
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsl.program import Call, Policy
 
 
-def guard(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def guard(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """`allow` and `deny`: a declared caller is admitted or rejected as the policy says."""
     reply = bed.send(call, request)
     sent = f"{described(call, request)} from `{call.source}`"
@@ -38,7 +38,7 @@ def _denied(bed: Bed, call: Call, request: Request) -> bool:
     return any(denies(other, call.source) and holds(other.match, request) for other in policies_on(bed.program, call))
 
 
-def normal_path(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def normal_path(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """`normal_paths`: another spelling of a path is rejected, the path itself is not."""
     usual = bed.send(call, request)
     other = replace(request, path=f"/.{request.path}")
@@ -51,14 +51,14 @@ def normal_path(bed: Bed, policy: Policy, call: Call, request: Request) -> Findi
     )
 
 
-def token(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def token(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """`jwt`: a request without a token is rejected."""
     reply = bed.send(call, request)
     right = reply.label in ("401", "UNAUTHENTICATED")
     return judged(right, f"{described(call, request)} without a token", "rejected", reply.label)
 
 
-def authorization(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def authorization(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """`external_authorization`: the ADM calls the authorization service, which admits all here, before the request."""
     service, _ = callee(policy.arguments["service"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from admc.testbed.findings import Bed, Finding, described, judged, too_rare, tries, unobservable
+from admc.testbed.findings import Bed, ProbeFinding, described, judged, too_rare, tries, unobservable
 from admc.testbed.probes.arguments import duration, integer, percent, seconds
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MOST_REQUESTS = 1500
 as not observable."""
 
 
-def delay(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def delay(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """A share of the requests is answered after the delay, and the others at once."""
     if (finding := too_rare(percent(policy), min(MOST_REQUESTS, bed.allowance(call, request)))) is not None:
         return finding
@@ -52,7 +52,7 @@ def delay(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     )
 
 
-def abort(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def abort(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """A share of the requests is answered by the ADM: the service sees none of these, whatever their status."""
     if (finding := too_rare(percent(policy), min(MOST_REQUESTS, bed.allowance(call, request)))) is not None:
         return finding

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from admc.testbed import echo
 from admc.testbed.client import Request
-from admc.testbed.findings import Bed, Finding, described, judged, reach, unobservable
+from admc.testbed.findings import Bed, ProbeFinding, described, judged, reach, unobservable
 from admc.testbed.probes.arguments import duration, integer, seconds
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MOST_BYTES = 8 << 20
 REJECTION = {"tcp": "connection closed", "grpc": "RESOURCE_EXHAUSTED", "http": "429"}
 
 
-def quota(bed: Bed, policy: Policy, requests: Sequence[tuple[Call, Request]]) -> Finding:
+def quota(bed: Bed, policy: Policy, requests: Sequence[tuple[Call, Request]]) -> ProbeFinding:
     """`burst` requests are answered, from all callers together, and the next one is rejected.
 
     A bucket that refills faster than one request after another empties it gets many at once. If these do not empty it
@@ -66,7 +66,7 @@ def quota(bed: Bed, policy: Policy, requests: Sequence[tuple[Call, Request]]) ->
 
 def _at_once(
     bed: Bed, sent: tuple[Call, Request], burst: int, per_period: int, period: float, expected: str
-) -> Finding | None:
+) -> ProbeFinding | None:
     """Many requests at once; None if all are answered, and a correct bucket could have admitted them."""
     call, request = sent
     number = min(2 * burst + 20, MOST_AT_ONCE)
@@ -85,7 +85,7 @@ def _at_once(
     )
 
 
-def breaker(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def breaker(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """`circuit_breaking`: of more requests at once than it admits, some are rejected."""
     most = policy.arguments["max_requests"]
     if not isinstance(most, int) or most > MOST_AT_ONCE:
@@ -106,7 +106,7 @@ def breaker(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     )
 
 
-def buffer(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def buffer(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     most = integer(policy, "max")
     if most > MOST_BYTES:
         return unobservable("its limit is too large to exceed here")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from admc.testbed import echo
 from admc.testbed.client import Request
-from admc.testbed.findings import Bed, Finding, described, judged, reach, unobservable
+from admc.testbed.findings import Bed, ProbeFinding, described, judged, reach, unobservable
 from admc.testbed.matching import missing
 from admc.testbed.probes.arguments import integer, listed, text
 from dsl.selecting import holds
@@ -20,7 +20,7 @@ ENCODINGS = {"gzip": "gzip", "brotli": "br", "zstd": "zstd"}
 OTHER_ORIGIN = "https://other.example"
 
 
-def request_header(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def request_header(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     name, kind = text(policy, "name"), policy.kind.name
     if not any(key == name for key, _ in request.headers):  # else the match selects by this header
         request = request.with_headers((name, "given"))
@@ -38,7 +38,7 @@ def request_header(bed: Bed, policy: Policy, call: Call, request: Request) -> Fi
     return finding._replace(observed=f"{finding.observed}; {'also' if there else 'not'} outside its match")
 
 
-def response_header(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def response_header(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     name, kind = text(policy, "name"), policy.kind.name
     reply = reach(bed, call, request.with_headers((echo.HEADER, f"{name}=given")))
     sent = f"{described(call, request)}; the service sends `{name}`"
@@ -48,7 +48,7 @@ def response_header(bed: Bed, policy: Policy, call: Call, request: Request) -> F
     return _header(reply, sent, f"`{name}: {value}` comes back", name, value, kind, arrived=False)
 
 
-def _header(reply: Reply, sent: str, expected: str, name: str, value: str, kind: str, *, arrived: bool) -> Finding:
+def _header(reply: Reply, sent: str, expected: str, name: str, value: str, kind: str, *, arrived: bool) -> ProbeFinding:
     """`arrived`: the header of the request as it reached the service, else that of the response."""
     if reply.seen is None:
         return judged(False, sent, expected, f"no answer from the service: {reply.label}")
@@ -63,7 +63,7 @@ def _header(reply: Reply, sent: str, expected: str, name: str, value: str, kind:
     return judged(right, sent, expected, f"`{name}: {', '.join(values)}` {verb}" if values else f"no `{name}` {verb}")
 
 
-def rewrite(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def rewrite(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     prefix, to = text(policy, "prefix"), text(policy, "to")
     path = f"{prefix or '/'}item"
     request = Request(request.method, path, request.headers, request.body)
@@ -75,12 +75,12 @@ def rewrite(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     return judged(arrived == wanted, described(call, request), f"`{wanted}` arrives", f"`{arrived}` arrived")
 
 
-def cors(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def cors(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     origins, methods = listed(policy, "origins"), listed(policy, "methods")
-    items = [str(origin) for origin in origins]
-    item = next((item_text for item_text in items if item_text != ANY), ANY)
-    origin = admitted(item)
-    other = item.replace("://*.", "://not", 1) if subdomains(item) else OTHER_ORIGIN
+    patterns = [str(origin) for origin in origins]
+    pattern = next((pattern for pattern in patterns if pattern != ANY), ANY)
+    origin = admitted(pattern)
+    other = pattern.replace("://*.", "://not", 1) if subdomains(pattern) else OTHER_ORIGIN
 
     def allowed(of: str) -> str:
         headers = (*request.headers, ("origin", of), ("access-control-request-method", str(methods[0])))
@@ -88,7 +88,7 @@ def cors(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
         return ", ".join(reply.header("access-control-allow-origin"))
 
     first, second = allowed(origin), allowed(other)
-    open_to_all = any(admits(item_text, other) for item_text in items)
+    open_to_all = any(admits(pattern, other) for pattern in patterns)
     return judged(
         bool(first) and (open_to_all or not second),
         f"preflight from {origin}, and from {other}",
@@ -97,7 +97,7 @@ def cors(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     )
 
 
-def compression(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def compression(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     encoding = ENCODINGS[text(policy, "algorithm")]
     size = integer(policy, "min_size") + 4000
     plain = bed.send(call, request.with_headers((echo.BODY, str(size))))

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 from admc.testbed import echo
 from admc.testbed.facts import copies, is_split, repeats
-from admc.testbed.findings import TIMED_OUT, Bed, Finding, described, identified, judged, too_rare, tries, unobservable
+from admc.testbed.findings import (
+    TIMED_OUT,
+    Bed,
+    ProbeFinding,
+    described,
+    identified,
+    judged,
+    too_rare,
+    tries,
+    unobservable,
+)
 from admc.testbed.matching import policies_on
 from admc.testbed.probes.arguments import duration, integer, listed, percent, seconds, text
 from dsl.selecting import holds
@@ -35,7 +45,7 @@ RETRIED = {
 }
 
 
-def retry(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def retry(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """A service that always fails receives as many attempts as `attempts` says."""
     statuses = RETRIED[call.port.protocol.value]
     repeated = next((statuses[str(condition)] for condition in listed(policy, "on") if condition in statuses), None)
@@ -55,7 +65,7 @@ def retry(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     )
 
 
-def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """A slow service gets no more time than `after`. A timeout that is declared after a retry cuts each attempt."""
     after = seconds(policy, "after")
     attempts = 1
@@ -81,7 +91,7 @@ def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     )
 
 
-def split(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def split(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """About the declared share reaches the other service."""
     to, part = text(policy, "to"), percent(policy)
     left = min(MOST_REQUESTS, bed.allowance(call, request))
@@ -101,7 +111,7 @@ def split(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     )
 
 
-def mirror(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def mirror(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """The other service receives a copy, and the caller the answer to the original."""
     to, part = text(policy, "to"), percent(policy)
     replies: dict[str, Reply] = {}

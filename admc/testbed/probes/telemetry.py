@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from admc.testbed.facts import is_split
-from admc.testbed.findings import TRIES, Bed, Finding, described, judged
+from admc.testbed.findings import TRIES, Bed, ProbeFinding, described, judged
 
 if TYPE_CHECKING:
     from admc.testbed.client import Request
@@ -16,7 +16,7 @@ SETTLED = 0.25
 """Seconds in which what should not be there, a second line or a further count, would come."""
 
 
-def log(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def log(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """Exactly one line for a request. A split sends some to other services, and then it is one for each at most."""
     before = bed.logged(policy, call)
     sent, tried = 0, TRIES if is_split(bed.program, call) else 1
@@ -33,7 +33,7 @@ def log(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     return judged(1 <= more <= sent, what, "a line in the log", f"{more} {lines} in the log")
 
 
-def count(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+def count(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     before = bed.counted(policy, call)
     for _ in range(COUNTED):
         bed.send(call, request)
