@@ -1,4 +1,4 @@
-"""What all rooms share and what knows none of them: exit codes, files, the terminal, numbers, findings.
+"""Modules that every room of admc uses: exit codes, files, the terminal, numbers, findings. They import no other room.
 
 path --files--> bytes                 bytes --files--> path, whole or not at all
 text of a user --terminal--> text that is safe to print

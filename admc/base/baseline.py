@@ -1,4 +1,4 @@
-"""What the number of ADMs is compared with: the services that can host one. The same in every command."""
+"""The services that can host an ADM: every command compares the number of ADMs with their number."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ class Baseline(NamedTuple):
     hosts: int
     """Services that can host an ADM."""
     sidecars: int
-    """... with their replicas."""
+    """Replicas of these services."""
     sidecars_everywhere: int
     """Replicas of all services, as if each could host one."""
 
     def sentence(self, adms: int, one: str, many: str, *, share: bool = False) -> str:
-        """`4 of 11 services that can host one get an ADM (17 services in all)`. `one` and `many` are forms of a verb;
-        `share` adds the percentage."""
+        """Return `4 of 11 services that can host one get an ADM (17 services in all)`.
+
+        `one` and `many` are the verb for one ADM and for several; `share` adds the percentage.
+        """
         able = "" if self.hosts == self.services else " that can host one"
         notes = [f"{round(100 * adms / self.hosts)}%"] if share and self.hosts else []
         if able:

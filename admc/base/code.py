@@ -1,4 +1,4 @@
-"""One code, with what `admc explain CODE` says of it."""
+"""A code, with the explanation and the examples that `admc explain CODE` prints."""
 
 from __future__ import annotations
 

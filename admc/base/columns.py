@@ -11,10 +11,10 @@ from admc.base.terminal import cells, visible
 def table(
     rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: str = "", width: int | None = None
 ) -> list[str]:
-    """Lines of a table. Columns in `right` are aligned to the right.
+    """Return the lines of a table. Columns in `right` are aligned to the right.
 
-    A table that is wider than `width` has its rows below each other, each cell with the head of its column: the first
-    row is the head then.
+    If the table is wider than `width`, the cells of a row stand below its first cell, each after the head of its
+    column. The first row then contains the heads.
     """
     shown = [[visible(cell) for cell in row] for row in rows]
     columns = max((len(row) for row in shown), default=0)
@@ -54,7 +54,7 @@ def _stacked(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
 
 def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
-    """Lines of text, each on as many lines as the width needs. A word is never cut. None: any width, as in a file."""
+    """Wrap lines of text at `width` columns, between words only. Without a width (in a file) lines stay as they are."""
     for line in lines:
         if width is None or cells(line) <= width:
             yield line

@@ -1,4 +1,4 @@
-"""A console of Rich that writes into a text: nothing in it is markup, an emoji, or highlighted by its looks."""
+"""A Rich console that writes into a string. It takes no text for markup or an emoji, and highlights no numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def console_on(stream: StringIO, *, colour: bool, width: int) -> Console:
-    """`width` in columns."""
+    """Return a console with a width in columns."""
     return Console(
         file=stream,
         width=width,

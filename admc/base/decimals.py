@@ -1,6 +1,7 @@
-"""Numbers as decimals for output. They are rounded here, once, and half to even.
+"""Numbers as decimals for output. Each number is rounded once, here, and half to even.
 
-A float stands for its shortest decimal."""
+The value of a float is its shortest decimal: of 0.1 it is exactly 1/10.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def fixed(value: float | Fraction, places: int) -> str:
 
 
 def significant(value: float | Fraction, digits: int = 5) -> str:
-    """A decimal with `digits` digits that count, and none of a whole number left out.
+    """A decimal with `digits` significant digits, and all digits before the point.
 
     >>> significant(123456), significant(1 / 3), significant(Fraction(1, 30000))
     ('123456', '0.33333', '0.000033333')
@@ -39,7 +40,7 @@ def significant(value: float | Fraction, digits: int = 5) -> str:
 
 
 def percent(difference: int, before: int) -> str:
-    """A difference in per cent; empty where nothing changes, and where there was nothing.
+    """A difference in per cent; empty if the difference is 0, or the number before it.
 
     >>> percent(1, 3), percent(-1, 8), percent(5, 0)
     ('+33.3%', '-12.5%', '')

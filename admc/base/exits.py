@@ -26,7 +26,7 @@ _WORST_FIRST = (Exit.BUG, Exit.INPUT, Exit.NO_PLACEMENT, Exit.NOT_PROVEN, Exit.G
 
 
 def worst(codes: Iterable[Exit]) -> Exit:
-    """The code of a command that did several things."""
+    """Return the worst code of a command that did several things; DONE if there is none."""
     distinct = set(codes)
     return next((code for code in _WORST_FIRST if code in distinct), Exit.DONE)
 
@@ -45,12 +45,12 @@ class CommandError(Exception):
 
 
 def wrong_usage(code: str, message: str, *, cause: str | None = None, hint: str | None = None) -> CommandError:
-    """An error without a line of a program: exit code 1."""
+    """Return an error that concerns no line of a program. Its exit code is 1."""
     return CommandError(Exit.INPUT, [Diagnostic(code, Severity.ERROR, message, None, cause, hint)])
 
 
 def refused_warnings(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """For `--warnings-as-errors`: one error if there are warnings among the diagnostics."""
+    """Return one error if there are warnings among the diagnostics, for `--warnings-as-errors`."""
     number = sum(1 for diagnostic in diagnostics if diagnostic.severity is Severity.WARNING)
     if not number:
         return []

@@ -36,7 +36,7 @@ def present(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """The same for a folder."""
+    """Whether the path is a folder. False also for an invalid name or an inaccessible folder."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -44,7 +44,7 @@ def is_folder(path: Path) -> bool:
 
 
 def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) -> bytes:
-    """Content of a file named on the command line. Raises `CommandError` if that fails or it is too large.
+    """Read a file named on the command line. Raises `CommandError` if the file is not readable, or too large.
 
     `regular`: only a regular file is accepted. The server uses it for the files that it follows, because a named pipe
     would block until another process writes to it.
@@ -70,7 +70,7 @@ def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) ->
 
 
 def has_content(path: Path, content: bytes) -> bool:
-    """Whether a regular file is there, with this content."""
+    """Whether the path is a regular file with this content."""
     try:
         return read_bounded(path, len(content), "a file", regular=True) == content
     except CommandError:
@@ -98,7 +98,7 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), pr
 
 
 def status_to_replace(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | None:
-    """The file that would be replaced; None if there is none. Raises `CommandError` if it must not be replaced."""
+    """Return the status of an existing file, or None. Raises `CommandError` if the file must not be replaced."""
     try:
         return _permitted(path, inputs)
     except (OSError, ValueError) as error:

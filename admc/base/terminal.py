@@ -36,7 +36,7 @@ def _escaped(character: str) -> str:
 
 
 def quoted(argument: object) -> str:
-    """An argument, or a path, as a shell takes it; what does not print is escaped.
+    """Quote an argument or a path for a shell, and escape characters that do not print.
 
     >>> quoted("my app/p.adm"), quoted("p.adm")
     ("'my app/p.adm'", 'p.adm')
@@ -54,7 +54,7 @@ def command(*words: object) -> str:
 
 
 def cells(text: str) -> int:
-    """Columns that printable text takes on a terminal: wide characters two, combining ones none."""
+    """Count the columns of printable text on a terminal. A wide character has two, a combining character none."""
     if text.isascii():
         return len(text)
     return sum(_cell(character) for character in text)
@@ -67,7 +67,7 @@ def _cell(character: str) -> int:
 
 
 def takes_colour(stream: TextIO) -> bool:
-    """True on a terminal, unless it is a dumb one or NO_COLOR is set."""
+    """Whether the stream is a terminal that is not dumb, and NO_COLOR is not set."""
     return not os.environ.get("NO_COLOR") and not is_dumb() and is_terminal(stream)
 
 
@@ -84,12 +84,12 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def width(stream: TextIO) -> int:
-    """Columns to fill: the terminal's, and always the same number for a file or a pipe."""
+    """Return the number of columns to fill: that of the terminal, or a fixed number for a file or a pipe."""
     if not is_terminal(stream):
         return 100
     return max(40, min(shutil.get_terminal_size().columns, 140))
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 file`, `2 files`; `many` is an irregular plural."""
+    """Return a number with its noun: `1 file`, `2 files`. `many` is an irregular plural."""
     return f"{number} {one if number == 1 else many or one + 's'}"

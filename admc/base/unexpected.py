@@ -1,4 +1,4 @@
-"""What an error that admc does not expect says of itself: a bug in admc, whichever process meets it."""
+"""The description of an error that admc does not expect, which is a bug in admc. All its processes use it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 PACKAGES = frozenset({"admc", "dsl", "solver", "emitters", "xds_server"})
 MAX_MESSAGE = 300
-"""Characters of the error's own message; some carry a whole file."""
+"""Characters of the type and the message of an error. Some messages contain a whole file."""
 
 
 def describe(error: Exception) -> str:

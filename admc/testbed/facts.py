@@ -1,6 +1,6 @@
-"""Facts of policies that decide which requests reach a service and which probe can see another policy.
+"""Facts about policies that decide whether a request reaches a service, and whether a probe can see another policy.
 
-All come from what a kind declares (effects, state, traits), not from its name.
+All facts come from the declaration of a kind (effects, state, traits), not from its name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def is_quota(policy: Policy) -> bool:
-    """Whether it has a bucket of `burst` requests that all callers share (R5)."""
+    """Whether a policy has a bucket of `burst` requests that all callers share (R5)."""
     return policy.kind.prelude and policy.kind.state
 
 
@@ -37,7 +37,7 @@ def _has(policy: Policy, verb: Verb) -> bool:
 
 
 def callers(policy: Policy) -> tuple[str, ...] | None:
-    """The callers that a guard admits by name; None where it has no such argument."""
+    """Return the callers that a guard admits by name; None if it has no such argument."""
     for parameter in policy.kind.parameters:
         value = policy.arguments[parameter.name]
         if parameter.type.element is not None and parameter.type.element.name == "caller" and isinstance(value, tuple):
@@ -46,8 +46,10 @@ def callers(policy: Policy) -> tuple[str, ...] | None:
 
 
 def denies(policy: Policy, source: str) -> bool:
-    """Whether a guard admits no request of this source. Requests here have no token and a path in its normal form, and
-    a service that a guard calls admits all."""
+    """Whether a guard admits no request of this source.
+
+    In a trial, requests have no token and a path in its normal form, and an authorization service admits all requests.
+    """
     kind = policy.kind
     if not (kind.guard and kind.prelude):
         return False

@@ -1,4 +1,4 @@
-"""Failures of an echo service that are no answers: a connection that is reset, a refused stream, nonsense."""
+"""Failures of an echo service without an answer: a reset connection, a refused stream, bytes that are no HTTP."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Failure(StrEnum):
 
 
 class FailedError(Exception):
-    """A handler of requests is to fail in this way."""
+    """A handler of requests raises this error to fail in one of these ways."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
 
 
 def fail(transport: asyncio.BaseTransport, failure: Failure) -> None:
-    """End a connection with a reset, or after bytes that are no answer. HTTP/1 has no streams that could be refused."""
-    assert hasattr(transport, "abort")  # noqa: S101 - of a TCP connection
+    """Reset a connection, or close it after bytes that are no HTTP. A refused stream of HTTP/1 is a reset, too."""
+    assert hasattr(transport, "abort")  # noqa: S101 - transports of TCP have it
     if failure is Failure.GARBLE:
         transport.write(_GARBLED)  # type: ignore[attr-defined]
         transport.close()

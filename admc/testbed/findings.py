@@ -1,4 +1,4 @@
-"""The result of one probe, and what a probe needs of the running application."""
+"""The finding of one probe, and the interface of the running application (`Bed`) that probes use."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from dsl.program import Call, Policy, Program
 
 TRIES = 80
-"""Requests after which an answer of the destination itself, beside a split, is missing."""
+"""Requests on a split call after which its own destination should have answered one."""
 TIMED_OUT = frozenset({"504", "DEADLINE_EXCEEDED", "UNAVAILABLE"})
-"""Labels of answers where a timeout was over."""
+"""Labels of the answers that a timeout causes."""
 STRANGER = "(no service)"
 """The source of a request from an address that no service and no outside party has."""
 DOUBT = 1e-6
-"""How improbable it has to be that a share of the requests shows in none of them by chance."""
+"""The largest accepted probability that an effect on a share of the requests shows in none of them by chance."""
 
 
 class ProbeOutcome(StrEnum):
@@ -48,7 +48,7 @@ class ProbeOutcome(StrEnum):
 
 
 class ProbeFinding(NamedTuple):
-    """The request, the declared result and the observed one. If no request was sent, the reason for that."""
+    """The request, the declared result and the observed one. If no request was sent, `observed` is the reason."""
 
     outcome: ProbeOutcome
     observed: str
@@ -65,7 +65,8 @@ class ExhaustedError(Exception):
 
 
 class Bed(Protocol):
-    """What probes need of a running application. All that send raise `TimeUpError` and `ExhaustedError`."""
+    """A running application, as probes use it. Methods that send or wait may raise `TimeUpError`, and those that send
+    `ExhaustedError`."""
 
     program: Program
 
@@ -74,7 +75,7 @@ class Bed(Protocol):
 
     @property
     def timeouts(self) -> int:
-        """Answers so far by which an ADM, or a service behind it, said that the time was over."""
+        """The number of answers so far that a timeout caused, in an ADM or behind it."""
         ...
 
     def send(
@@ -86,25 +87,25 @@ class Bed(Protocol):
         timeout: float = 10.0,
         protocol: str | None = None,
     ) -> Reply:
-        """Send on a declared call, as its source, as another service or as `STRANGER`. `h2c` is the other protocol of
-        http calls."""
+        """Send on a declared call: as its source, or as `source`, which is another service or `STRANGER`. `protocol`
+        replaces the call's own, for example `h2c` on an http call."""
         ...
 
     def concurrently(self, call: Call, requests: Sequence[Request]) -> list[Reply]:
-        """Send all at once."""
+        """Send all requests at once."""
         ...
 
     def wait(self, is_over: Callable[[], object], seconds: float | None = None) -> None:
-        """Wait until `is_over` returns something true, or the time is over: as long as a busy machine needs to log a
-        line, to count or to copy a request, if `seconds` does not say otherwise."""
+        """Wait until `is_over` returns something true, or `seconds` have passed. By default that is the time in which a
+        busy machine logs, counts or copies a request."""
         ...
 
     def prepare(self, call: Call, request: Request) -> None:
-        """Make sure that the quotas on the way of some dozen such requests are not empty."""
+        """Refill each quota on the way of such a request that may not admit a dozen more."""
         ...
 
     def allowance(self, call: Call, request: Request) -> int:
-        """Requests that the quotas on the way still admit, by the requests that were sent."""
+        """Return how many such requests the quotas on the way still admit, after the requests sent so far."""
         ...
 
     def refill(self, policy: Policy, destination: str) -> None:
@@ -112,20 +113,20 @@ class Bed(Protocol):
         ...
 
     def logged(self, policy: Policy, call: Call) -> int:
-        """Lines that an access log has by now."""
+        """Return the number of lines in an access log by now."""
         ...
 
     def counted(self, policy: Policy, call: Call) -> int:
-        """Requests that a request count has by now."""
+        """Return the number of requests in a request count by now."""
         ...
 
     def check(self, *, closely: bool = False) -> None:
-        """Raise `EnvoyError` if an Envoy has ended; `closely`: or is about to end."""
+        """Raise `EnvoyError` if an Envoy has ended; with `closely`, also if it is about to end."""
         ...
 
 
 def judged(right: bool, request: str, expected: str, observed: str) -> ProbeFinding:
-    """The finding of a request that was sent."""
+    """Return the finding about a request that was sent. `right`: whether the observed result is the declared one."""
     return ProbeFinding(ProbeOutcome.ENFORCED if right else ProbeOutcome.NOT_ENFORCED, observed, request, expected)
 
 
@@ -134,12 +135,12 @@ def unobservable(reason: str) -> ProbeFinding:
 
 
 def tries(percent: float) -> int:
-    """Requests of which at least one shows a share of `percent`: none does by chance with the probability `DOUBT`."""
+    """Return how many requests to send: an effect on `percent` of them shows in none with a probability of `DOUBT`."""
     return 1 if percent >= 100 else math.ceil(math.log(DOUBT) / math.log1p(-percent / 100))
 
 
 def too_rare(percent: float, most: int) -> ProbeFinding | None:
-    """The finding where `most` requests are too few for a share to show for certain."""
+    """Return a finding if `most` requests are too few to show an effect on `percent` of them; None if they suffice."""
     if percent > 0 and tries(percent) <= most:
         return None
     return unobservable(f"{percent:g}% may show in none of the {most} requests that can be sent here")
@@ -149,13 +150,13 @@ _identities = itertools.count(1)
 
 
 def identified(request: Request) -> tuple[str, Request]:
-    """A request with an identity that no other has."""
+    """Return an identity that no other request has, and the request with this identity."""
     identity = f"probe-{next(_identities)}"
     return identity, request.with_headers((echo.ID, identity))
 
 
 def described(call: Call, request: Request) -> str:
-    """A request in a few words, without the headers that are for the echo service."""
+    """Describe a request in a few words, without the headers for the echo service."""
     if call.port.protocol.value == "tcp":
         return "a connection"
     start = f"{request.method} {request.path}"
@@ -173,17 +174,17 @@ REJECTIONS = {
 
 
 def rejected(call: Call, reply: Reply) -> bool:
-    """Whether this is the answer of a guard, in the caller's protocol, and not of the service."""
+    """Whether a reply is the rejection of a guard in the call's protocol, and not an answer of the service."""
     return reply.label in REJECTIONS[call.port.protocol.value] and reply.seen is None
 
 
-def result(call: Call, reply: Reply) -> str:
-    """A reply in a word: a connection has no status."""
+def reply_label(call: Call, reply: Reply) -> str:
+    """Return the label of a reply. It is `connected` for a TCP connection, which has no status."""
     return "connected" if reply.ok and call.port.protocol.value == "tcp" else reply.label
 
 
 def reach(bed: Bed, call: Call, request: Request) -> Reply:
-    """Send until the call's own destination answers: a split may send a share to another service."""
+    """Send until the call's own destination answers, since a split may route requests to another service."""
     reply = bed.send(call, request)
     for _ in range(TRIES if is_split(bed.program, call) else 0):
         if reply.seen is None or reply.seen.service == call.destination:
@@ -193,7 +194,7 @@ def reach(bed: Bed, call: Call, request: Request) -> Reply:
 
 
 def hidden_by(program: Program, call: Call, policy: Policy, request: Request) -> Policy | None:
-    """The guard that keeps this request from reaching `policy`, if any; `request` meets as few others as possible."""
+    """Return the guard that rejects this request before it reaches `policy`, if any."""
     for other in policies_on(program, call):
         if other is not policy and holds(other.match, request) and denies(other, call.source):
             return other
@@ -201,7 +202,7 @@ def hidden_by(program: Program, call: Call, policy: Policy, request: Request) ->
 
 
 def request_for(program: Program, call: Call, policy: Policy) -> Request | ProbeFinding:
-    """The request to probe a policy with, or why there is none."""
+    """Return a request to probe a policy with, or the finding that gives the reason why there is none."""
     request = meeting(program, call, policy)
     if request is None:
         return unobservable("no request was found that its match selects")

@@ -31,7 +31,7 @@ class Stream:
     headers: tuple[tuple[str, str], ...]
     body: bytearray = field(default_factory=bytearray)
     rest: bytes = b""
-    """The part of the answer that the flow-control window did not admit yet."""
+    """The part of the answer that the flow-control window has not admitted yet."""
 
 
 class H2Protocol(asyncio.Protocol):
@@ -119,7 +119,7 @@ class H2Protocol(asyncio.Protocol):
             self._flush()
 
     def _push(self, identity: int) -> None:
-        """Send as much of an answer as the windows allow."""
+        """Send as much of an answer as the flow-control windows allow."""
         stream = self._streams.get(identity)
         while stream and stream.rest:
             room = min(self._connection.local_flow_control_window(identity), self._connection.max_outbound_frame_size)

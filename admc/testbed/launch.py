@@ -2,7 +2,7 @@
 
     python -I launch.py PARENT PROGRAM [ARGUMENT...]
 
-A parent that gets SIGKILL cannot end its Envoys, and an Envoy that is left behind holds the ports of the next run.
+A parent that gets SIGKILL cannot end its Envoys, and an Envoy that goes on running holds the ports of the next run.
 Linux ends this process with its parent (`PR_SET_PDEATHSIG`, which survives the exec below). On other systems only the
 parent itself ends its children.
 """

@@ -1,7 +1,8 @@
-"""Where everything of one application is on loopback: the address of each listener, and the address of each call.
+"""The addresses of one application on loopback: where its processes listen, and which address each call dials.
 
-The emitters choose them: `emitters.addresses` gives each party an address, `emitters.addresses.dialing` says which
-process listens at which, and which address each caller dials.
+    program, placement, part of the network -> [emitters.addresses] -> endpoints, targets of calls, emitted files
+
+`emitters.addresses` gives each party an address. `emitters.addresses.dialing` assigns listeners and calls to addresses.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _STRANGER = "127.255.255.254"
-"""`loopback` gives it to no party: it begins at the other end."""
+"""No party has this address: `loopback` gives out addresses from the other end of the network."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class LoopbackLayout:
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The sockets of the echo services: one where several ports of a service lead to one target."""
+        """The sockets of the echo services. Ports of a service with the same target share one socket."""
         parties: dict[str, Service | External] = {**self.program.services, **self.program.externals}
         protocols = {(name, port.number): port.protocol for name, party in parties.items() for port in party.ports}
         by_socket: dict[tuple[str, int, str], Endpoint] = {}
@@ -69,7 +70,7 @@ class LoopbackLayout:
         return tuple(by_socket.values())
 
     def target(self, call: Call, source: str | None = None) -> Target:
-        """Where a call is dialled. Another `source` than the call's own dials the destination's own address."""
+        """Return the addresses of a call. A `source` other than the call's own dials the destination's own address."""
         authority = f"{call.destination}:{call.port.number}"
         dial = self._dials[call.source, call.destination, call.port.number]
         if source is None:
@@ -79,7 +80,7 @@ class LoopbackLayout:
         return Target(origin, address, call.port.number, authority)
 
     def write(self) -> dict[str, Path]:
-        """Write the emitted configuration. The bootstrap of each ADM."""
+        """Write the emitted configuration. Return the bootstrap of each ADM."""
         for name, content in files(self.program, self.placement, self.addresses, Mode.EXPLICIT).items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Requests that one policy selects and, where that is possible, no other one.
+"""Requests that one policy selects and, if possible, no other policy.
 
 The effect of a policy shows only on a request that its `when` selects, and clearly only if no other policy changes the
 same request.
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 MAX_CANDIDATES = 5000
 OTHER = "other"
 GRPC_PATH = "/echo.Echo/Call"
-"""Called where no policy compares the path."""
+"""The method that a client calls if no policy compares the path."""
 
 
 def candidates(policies: Iterable[Policy], destination: str, port: Port) -> Iterator[Request]:
-    """Requests that differ in all that the policies compare, the plainest first.
+    """Yield requests that differ in the fields that the policies compare, the plainest request first.
 
-    None of them has the text of a placeholder (`/admin/*`): no client sends it, so it would show nothing.
+    No request contains the text of a placeholder (`/admin/*`), because no client sends such a text.
     """
     protocol = port.protocol
     grpc = protocol is Protocol.GRPC
@@ -66,15 +66,15 @@ def candidates(policies: Iterable[Policy], destination: str, port: Port) -> Iter
 
 
 def policies_on(program: Program, call: Call) -> tuple[Policy, ...]:
-    """The policies whose scope holds a declared call, in declared order."""
+    """Return the policies whose scope contains a declared call, in declared order."""
     index = program.calls.index(call)
     return tuple(policy for policy in program.policies if index in policy.calls)
 
 
 def meeting(program: Program, call: Call, wanted: Policy | None) -> Request | None:
-    """The request on a call that meets `wanted` and as few others as possible; None where nothing meets it.
+    """Return a request on a call that `wanted` selects, and as few other policies as possible; None if there is none.
 
-    Without `wanted`: a request that meets as few policies as possible.
+    Without `wanted`, return a request that as few policies as possible select.
     """
     policies = policies_on(program, call)
     best: tuple[int, Request] | None = None
@@ -88,20 +88,20 @@ def meeting(program: Program, call: Call, wanted: Policy | None) -> Request | No
 
 
 def missing(program: Program, call: Call, avoided: Policy) -> Request | None:
-    """A request on a call that `avoided` does not select, and as few others as possible; None where it selects all."""
+    """Return a request on a call that `avoided` does not select, and as few other policies as possible, or None."""
     policies = policies_on(program, call)
-    fitting = [
+    unselected = [
         candidate
         for candidate in candidates(policies, call.destination, call.port)
         if not holds(avoided.match, candidate)
     ]
     return min(
-        fitting, key=lambda candidate: sum(_weight(p) for p in policies if holds(p.match, candidate)), default=None
+        unselected, key=lambda candidate: sum(_weight(p) for p in policies if holds(p.match, candidate)), default=None
     )
 
 
 def _weight(policy: Policy) -> int:
-    """How much a policy disturbs the view of another one: a rejection hides everything behind it."""
+    """How much a policy disturbs the probe of another one. A rejection weighs most: it hides all policies behind it."""
     if policy.effects is None:
         return 10
     disturbing = {"rejects": 10, "delays": 5, "routes": 5, "repeats": 2, "times_out": 2}

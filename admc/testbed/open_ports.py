@@ -1,5 +1,5 @@
-"""Programs with ports that are not open here are tried with other port numbers: ports that only a privileged process
-may listen on, and those on which another process listens at every address.
+"""Replaces the ports of a program on which a trial cannot listen: ports that only a privileged process may use, and
+ports on which another process listens at every address.
 
     program -> program with other numbers, {number: number tried instead}
 
@@ -41,12 +41,12 @@ def first_open_port() -> int:
 
 
 def is_taken(number: int) -> bool:
-    """Whether another process listens on this port of every address."""
+    """Whether another process listens on this port at every address."""
     return not can_listen(_UNUSED, number)
 
 
 def can_listen(address: str, number: int) -> bool:
-    """Whether a process may listen there now. True for a reason other than a taken address: the server will say it."""
+    """Whether the address is free now. It counts as free after any other error, which the server will then report."""
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -60,7 +60,7 @@ def can_listen(address: str, number: int) -> bool:
 def with_open_ports(
     program: Program, first: int, taken: Callable[[int], bool] = is_taken
 ) -> tuple[Program, Mapping[int, int]]:
-    """The same program with ports from `first` on that are not taken, and the numbers that changed."""
+    """Return the program with ports that are at least `first` and not taken, and the new number of each other port."""
     ports = {port for service in program.services.values() for port in service.ports}
     ports |= {port for external in program.externals.values() for port in external.ports}
     used = {number for port in ports for number in (port.number, port.target)}

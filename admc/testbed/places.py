@@ -1,7 +1,7 @@
-"""A part of the loopback network for one trial, so that trials beside each other do not meet.
+"""Reserves a part of the loopback network for one trial, so that trials at the same time share no address.
 
-A socket that no packet reaches keeps the part as long as the process lives: of two trials that start together, each has
-its own, whatever users they belong to.
+A UDP socket, bound to an address of the part, is the reservation. It ends with the trial or its process, and trials of
+other users respect it, too.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ PARTS: Final = 50
 
 
 class NoPlaceError(Exception):
-    """Each part has a port on which another trial, or another process, listens."""
+    """Each part is reserved for another trial, or has a port on which another process listens."""
 
 
 @contextmanager
 def place(program: Program, placement: Placement, folder: Path) -> Iterator[LoopbackLayout]:
-    """Where the application is tried. Raises `NoPlaceError`."""
+    """Yield the layout of the application in a free part, which is reserved meanwhile. Raises `NoPlaceError`."""
     first = ""
     for part in range(PARTS):
-        kept = _kept(part)
-        if kept is None:
+        reservation = _reserved(part)
+        if reservation is None:
             continue
-        with kept:
+        with reservation:
             layout = LoopbackLayout(program, placement, folder, part)
             taken = _taken(layout)
             if taken is None:
@@ -46,17 +46,17 @@ def place(program: Program, placement: Placement, folder: Path) -> Iterator[Loop
     raise NoPlaceError(f"another process listens on {first}" if first else f"{PARTS} trials run on this machine")
 
 
-def _kept(part: int) -> socket.socket | None:
-    """What keeps a part for this process; None while another trial has it."""
-    kept = socket.socket(type=socket.SOCK_DGRAM)
+def _reserved(part: int) -> socket.socket | None:
+    """Return a socket that reserves a part for this process; None while another trial has reserved it."""
+    reservation = socket.socket(type=socket.SOCK_DGRAM)
     try:
-        kept.bind((f"127.4.0.{part + 1}", ADMIN_PORT))
+        reservation.bind((f"127.4.0.{part + 1}", ADMIN_PORT))
     except OSError:
-        kept.close()
+        reservation.close()
         return None
-    return kept
+    return reservation
 
 
 def _taken(layout: LoopbackLayout) -> str | None:
-    """The first address at which a process of the trial would listen and another one does."""
+    """Return the first address that a process of the trial needs and another process has; None if there is none."""
     return next((f"{address}:{port}" for address, port in layout.listeners() if not can_listen(address, port)), None)

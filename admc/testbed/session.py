@@ -1,4 +1,4 @@
-"""One trial of a compiled program: start everything, send, judge, and end everything again.
+"""One trial of a compiled program: it starts all processes, sends requests, judges the answers, and ends all processes.
 
 program, placement -> bounds -> Testbed -> rows of calls and policies -> Trial
 """
@@ -37,7 +37,7 @@ MAX_ADMS: Final = 30
 
 @dataclass(frozen=True)
 class Trial:
-    """What was tried and found. `seconds` is the time that it took."""
+    """A program and a placement, and the findings about their calls and policies. `seconds` is the duration."""
 
     program: Program
     placement: Placement
@@ -47,7 +47,7 @@ class Trial:
     policies: tuple[PolicyRow, ...]
     seconds: float
     moved_ports: Mapping[int, int] = field(default_factory=dict)
-    """Ports that this user may not listen on, and the ports that were tried instead."""
+    """Ports that are taken or need privileges, and the ports that were tried instead."""
 
     @property
     def rows(self) -> tuple[CallRow | PolicyRow, ...]:
@@ -55,17 +55,17 @@ class Trial:
 
     @property
     def outcomes(self) -> Counter[ProbeOutcome]:
-        """Of the policies."""
+        """The number of rows of policies with each outcome."""
         return Counter(row.finding.outcome for row in self.policies)
 
     @property
     def answered(self) -> int:
-        """Calls that had the declared result."""
+        """The number of calls that had the declared result."""
         return sum(row.finding.outcome is ProbeOutcome.ENFORCED for row in self.calls)
 
     @property
     def wrong(self) -> int:
-        """Calls and policies that had another result than the program says."""
+        """The number of rows whose observed result is not the declared one."""
         return sum(row.finding.outcome is ProbeOutcome.NOT_ENFORCED for row in self.rows)
 
     @property
@@ -74,7 +74,7 @@ class Trial:
 
 
 def check_size(program: Program) -> None:
-    """Raises `CommandError` (exit 1) for a program that is too large for one machine."""
+    """Raise `CommandError` (exit code 1) for a program that is too large for one machine."""
     ports = sum(len(service.ports) for service in program.services.values())
     ports += sum(len(external.ports) for external in program.externals.values())
     for number, most, what in (
@@ -104,7 +104,8 @@ def run(
 ) -> Trial:
     """Try a verified placement on real Envoys (path and version). Raises `CommandError` and `KeyboardInterrupt`.
 
-    All processes have ended, and the temporary folder is gone, when it returns or raises. Call it in the main thread.
+    When this function returns or raises, all processes have ended and the temporary folder is gone. It sets signal
+    handlers, so it must run in the main thread.
     """
     from admc.testbed import trial
     from admc.testbed.echo import TakenError
@@ -149,8 +150,8 @@ def _listed(rows: Iterator[Row], total: int | None, what: str, progress: Callabl
 
 @contextmanager
 def _interrupted_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block like a Ctrl-C. From then on signals are ignored: the clean-up is not
-    interrupted, and the process ends."""
+    """SIGTERM and SIGHUP end the block as Ctrl-C does. After the first signal the process ignores all three, so that
+    none interrupts the clean-up before the process ends."""
     numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     before = {number: signal.getsignal(number) for number in numbers}
     ctrl_c = before[signal.SIGINT]

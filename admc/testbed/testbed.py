@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from dsl.program import Call, Policy
 
 PATIENCE = 60.0
-"""Seconds within which a log line, a counter or a copy comes on a busy machine."""
+"""Seconds within which a busy machine logs, counts or copies a request."""
 RESERVE = 12
 """Requests that an ordinary probe may need."""
 UNLIMITED = 100_000
 
 
 class Testbed:
-    """Use as a context: the echo services and Envoys run inside it. `findings.Bed` documents the methods."""
+    """A context manager: the echo services and Envoys run inside its block. `findings.Bed` documents the methods."""
 
     __test__ = False  # pytest takes a class of this name for a test
 
     def __init__(
         self, layout: LoopbackLayout, envoy: str | None, *, until: float | None = None, patience: float = PATIENCE
     ) -> None:
-        """Without `envoy`, the program of the proxy, clients reach the services directly. `until` is the time of
-        `time.monotonic` after which nothing is sent."""
+        """`envoy` is the program of the proxy; without it, clients reach the services directly. After `until`, a time
+        of `time.monotonic`, the testbed sends nothing."""
         self.layout = layout
         self.program = layout.program
-        # An empty message is a success, also where an ADM asks whether a request is authorized.
+        # An empty message is a success: an ADM that checks the authorization of a request takes it for a permission.
         called = {policy.kind.traits.grpc_method for policy in layout.program.policies}
         self.services = EchoServices(layout.endpoints, {path: b"" for path in called if path is not None})
         self.envoys = Envoys(layout.folder / "logs", envoy or "", until=until)
@@ -91,11 +91,11 @@ class Testbed:
         if reply.exhausted:
             raise ExhaustedError(reply.error)
         self.timeouts += reply.seen is None and reply.label in TIMED_OUT
-        self._left()  # an answer that did not come before the end says nothing
+        self._left()  # an answer after the end is no finding
         return reply
 
     def _left(self) -> float | None:
-        """Seconds until the end, if there is one. Raises `TimeUpError` after it."""
+        """Return the seconds until the end of the trial, if it has one. Raises `TimeUpError` after the end."""
         if self._until is None:
             return None
         left = self._until - time.monotonic()
@@ -149,7 +149,7 @@ class Testbed:
         self.envoys.check(closely=closely)
 
     def _enforcing(self, policy: Policy, call: Call) -> Iterator[Envoy]:
-        """The running Envoys that enforce a policy on one call."""
+        """Yield the running Envoys that enforce a policy on one call."""
         for host, side in self._hosts(policy, call.destination):
             if host in self.envoys.running and host == (call.source if side is Side.EGRESS else call.destination):
                 yield self.envoys.running[host]
@@ -160,14 +160,14 @@ class Testbed:
                 yield policy
 
     def _cost(self, call: Call, request: Request) -> int:
-        """A request that is made to fail may be retried on its way."""
+        """The most that a quota may count for a request. One that asks for a failure may be retried on its way."""
         if not any(name == echo.STATUS for name, _ in request.headers):
             return 1
         attempts = [p.arguments["attempts"] for p in policies_on(self.program, call) if repeats(p)]
         return max((attempt_limit for attempt_limit in attempts if isinstance(attempt_limit, int)), default=1)
 
     def _hosts(self, policy: Policy, destination: str) -> Iterator[tuple[str, Side]]:
-        """The services whose ADMs enforce a policy at a destination."""
+        """Yield the services whose ADMs enforce a policy at a destination, each with its side."""
         for decision in self.layout.placement.decisions:
             if (decision.policy, decision.destination) == (policy.name, destination):
                 for side in decision.sides:

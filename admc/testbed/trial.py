@@ -20,8 +20,8 @@ from admc.testbed.findings import (
     described,
     judged,
     rejected,
+    reply_label,
     request_for,
-    result,
     unobservable,
 )
 from admc.testbed.matching import meeting, policies_on
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from solver.placement import Decision, Placement
 
 LATE_TRIES = 5
-"""Times that a probe is tried at most."""
+"""The most times that a probe is tried."""
 NOT_TRIED = ProbeFinding(ProbeOutcome.NOT_TRIED, "the time was over")
 
 
 class CallRow(NamedTuple):
-    """A plain request along one declared call. `adms` are the services whose ADM it passes."""
+    """A plain request along one declared call. `adms` are the services whose ADMs the request passes."""
 
     call: Call
     adms: tuple[str, ...]
@@ -51,7 +51,7 @@ class CallRow(NamedTuple):
 
 
 class PolicyRow(NamedTuple):
-    """One policy at one destination, from one source or from all that share a bucket."""
+    """One policy at one destination, from one source or from all sources that share a bucket."""
 
     policy: str
     kind: str
@@ -64,18 +64,19 @@ class PolicyRow(NamedTuple):
 
 
 def calls(bed: Bed, placement: Placement) -> Iterator[CallRow]:
-    """One request along every declared call (http: one in HTTP/1.1 and one in HTTP/2), answered or rejected as the
-    program's guards say. Raises `EnvoyError`."""
+    """Send one request along every declared call (http: one in HTTP/1.1 and one in HTTP/2). It must be rejected if a
+    guard of the program denies the call, and answered otherwise. Raises `EnvoyError`."""
     for index, call in enumerate(bed.program.calls):
         finding = _tried(bed, lambda call=call: _call(bed, call))  # type: ignore[misc]
         yield CallRow(call, _adms(placement, index, call), finding)
 
 
 def _tried(bed: Bed, probe: Callable[[], ProbeFinding]) -> ProbeFinding:
-    """The finding of a probe. An Envoy that ended is not a policy that is not enforced.
+    """Return the finding of a probe. If an Envoy has ended, raise `EnvoyError`: no finding may blame a policy for that.
 
     On a busy machine a service may answer an ordinary request later than a timeout of the program admits. So a probe
-    that met a timeout and did not find what it expects is repeated: what is wrong is wrong each time.
+    that met a timeout and did not observe the declared result is repeated: a policy that is not enforced fails each
+    time.
     """
     for _ in range(LATE_TRIES):
         before = bed.timeouts
@@ -105,7 +106,7 @@ def _call(bed: Bed, call: Call) -> ProbeFinding:
     sent = described(call, request)
     if len(protocols) > 1:
         sent = f"{sent} (HTTP/1.1 and HTTP/2)"
-    return judged(right, sent, expected, " / ".join(dict.fromkeys(_result(call, reply) for reply in replies)))
+    return judged(right, sent, expected, " / ".join(dict.fromkeys(_observed(call, reply) for reply in replies)))
 
 
 def _answered(program: Program, call: Call, reply: Reply) -> bool:
@@ -114,15 +115,15 @@ def _answered(program: Program, call: Call, reply: Reply) -> bool:
     return reply.ok and (reply.seen.service == call.destination or is_split(program, call))
 
 
-def _result(call: Call, reply: Reply) -> str:
+def _observed(call: Call, reply: Reply) -> str:
     if reply.seen is None:
         return reply.label
-    label = result(call, reply)
+    label = reply_label(call, reply)
     return label if reply.seen.service == call.destination else f"{label} from `{reply.seen.service}`"
 
 
 def policies(bed: Bed, placement: Placement) -> Iterator[PolicyRow]:
-    """Every decision of the placement, quotas last: their probes empty the buckets. Raises `EnvoyError`."""
+    """Probe every decision of the placement. Quotas come last: their probes empty the buckets. Raises `EnvoyError`."""
     decisions = sorted(placement.decisions, key=lambda decision: is_quota(bed.program.policy_by_name[decision.policy]))
     for decision in decisions:
         policy = bed.program.policy_by_name[decision.policy]
@@ -181,8 +182,8 @@ def _smaller_quota(program: Program, call: Call, policy: Policy, request: Reques
 
 
 def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
-    """A service without a declared call sends to a destination that a guard protects at ingress; where each service
-    has one, an unknown address does."""
+    """Send to a destination that a guard protects at ingress, from a service without a declared call. If every service
+    has one, send from an unknown address."""
     admitted = callers(policy)
     alone = policy.kind.traits.judges_caller_alone
     if not alone or side is not Side.INGRESS or admitted is None or not decision.calls:
@@ -197,7 +198,7 @@ def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Ite
         if name not in declared | {call.destination, *admitted} and not service.host_network
     ]
     if not others and not any(name in program.externals for name in (*declared, *admitted)):
-        others = [STRANGER]  # with an outside party among the callers, an unknown address may be one of its own
+        others = [STRANGER]  # an unknown address may belong to an outside party among the callers
     request = meeting(program, call, policy)
     if policy.open_sources and others and request is not None:
         finding = _tried(bed, lambda: _rejection(bed, call, request, others[0]))
@@ -208,7 +209,7 @@ def _rejection(bed: Bed, call: Call, request: Request, source: str) -> ProbeFind
     reply = bed.send(call, request, source=source)
     origin = "an unknown address" if source == STRANGER else f"`{source}`, undeclared"
     sent = f"{described(call, request)} from {origin}"
-    return judged(rejected(call, reply), sent, "rejected", result(call, reply))
+    return judged(rejected(call, reply), sent, "rejected", reply_label(call, reply))
 
 
 def _row(policy: Policy, on: Sequence[Call], side: Side, finding: ProbeFinding) -> PolicyRow:

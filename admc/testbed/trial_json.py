@@ -1,4 +1,4 @@
-"""The result of `admc try` for programs."""
+"""The findings of `admc try` as JSON, for other programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def facts(trial: Trial) -> dict[str, object]:
-    """Plain JSON values. The outcome of a call is `answered` where that of a policy is `enforced`."""
+    """Return plain JSON values. The outcome of a call that had the declared result is `enforced`, as of a policy."""
     return {
         "app": trial.program.app,
         "envoy": trial.envoy,

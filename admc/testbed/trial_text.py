@@ -1,4 +1,4 @@
-"""The result of `admc try` for a person at a terminal: what was sent, what had to happen, what happened, and where."""
+"""The findings of `admc try` for a terminal: each request, its declared and observed results, and the ADM."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     Row = TypeVar("Row", CallRow, PolicyRow)
 
 ROWS: Final = 60
-"""Rows of each table that are listed before they are counted; those that are wrong always are."""
+"""Rows of each table that are listed. Of the others, rows without a mistake are only counted."""
 WIDE: Final = 112
-"""Columns that the table of policies needs; in fewer, each policy has lines of its own."""
+"""Columns that the table of policies needs. A narrower terminal shows each policy on lines of its own."""
 STYLES: Final = {
     ProbeOutcome.ENFORCED: "green",
     ProbeOutcome.NOT_ENFORCED: "bold red",
@@ -61,7 +61,7 @@ def render(trial: Trial, *, colour: bool, width: int) -> str:
 
 
 def _shown(rows: Sequence[Row]) -> list[Row]:
-    """Those that are wrong, and as many others as there is room for, in their order."""
+    """Return all rows with a mistake, and as many others as there is room for, in their order."""
     room = ROWS - sum(not row.finding.outcome.is_good for row in rows)
     shown = []
     for row in rows:
@@ -84,7 +84,7 @@ def _calls(program: Program, rows: list[CallRow]) -> Table:
     for row in rows:
         finding = row.finding
         right = finding.outcome is ProbeOutcome.ENFORCED
-        result = (
+        observed = (
             finding.observed if right or not finding.expected else f"{finding.observed}; expected: {finding.expected}"
         )
         destination = row.call.destination
@@ -93,7 +93,7 @@ def _calls(program: Program, rows: list[CallRow]) -> Table:
         table.add_row(
             Text(visible(f"{row.call.source} -> {destination}")),
             Text(visible(finding.request)),
-            Text(visible(result), style="" if right else STYLES[finding.outcome]),
+            Text(visible(observed), style="" if right else STYLES[finding.outcome]),
             Text(visible(", ".join(row.adms)) or "-"),
         )
     return table

@@ -2,6 +2,6 @@
 
     diagnostics -> [Report] -> text | json | markdown | sarif | github | junit
 
-Every renderer is a pure function `render(report) -> str` whose result ends with a line break and is one whole
-document, also when there is nothing to report. SARIF shows the titles of codes, which its caller passes.
+Every renderer is a pure function `render(report) -> str`. It returns one whole document, which ends with a line break,
+even without findings; only `text` is empty then. The renderer of SARIF also needs a function for the titles of codes.
 """

@@ -18,7 +18,7 @@ _PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ","
 
 
 def render(report: Report) -> str:
-    """Without findings this is one notice, so that a log shows that admc ran."""
+    """Return a line for each finding. Without findings it is one notice, so that a log shows that admc ran."""
     if not report.diagnostics:
         return "::notice title=admc::no findings\n"
     return "".join(_command(item, report.folder) + "\n" for item in report.diagnostics)

@@ -1,7 +1,7 @@
 """JUnit XML, which continuous integration shows as a list of tests: findings, and the results of `admc test`.
 
-Text of users is escaped twice: what does not print becomes an escape, as on a terminal, since XML 1.0 cannot have
-control characters; then the characters of markup become references.
+Text of users is escaped twice. First, characters that do not print become escapes, as on a terminal, because XML 1.0
+cannot have control characters. Then the characters of markup become references.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 class Case(NamedTuple):
-    """One test: passed, unless it has a `failure` or an `error` (a line, and all lines), or was `skipped` (why)."""
+    """One test. It passed unless it has a `failure` or an `error` (one line, and all lines) or `skipped` (a reason)."""
 
     name: str
     suite: str
@@ -41,7 +41,7 @@ def document(suites: Sequence[Suite]) -> str:
 
 
 def render(report: Report) -> str:
-    """Findings: each is a case. Without any, one case that passed shows that admc ran."""
+    """Return a case for each finding. Without findings, one case that passed shows that admc ran."""
     cases = tuple(case(item, report.folder, "admc") for item in report.diagnostics)
     return document([Suite("findings", cases or (Case("no findings", "admc"),))])
 
@@ -58,7 +58,7 @@ def case(item: Diagnostic, folder: str, suite: str) -> Case:
 
 
 def finding(item: Diagnostic, folder: str) -> tuple[str, str]:
-    """A finding as its first line, and as all its lines."""
+    """Return a finding as one line, and as all its lines."""
     head = f"{item.code}: {item.message}"
     lines = [f"{item.severity.value} {head}"]
     if item.span is not None:

@@ -25,8 +25,8 @@ def render(report: Report) -> str:
 def prose(text: str) -> str:
     """A message: text between backticks becomes code, all other text is escaped.
 
-    A code host makes links of names (`@team`), numbers (`#1`) and addresses after all escapes, but not in code. So a
-    word that it could take for one becomes code, too.
+    A code host makes links of names (`@team`), numbers (`#1`) and addresses even in escaped text, but not in code. So
+    a word that it could make a link of becomes code, too.
     """
     parts = visible(text).split("`")
     if len(parts) % 2 == 0:  # a lone backtick: it quotes nothing
@@ -61,7 +61,7 @@ def fenced(text: str) -> str:
 
 
 def cell(markdown: str) -> str:
-    """Markdown in a table. A bar ends a cell even inside a code span; outside of one it is escaped already, or here."""
+    """Escape the bars of Markdown for a table, where a bar ends the cell even in a code span. Escaped bars stay."""
 
     def in_cell(match: re.Match[str]) -> str:
         piece = match[0]

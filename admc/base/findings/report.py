@@ -16,14 +16,14 @@ from dsl.text import SourceText, Span
 
 
 def shown_path(path: str, folder: str) -> str:
-    """A span's path from the working directory. Text that is not a file (the prelude) keeps its name."""
+    """Return a path relative to the working directory. An absolute path, and the name of a text without file, stay."""
     if not folder or path.startswith(("/", "<")):
         return path
     return f"{folder.rstrip('/')}/{path}" if folder != "/" else f"/{path}"
 
 
 def from_here(diagnostics: Sequence[Diagnostic], folder: str) -> list[Diagnostic]:
-    """The same findings with paths that open from the working directory."""
+    """Return the findings with paths relative to the working directory."""
     sources: dict[int, SourceText] = {}
 
     def moved(span: Span) -> Span:
@@ -63,7 +63,7 @@ class Report:
 
 
 class SourcePlace(NamedTuple):
-    """A span with lines and columns from 1; the end column is exclusive."""
+    """The file, the lines and the columns of a span. Both count from 1, and the end column is exclusive."""
 
     path: str
     line: int
@@ -79,7 +79,7 @@ def place(span: Span, folder: str) -> SourcePlace:
 
 
 def counts(diagnostics: tuple[Diagnostic, ...]) -> str:
-    """`2 errors, 1 warning`; empty where there is nothing."""
+    """Return `2 errors, 1 warning`; empty without diagnostics."""
     parts = []
     for severity in Severity:
         number = sum(1 for item in diagnostics if item.severity is severity)

@@ -69,5 +69,5 @@ def _location(span: Span, folder: str) -> dict[str, object]:
 
 
 def uri(path: str) -> str:
-    """A path as a relative reference. Lone surrogates have no bytes."""
+    """Return a path as a relative reference. Lone surrogates, which UTF-8 cannot encode, become `?`."""
     return quote(path, safe="/", errors="replace")

@@ -17,7 +17,7 @@ _Paint = Callable[[str, str], str]
 
 
 def render(report: Report, *, colour: bool = False) -> str:
-    """Empty if there are no findings."""
+    """Return a block for each finding, and their count. The text is empty without findings."""
     return render_all([report], colour=colour)
 
 

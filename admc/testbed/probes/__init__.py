@@ -1,4 +1,4 @@
-"""One probe for each built-in kind: requests that make the policy show, and the result that they must have.
+"""One probe for each built-in kind: requests on which the policy has an effect, and the result that they must have.
 
 A probe reads the expected result from the policy's own arguments. A kind without a probe is reported as not
 observable, never as enforced.
@@ -60,12 +60,12 @@ REASONS = {
 
 
 def probe_of(policy: Policy) -> Probe | None:
-    """The probe of a policy's kind. Quotas have one probe (`limits.quota`) for all callers that share a bucket."""
+    """Return the probe of a policy's kind. For a quota it is None: `limits.quota` probes one from all its callers."""
     return PROBES.get(policy.kind.name) if policy.kind.prelude else None
 
 
 def why_not_observable(policy: Policy) -> str:
-    """The reason why there is no probe for a policy."""
+    """Return the reason why there is no probe for a policy."""
     if not policy.kind.prelude:
         return "the program does not say what a kind of its own does"
     return REASONS.get(policy.kind.name, "there is no probe for this kind")

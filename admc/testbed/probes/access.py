@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from admc.testbed.facts import denies
-from admc.testbed.findings import Bed, ProbeFinding, described, judged, rejected, result
+from admc.testbed.findings import Bed, ProbeFinding, described, judged, rejected, reply_label
 from admc.testbed.matching import missing, policies_on
 from dsl.program import callee
 from dsl.selecting import holds
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def guard(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
-    """`allow` and `deny`: a declared caller is admitted or rejected as the policy says."""
+    """`allow` and `deny`: a declared caller is admitted or rejected as the policy declares."""
     reply = bed.send(call, request)
     sent = f"{described(call, request)} from `{call.source}`"
     if not denies(policy, call.source):
-        return judged(reply.ok, sent, "admitted", result(call, reply))
+        return judged(reply.ok, sent, "admitted", reply_label(call, reply))
     beside = missing(bed.program, call, policy)
     if not rejected(call, reply) or beside is None or _denied(bed, call, beside):
-        return judged(rejected(call, reply), sent, "rejected", result(call, reply))
+        return judged(rejected(call, reply), sent, "rejected", reply_label(call, reply))
     other = bed.send(call, beside)
     return judged(
         other.ok,
@@ -39,7 +39,7 @@ def _denied(bed: Bed, call: Call, request: Request) -> bool:
 
 
 def normal_path(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
-    """`normal_paths`: another spelling of a path is rejected, the path itself is not."""
+    """`normal_paths`: the ADM admits a path in its normal form, and rejects another spelling of it."""
     usual = bed.send(call, request)
     other = replace(request, path=f"/.{request.path}")
     reply = bed.send(call, other)
@@ -59,7 +59,8 @@ def token(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFindin
 
 
 def authorization(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
-    """`external_authorization`: the ADM calls the authorization service, which admits all here, before the request."""
+    """`external_authorization`: the ADM calls the authorization service before it forwards the request. The service
+    admits all requests here."""
     service, _ = callee(policy.arguments["service"])
 
     def checks() -> int:

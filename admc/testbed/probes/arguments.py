@@ -1,4 +1,4 @@
-"""Arguments of a policy in the type that its kind declares."""
+"""The arguments of a policy, each in the Python type of its parameter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def integer(policy: Policy, name: str) -> int:
 
 
 def seconds(policy: Policy, name: str) -> float:
-    """A duration; the language counts microseconds."""
+    """A duration in seconds. The language counts microseconds."""
     return integer(policy, name) / 1e6
 
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from dsl.program import Call, Policy
 
 ALL = 3
-"""Requests of which each has to be late where all are."""
+"""Requests that the probe sends to a policy that delays all. Each must be late."""
 SHORT = 0.01
-"""A shorter delay of all requests, in seconds, is no longer than an answer may take by itself ..."""
+"""Seconds. A shorter delay of all requests is not observable, since an answer may take as long without it ..."""
 SHORT_SHARE = 0.1
-"""... and one of some requests, since a single late answer is no proof of it."""
+"""... and so is a delay of some requests that is shorter than this: a single answer may be late by chance."""
 MOST_REQUESTS = 1500
 """The largest number of requests that a probe sends until a share of them shows an effect. A smaller share is reported
 as not observable."""
@@ -31,7 +31,7 @@ def delay(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFindin
     if after < (SHORT if share >= 100 else SHORT_SHARE):
         return unobservable(f"an answer may take {duration(after)} longer on this machine by itself")
     if share >= 100:
-        # All are late, and no machine is late each time by chance.
+        # Even the fastest answer must be late: a busy machine is not late each time.
         replies = [bed.send(call, request, timeout=after + 10) for _ in range(ALL)]
         soonest = min(replies, key=lambda reply: reply.seconds)
         return judged(
@@ -53,7 +53,7 @@ def delay(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFindin
 
 
 def abort(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
-    """A share of the requests is answered by the ADM: the service sees none of these, whatever their status."""
+    """The ADM answers a share of the requests itself. The service receives none of these."""
     if (finding := too_rare(percent(policy), min(MOST_REQUESTS, bed.allowance(call, request)))) is not None:
         return finding
     status = integer(policy, "status")

@@ -19,18 +19,19 @@ MOST_REQUESTS = 1500
 """A bucket larger than this is not emptied."""
 MOST_AT_ONCE = 50
 SLOWER = (1, 4)
-"""Seconds that the service takes for requests at once: a busy machine may need more than the first to send them all."""
+"""Seconds that the service takes to answer each of the requests at once, in the first and in the second attempt. A busy
+machine may need longer than the first to send them all."""
 LONGEST_REFILL = 2.0
-"""Seconds to wait at most until a bucket that was in use is full again."""
+"""The most seconds to wait until a bucket is full again."""
 MOST_BYTES = 8 << 20
 REJECTION = {"tcp": "connection closed", "grpc": "RESOURCE_EXHAUSTED", "http": "429"}
 
 
 def quota(bed: Bed, policy: Policy, requests: Sequence[tuple[Call, Request]]) -> ProbeFinding:
-    """`burst` requests are answered, from all callers together, and the next one is rejected.
+    """The ADM admits `burst` requests from all callers together, and rejects the next one.
 
-    A bucket that refills faster than one request after another empties it gets many at once. If these do not empty it
-    either, nothing is said: whether the bucket is right depends on the speed of the machine then.
+    If the bucket refills faster than one request after another empties it, the probe sends many at once. If these do
+    not empty it either, the policy is not observable: a finding would depend on the speed of the machine.
     """
     per_period = integer(policy, "connections" if policy.kind.name == "connection_rate_limit" else "requests")
     burst, period = integer(policy, "burst"), seconds(policy, "per")
@@ -67,7 +68,7 @@ def quota(bed: Bed, policy: Policy, requests: Sequence[tuple[Call, Request]]) ->
 def _at_once(
     bed: Bed, sent: tuple[Call, Request], burst: int, per_period: int, period: float, expected: str
 ) -> ProbeFinding | None:
-    """Many requests at once; None if all are answered, and a correct bucket could have admitted them."""
+    """Send many requests at once. None if all are answered, and a correct bucket could have admitted all of them."""
     call, request = sent
     number = min(2 * burst + 20, MOST_AT_ONCE)
     started = time.monotonic()
@@ -95,7 +96,7 @@ def breaker(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFind
         replies = bed.concurrently(call, [slow] * (most + 5))
         through = sum(reply.ok for reply in replies)
         if through <= most:
-            break  # else some may have been answered before the last ones were sent
+            break  # otherwise some may have been answered before the last were sent
     labels = sorted({reply.label for reply in replies if not reply.ok})
     right = 1 <= through <= most and set(labels) <= {"503", "UNAVAILABLE"} and len(labels) == 1
     return judged(

@@ -1,4 +1,4 @@
-"""Kinds that change what requests and responses carry."""
+"""Kinds that change headers, paths and bodies of requests and responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER_ORIGIN = "https://other.example"
 
 def request_header(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     name, kind = text(policy, "name"), policy.kind.name
-    if not any(key == name for key, _ in request.headers):  # else the match selects by this header
+    if not any(key == name for key, _ in request.headers):  # otherwise the match compares this header
         request = request.with_headers((name, "given"))
     reply = reach(bed, call, request)
     sent = described(call, request)
@@ -49,7 +49,7 @@ def response_header(bed: Bed, policy: Policy, call: Call, request: Request) -> P
 
 
 def _header(reply: Reply, sent: str, expected: str, name: str, value: str, kind: str, *, arrived: bool) -> ProbeFinding:
-    """`arrived`: the header of the request as it reached the service, else that of the response."""
+    """Judge a header: of the request as the service received it (`arrived`), or of the response."""
     if reply.seen is None:
         return judged(False, sent, expected, f"no answer from the service: {reply.label}")
     values = reply.seen.header(name) if arrived else reply.header(name)

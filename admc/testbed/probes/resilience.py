@@ -32,7 +32,7 @@ MOST_COPIES = 300
 """The same for copies. It is smaller, because a copy may arrive after the answer, and the probe waits after each
 request."""
 SETTLED = 0.25
-"""Seconds in which a copy that should not be there would come."""
+"""Seconds to wait for a further copy, which should not come."""
 RETRIED = {
     "http": {"unavailable": (503, "503"), "gateway_error": (502, "502"), "server_error": (500, "500")},
     "grpc": {
@@ -46,7 +46,7 @@ RETRIED = {
 
 
 def retry(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
-    """A service that always fails receives as many attempts as `attempts` says."""
+    """A service that always fails receives `attempts` requests."""
     statuses = RETRIED[call.port.protocol.value]
     repeated = next((statuses[str(condition)] for condition in listed(policy, "on") if condition in statuses), None)
     if repeated is None:
@@ -66,7 +66,7 @@ def retry(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFindin
 
 
 def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
-    """A slow service gets no more time than `after`. A timeout that is declared after a retry cuts each attempt."""
+    """A slow service gets no more time than `after`. A timeout that is declared after a retry limits each attempt."""
     after = seconds(policy, "after")
     attempts = 1
     for other in policies_on(bed.program, call):
@@ -80,7 +80,7 @@ def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFind
         reply = bed.send(call, slow, timeout=delay + 5)
         arrived = bed.record.of(identity)
         if not is_split(bed.program, call) or not arrived or arrived[0].service == call.destination:
-            break  # else a split sent it to the other service
+            break  # otherwise a split routed it to the other service
     right = reply.label in TIMED_OUT and after * 0.9 <= reply.seconds < delay
     expected = "DEADLINE_EXCEEDED" if reply.grpc else "504"
     return judged(
@@ -92,7 +92,7 @@ def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFind
 
 
 def split(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
-    """About the declared share reaches the other service."""
+    """About the declared share of the requests reaches the other service."""
     to, part = text(policy, "to"), percent(policy)
     left = min(MOST_REQUESTS, bed.allowance(call, request))
     other = 100 - part if 0 < part < 100 else 100.0
@@ -101,7 +101,7 @@ def split(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFindin
     total = min(left, max(200, tries(min(part, other))))
     services = [reply.seen.service for reply in (bed.send(call, request) for _ in range(total)) if reply.seen]
     share = 100 * services.count(to) / total
-    both = part >= 100 or 0 < share < 100  # a small share is less than the spread, and must show all the same
+    both = part >= 100 or 0 < share < 100  # the spread of a small share includes 0%, but some requests must show it
     spread = 500 * ((part / 100) * (1 - part / 100) / total) ** 0.5  # five standard deviations
     return judged(
         len(services) == total and both and abs(share - part) <= spread,
@@ -117,7 +117,7 @@ def mirror(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFindi
     replies: dict[str, Reply] = {}
 
     def copied() -> str:
-        """The identity of a request of which a copy has arrived, however late."""
+        """Return the identity of a request of which a copy has arrived, also of an earlier one; empty if none has."""
         return next((name for name in replies if any(arrival.service == to for arrival in bed.record.of(name))), "")
 
     if (finding := too_rare(part, min(MOST_COPIES, bed.allowance(call, request)))) is not None:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 COUNTED = 3
 SETTLED = 0.25
-"""Seconds in which what should not be there, a second line or a further count, would come."""
+"""Seconds to wait for a second line or a further count, neither of which should come."""
 
 
 def log(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
-    """Exactly one line for a request. A split sends some to other services, and then it is one for each at most."""
+    """A request adds exactly one line. If a split routes some requests to other services, each adds at most one."""
     before = bed.logged(policy, call)
     sent, tried = 0, TRIES if is_split(bed.program, call) else 1
     while sent < tried:
@@ -29,8 +29,8 @@ def log(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     bed.wait(lambda: bed.logged(policy, call) - before > sent, SETTLED)
     more = bed.logged(policy, call) - before
     lines = "line" if more == 1 else "lines"
-    what = described(call, request) + (f", {sent} times" if sent > 1 else "")
-    return judged(1 <= more <= sent, what, "a line in the log", f"{more} {lines} in the log")
+    requests = described(call, request) + (f", {sent} times" if sent > 1 else "")
+    return judged(1 <= more <= sent, requests, "a line in the log", f"{more} {lines} in the log")
 
 
 def count(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
