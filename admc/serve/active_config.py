@@ -43,12 +43,12 @@ LOG: Final = logging.getLogger("admc.serve")
 
 
 class StateUpdate(NamedTuple):
-    """From the active state to the wanted one."""
+    """The change from the active state to the wanted state."""
 
     old: State | None
     new: State
     snapshots: SnapshotSet
-    """Of `new`. If only addresses have changed, it holds only the snapshots that they affect."""
+    """The snapshots of `new`. If only addresses have changed, only those that the change affects."""
     recipe: Recipe | None = None
     """The inputs from which `new` can be built again."""
 
@@ -91,8 +91,8 @@ class ActiveConfig:
         """The inputs from which the state can be built again."""
         self.identities: Identifier | None = None
         self.startup_hold = False
-        """The stored state of an earlier server is not served before the first compile. It may be slightly older than
-        what proxies have, and proxies keep their configuration while they wait."""
+        """Whether the stored state of an earlier server waits for the first compile before it is served. It may be
+        slightly older than the configuration of proxies, which they keep while they wait."""
         self._identities_lock = asyncio.Lock()
 
     @property
@@ -102,12 +102,12 @@ class ActiveConfig:
 
     @property
     def placed(self) -> tuple[Placed, ...]:
-        """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+        """All plans of which a proxy may enforce a part; the last one is the newest plan."""
         return self.rollout.placed
 
     @property
     def published(self) -> tuple[Placed, ...]:
-        """The plans of which something is published now."""
+        """The plans of which a part is published now."""
         return self.rollout.published
 
     @property
@@ -115,8 +115,8 @@ class ActiveConfig:
         return self.rollout.text
 
     def identify(self, caller: Caller) -> Admission:
-        """The service of a client. Raises `DeniedError`. Before there is a program it is a name without a snapshot: the
-        server asks the client to connect again."""
+        """The service of a client. Before there is a program, the service is a name without a snapshot, so that the
+        server asks the client to connect again. Raises `DeniedError`."""
         known = None if self.startup_hold else self.identities
         admission = Admission("") if known is None else known.identify(caller)
         self.rollout.publisher.serve(admission.group)
@@ -130,10 +130,13 @@ class ActiveConfig:
         """Read the identities of the active program's services again. The server ends the streams of clients whose
         service changes. Returns whether everything in the files is in use.
 
-        A file with errors is reported, and the identities from the last good one stay. The name of an unknown service
-        is an error. While the current program is rejected or not compiled yet, the name may be one of its services: it
-        is reported, and the rest of the file is used. So the revocation of an identity does not wait until the program
-        is mended.
+        A file with errors is reported, and the identities of the last good file stay. A name that is no service of the
+        active program is an error, except while the name may be a service of a program that is not active yet:
+
+            the current program is rejected            the name is reported, and the rest of the file is used
+            the current program is not compiled yet    the name is ignored, and the rest of the file is used
+
+        So the revocation of an identity does not wait until the program is mended.
         """
         async with self._identities_lock:
             if self.state is None:
@@ -166,14 +169,14 @@ class ActiveConfig:
         self.state, self.recipe, self.problems.active_version = state, recipe, state.version
 
     def release_startup_hold(self) -> None:
-        """Serve the state as it is: the first compile is done, or takes too long."""
+        """Serve the active state from now on: the first compile is done, or takes too long."""
         self.startup_hold = False
 
     async def apply(self, update: StateUpdate) -> None:
         """Make a state the active one.
 
         Raises `SnapshotError` or `CommandError` if that is impossible, and `StateNotSavedError` if a later attempt may
-        succeed. Then the previous state and its identities stay active.
+        succeed. After each of these errors the previous state and its identities stay active.
 
         A program and its identities are applied together: an identities file that does not fit the new program rejects
         the program. `reload_identities` reads the files again at the end, because they may have changed meanwhile.
@@ -202,13 +205,13 @@ class ActiveConfig:
 
     @property
     def acknowledged(self) -> dict[str, Snapshot]:
-        """For each service the last snapshot of which a proxy has acknowledged all resources."""
+        """Service -> its last snapshot of which a proxy has acknowledged all resources."""
         last_acknowledged = {name: self.store.last_acked(name) for name in self.store.groups}
         return {name: snapshot for name, snapshot in last_acknowledged.items() if snapshot is not None}
 
     @property
     def refusing(self) -> frozenset[str]:
-        """The services of which a proxy refuses what is published."""
+        """The services of which a proxy refuses the published snapshot."""
         store = self.store
         return frozenset(name for name in store.groups if store.initial(name) is not store.current(name))
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.serve")
 NOT_YET: Final = "the program has not been compiled yet"
 GRACE_SECONDS: Final = 10.0
-"""For streams to end. Kubernetes gives a pod 30 s by default."""
+"""How long streams may take to end after a signal. Kubernetes gives a pod 30 s by default."""
 SWITCH_SECONDS: Final = 0.0005
 """How long another thread may hold the interpreter lock while the event loop waits for it. A response to a client takes
 the loop many iterations, and a computation in a thread (the steps to another plan of 10,000 services take seconds) may
@@ -56,14 +56,15 @@ CERTIFICATE_SECONDS: Final = 5.0
 
 
 class ListenOptions(NamedTuple):
-    """The addresses of a server, its certificate, the form of its log (unless given: text if standard error is a
-    terminal, else JSON), and the names by which clients ask its HTTP endpoints."""
+    """The addresses on which a server listens, its certificate and its log."""
 
     xds: tuple[str, int]
     ops: tuple[str, int]
     tls: TlsFiles | None
     log: LogFormat | None = None
+    """None: text if standard error is a terminal, else JSON."""
     ops_names: tuple[str, ...] = ()
+    """Names that clients may use in requests to the HTTP endpoints, besides the address."""
 
 
 def serve(environment: Environment, listening: ListenOptions) -> int:
@@ -85,7 +86,8 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
 
 
 async def serve_within(environment: Environment, listening: ListenOptions, warm: WarmStart | None = None) -> int:
-    """The same as `serve`, on the running event loop, which `run` made. `warm`: with what was built before."""
+    """The same as `serve`, on the running event loop, which `run` has made. `warm` has the parts that were built
+    ahead."""
     with nullcontext() if listening.tls is None else handshakes.monitored() as monitor:
         log.to_standard_error(listening.log)
         return await _Server(environment, listening, monitor, warm).run()
@@ -209,7 +211,7 @@ class _Server:
         return ops.View(self._status, self._server_row, sources, self._injection, commands)
 
     def _injection(self) -> Callable[[], bytes] | None:
-        """What pods are to have, for `admc inject`; None while there is no plan."""
+        """The function that makes the document for `admc inject`; None while there is no plan."""
         placed, reach = self._config.placed, self._environment.reach
         if not placed or not self._config.ready:
             return None
@@ -271,7 +273,8 @@ class _Server:
 
 
 async def _ended(environment: asyncio.Task[int]) -> int:
-    """The exit code of a server whose environment ended it, or that a signal stopped. Nothing is stored any more."""
+    """End the environment, and return the exit code of the server: that of the environment if it has ended the server,
+    `Exit.DONE` after a signal. This comes after the last store."""
     if environment.done():
         return environment.result()
     environment.cancel()

@@ -37,7 +37,7 @@ class Programs(Protocol):
         """Note the files on disk that the last compile read, with those that are missing."""
 
     async def changed(self) -> None:
-        """Wait until the program differs from what `current` returned last."""
+        """Wait until the program differs from the last one that `current` returned."""
 
 
 class AddressSource(Protocol):
@@ -47,7 +47,7 @@ class AddressSource(Protocol):
         """Return the endpoints file. Raises `CommandError` if the addresses cannot be read."""
 
     async def changed(self) -> None:
-        """Wait until they differ from what `current` returned last."""
+        """Wait until the addresses differ from the last ones that `current` returned."""
 
 
 class Identifier(Protocol):
@@ -91,9 +91,8 @@ class Storage(Protocol):
 
     def save(self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()) -> object:
         """Replace the stored state. Without a position, the stored position stays. `refusing` has the services of
-        which a
-        proxy refuses its published snapshot. A storage may leave out snapshots that the server can build again after
-        `load`. Raises `CommandError`; then the earlier state is still stored."""
+        which a proxy refuses its published snapshot. A storage may leave out snapshots that the server can build again
+        after `load`. Raises `CommandError`; then the earlier state is still stored."""
 
     def save_as_owner(
         self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()
@@ -110,8 +109,8 @@ class Storage(Protocol):
 
 class Redirection(Protocol):
     """Requests redirection where policies need it, and knows which redirection is loaded. `text` and `missing` are
-    called
-    on the event loop, all other methods in a thread. They raise `CommandError` if their record cannot be stored."""
+    called on the event loop, all other methods in a thread. They raise `CommandError` if their record cannot be
+    stored."""
 
     @property
     def text(self) -> str:
@@ -165,15 +164,15 @@ class Serving(Protocol):
 
     @property
     def recipe(self) -> Recipe | None:
-        """What the wanted state was made from."""
+        """The inputs from which the wanted state was built."""
 
     @property
     def placed(self) -> tuple[Placed, ...]:
-        """All plans of which a proxy may enforce something, and the newest one, which is the last."""
+        """All plans of which a proxy may enforce a part; the last one is the newest plan."""
 
     @property
     def published(self) -> tuple[Placed, ...]:
-        """The plans of which something is published now: two in the middle of a rollout."""
+        """The plans of which a part is published now: two in the middle of a rollout."""
 
     @property
     def problems(self) -> Problems: ...
@@ -181,11 +180,11 @@ class Serving(Protocol):
     def ready(self) -> bool: ...
     @property
     def rollout_text(self) -> str:
-        """What the rollout waits for, in a sentence; empty if none is under way."""
+        """A sentence with the event for which the rollout waits; empty if no rollout is under way."""
 
 
 class Reach(NamedTuple):
-    """How pods reach the server; empty where they are not known to."""
+    """How pods reach the server; empty if this is not known."""
 
     installation: str = ""
     address: str = ""
@@ -204,11 +203,11 @@ class Replica(NamedTuple):
 
 
 class Environment(Protocol):
-    """All of it."""
+    """Everything that a server needs from outside."""
 
     @property
     def source(self) -> str:
-        """What the server follows, for the status."""
+        """The source that the server follows, for the status."""
 
     @property
     def programs(self) -> Programs: ...
@@ -233,18 +232,19 @@ class Environment(Protocol):
         """For `/injection.json`."""
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
-        """Called once, before the server listens. Each function adds a gRPC service of its own to the gRPC server."""
+        """Functions that each add a gRPC service to the gRPC server. The server calls this once, before it listens."""
 
     @property
     def replica(self) -> Replica | None:
         """None: no other server can take its place."""
 
     def metrics(self) -> Iterable[Metric]:
-        """Those of the environment itself."""
+        """The metrics of the environment itself."""
 
     def may_publish(self) -> bool:
-        """Whether this server is the one that leads proxies. While it is not, the server stores and publishes nothing
-        new, and proxies keep what they have. Asked before each of these: it must be exact at that moment."""
+        """Whether this server leads the proxies. While it does not, it stores and publishes nothing new, and proxies
+        keep their configuration. The server calls this before each store and each publication, so the answer must be
+        exact at that moment."""
 
     async def run(self) -> int:
         """Runs beside the server from the moment that it listens, until it is cancelled after the last store. If it

@@ -1,5 +1,5 @@
-"""How many connections the limit on open files allows. A server without free file descriptors could not even read its
-program, so it accepts no further connections before that."""
+"""Bounds the number of connections by the limit on open files. A server without free file descriptors could not even
+read its program, so some descriptors stay reserved."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import resource
 from typing import Final
 
 RESERVED: Final = 256
-"""For everything but proxies: files, pipes to the workers, HTTP connections."""
+"""File descriptors for files, pipes to the workers and HTTP connections."""
 
 
 def connections(wanted: int) -> int:
-    """`wanted`, or as many as fit. Raises the soft limit on open files, up to the hard one if necessary."""
+    """`wanted`, or the number that the limit allows if this is less. Raises the soft limit on open files if
+    necessary."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + RESERVED
     if soft != resource.RLIM_INFINITY and soft < needed:

@@ -1,8 +1,10 @@
 """Detects changed files: written in place, replaced by an editor, or changed behind a symbolic link.
 
-It polls ten times a second, and does not use inotify. A poll costs 2 microseconds a file. It works on every file system
-and through any chain of links (a mounted ConfigMap has two), and loses no event when a folder is replaced or a queue
-overflows. It adds 50 ms of delay on average; a compile takes longer.
+The module polls ten times a second, and does not use inotify:
+
+- A poll takes 2 microseconds for each file, and adds a delay of 50 ms on average; a compile takes longer.
+- Polling works on every file system and through any chain of links (a mounted ConfigMap has two).
+- Polling loses no event when a folder is replaced or a queue overflows.
 
 A change is reported once the files have been quiet for a moment, so that a half-written file is not read. The quiet
 moment is also longer than a tick of the file system's clock: two writes within one tick could look the same.
@@ -35,7 +37,7 @@ class FileStat(NamedTuple):
 
 
 Signature = dict["Path", FileStat | None]
-"""None: there was no such file, or its folder is not accessible."""
+"""The stats of files; None for a file that is missing or whose folder is not accessible."""
 
 
 def look(path: Path) -> FileStat | None:
@@ -48,7 +50,7 @@ def look(path: Path) -> FileStat | None:
 
 
 async def signature(paths: Iterable[Path]) -> Signature:
-    """The current stats of files. In a thread, because a network file system may be slow."""
+    """The current stats of files. A thread reads them, because a network file system may be slow."""
     return await asyncio.to_thread(lambda: {path: look(path) for path in paths})
 
 

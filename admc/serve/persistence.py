@@ -32,10 +32,11 @@ class Persistence:
         self._storage = storage
 
     async def restore(self, stored: StoredPlans) -> bool:
-        """Begin with the stored state, if there is one; returns whether. The worker of `stored` holds it afterwards.
+        """Begin with the stored state, and return True; return False if there is no usable stored state. The worker of
+        `stored` holds the state afterwards.
 
-        Raises `CommandError` if proxies may have more than one plan, and the rollout cannot be continued. Proxies keep
-        what they have then, since no other configuration is known to fit.
+        Raises `CommandError` if proxies may have more than one plan, and the rollout cannot be continued. Then proxies
+        keep their configuration, since no other configuration is known to fit.
         """
         config, problems = self._config, self._config.problems
         environment, began = config.environment, time.monotonic()
@@ -70,7 +71,8 @@ class Persistence:
         return True
 
     def _acknowledge_rest(self, others: Collection[str]) -> None:
-        """Of the snapshots that are made again, except those of some services, proxies had acknowledged the content."""
+        """Mark the snapshots that the storage left out as acknowledged, which proxies had done before. These are the
+        snapshots of all services except `others`."""
         store = self._config.store
         for name in store.groups:
             snapshot = store.current(name)
@@ -105,6 +107,6 @@ class Persistence:
         await asyncio.to_thread(self._storage.save, position, config.acknowledged, config.refusing)
 
     def _report_renewed(self) -> None:
-        """Stored parts were removed or changed from outside, and have been written again."""
+        """Report that stored parts were removed or changed from outside, and have been written again."""
         self._config.problems.counts.kept_errors += 1
         LOG.error("kept_state_renewed", extra={"where": self._storage.name})

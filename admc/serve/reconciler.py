@@ -4,7 +4,7 @@
     addresses --^ (only the snapshots that the changed addresses affect)
 
 All of this runs on one event loop. Reading, solving and emitting would block it, so worker processes do that
-(`build.worker`). There are two workers. The active one built the active state, and rebuilds the snapshots that new
+(`compiling.worker`). There are two workers. The active one built the active state, and rebuilds the snapshots that new
 addresses affect. The spare one has loaded its modules, and waits for the next compile.
 """
 
@@ -46,10 +46,10 @@ Second = TypeVar("Second")
 
 
 class Reconciler:
-    """Follows a program, and what it is served with. All calls belong on one event loop."""
+    """Follows a program, its addresses and its identities. All calls belong on one event loop."""
 
     def __init__(self, environment: Environment, warm: WarmStart | None = None) -> None:
-        """`warm`: with what was built before."""
+        """`warm` has the parts that were built ahead."""
         self.environment = environment
         self.problems = Problems()
         self.counts = self.problems.counts
@@ -58,18 +58,18 @@ class Reconciler:
         storage = environment.storage
         self.persistence = None if storage is None else Persistence(self.config, storage)
         self._endpoints: tuple[bytes, ...] = ()
-        """The addresses as they were read: the latest ones, then the latest ones that were usable."""
+        """Contents of the endpoints file: the latest one, then the latest usable one."""
         self._compile_requested = asyncio.Event()
         self._endpoints_read = asyncio.Event()
-        """The addresses have been read at least once."""
+        """Set once the addresses have been read."""
         self._active_worker: Worker | None = None
         self._spare_worker: Worker | None = None
         self._apply_lock = asyncio.Lock()
         self._worker_was_lost = False
-        """The last compile lost its worker."""
+        """Whether the last compile lost its worker."""
         self._serves_stored_state = False
-        """The active state is a stored one. The stored snapshots of some services may be older than those that their
-        proxies received."""
+        """Whether the active state is a stored one. The stored snapshots of some services may be older than the
+        snapshots that their proxies received."""
 
     async def run(self) -> None:
         """Restore the stored state, then follow the environment until cancelled.
@@ -187,7 +187,7 @@ class Reconciler:
         request = BuildState(source, self._endpoints, self.environment.storage is not None)
         built = self._warm.compile.take(request)
         if built is not None:
-            await self._end_spare_worker()  # its own worker takes that place
+            await self._end_spare_worker()  # the worker of `built` takes its place
         else:
             built = await self._build(request)
         if built is None:
@@ -248,8 +248,8 @@ class Reconciler:
         await worker.end()
 
     async def _with_current_addresses(self, compiled: Built) -> Built:
-        """The same state with the addresses as they are now. They may have changed during the compile, or while the
-        state could not be stored."""
+        """The same state at the current addresses, which may have changed during the compile or while the state could
+        not be stored."""
         for latest in self._endpoints[:1]:
             try:
                 return await compiled.at(latest)
@@ -286,8 +286,8 @@ class Reconciler:
     async def _rebuild_snapshots(self) -> None:
         """Build and publish all snapshots of the stored state at the current addresses.
 
-        The first compile did not replace the stored state. For some services an older snapshot is stored: the last one
-        that their proxies had acknowledged.
+        This is for a stored state that the first compile has not replaced. For some services it has an older snapshot:
+        the last one that their proxies had acknowledged.
         """
         async with self._apply_lock:
             if self._active_worker is not None and self.config.state is not None:
@@ -325,7 +325,7 @@ class Reconciler:
     async def _update_addresses(
         self, worker: Worker, old: State, content: bytes | None, *, rebuild_all: bool = False
     ) -> None:
-        """Apply addresses as they were read to the active state (None: the addresses stay)."""
+        """Apply the content of an endpoints file to the active state. With None the addresses stay."""
         if content is not None and digest(content) == old.endpoints_digest and not rebuild_all:
             self._set_usable_endpoints(content)
             return

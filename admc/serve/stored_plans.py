@@ -1,9 +1,9 @@
-"""Builds the plans of a stored state again, with all that a server computes of them before it publishes.
+"""Builds the plans of a stored state again, with everything that a server computes from them before it publishes.
 
     StoredState --worker, threads--> Plans
 
-A server does this at its start. A replica that stands by does the same for each state that the active one stores. A
-plan is known by its digest, so one that is there is not built again: only other addresses are applied to it.
+A server does this at its start. A replica that stands by does the same for each state that the active replica stores. A
+plan that was built before is known by its digest, and not built again: only new addresses are applied to it.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ class Restored(NamedTuple):
 
 
 class StoredPlans:
-    """All calls belong on the event loop, one after the other."""
+    """Puts stored plans into `plans`. All calls belong on the event loop, one after the other."""
 
     def __init__(self, plans: Plans, worker: Worker | None = None) -> None:
         self._plans = plans
         self._worker = worker
         self._holds: tuple[str, Source | None] | None = None
-        """The plan that the worker holds, at the addresses that it has in `plans`, and the source that it was compared
-        with."""
+        """The digest of the plan that the worker holds, and the source with which the plan was compared. The worker has
+        the same addresses of the plan as `plans`."""
         self._last: Restored | None = None
         self._turn = asyncio.Lock()
 
     def begin(self) -> Worker:
-        """The worker; one that starts loads its modules meanwhile."""
+        """Return the worker. Without one, start a worker, which loads its modules while the caller continues."""
         if self._worker is None or not self._worker.alive:
             self._worker, self._holds = Worker(), None
         return self._worker
 
     def take_worker(self) -> Worker | None:
-        """The worker, which holds the newest plan after `build`. It belongs to the caller from now on."""
+        """Return the worker, which holds the newest plan after `build`. The caller owns the worker from now on."""
         worker, self._worker, self._holds = self._worker, None, None
         return worker
 
@@ -74,8 +74,8 @@ class StoredPlans:
     async def build(
         self, stored: StoredState, source: Source | None, addresses: AddressSource | None
     ) -> Restored | None:
-        """The plans of a stored state; None if it has none. `source`: what is to be served now; `addresses`: the
-        present ones. Raises `CommandError`."""
+        """The plans of a stored state; None if it has none. `source` is the program to serve now, and `addresses` has
+        the current addresses. Raises `CommandError`."""
         if stored.position is None:
             return None
         try:
@@ -101,7 +101,7 @@ class StoredPlans:
         plans = {name: newest}
         for other in plans_of(position.rollout) - {name}:
             if other in self._plans:
-                continue  # it goes to other addresses with the newest one
+                continue  # `_put` applies the addresses of the newest plan to it
             recipe = position.plans[other]
             state = await asyncio.to_thread(restored, source, recipe)
             if reduced and is_elsewhere(state, newest.state):
@@ -127,8 +127,8 @@ class StoredPlans:
         self._plans.restore(position, {})
 
     async def _located(self, name: str, request: RestoreState, addresses: AddressSource | None) -> Planned:
-        """The newest plan. If its addresses were left out, at the present ones, if they fit: they may be those of a
-        newer program, which is compiled next."""
+        """The newest plan. If the storage left out its addresses, the plan gets the current addresses, if they fit.
+        They may belong to a newer program, which is compiled next, and not fit."""
         if addresses is not None:
             try:
                 recipe = request.recipe._replace(endpoints=await addresses.current())
@@ -138,7 +138,7 @@ class StoredPlans:
         return await self._newest(name, request)
 
     async def _newest(self, name: str, request: RestoreState) -> Planned:
-        """Raises `CommandError` and `WorkerError`."""
+        """Restore the newest plan in the worker. Raises `CommandError` and `WorkerError`."""
         worker, held = self.begin(), self._holds
         self._holds = None  # until it is known what the worker holds
         try:
@@ -146,7 +146,7 @@ class StoredPlans:
                 return await _moved(worker, self._plans[name], request.recipe)
             read, groups = await worker.restore(request)
         except (asyncio.CancelledError, WorkerError):
-            await self.close()  # it may be in the middle of it
+            await self.close()  # the worker may be in the middle of the request
             raise
         if read.state is None:
             raise CommandError(Exit.INPUT, read.findings, read.folder)
@@ -154,7 +154,7 @@ class StoredPlans:
 
 
 async def _to_its_end(change: Callable[[], None]) -> None:
-    """In a thread. A cancellation waits for it: the server that begins next uses what it changes."""
+    """Run a change in a thread. A cancellation waits for its end, because the next server uses the changed plans."""
     changing = asyncio.create_task(asyncio.to_thread(change))
     try:
         await asyncio.shield(changing)
@@ -164,8 +164,8 @@ async def _to_its_end(change: Callable[[], None]) -> None:
 
 
 async def _moved(worker: Worker, planned: Planned, recipe: Recipe) -> Planned:
-    """The plan that the worker holds, at other addresses, with the snapshots that differ. Raises `CommandError` where
-    they do not fit, and `WorkerError`."""
+    """The plan that the worker holds, at the addresses of a recipe. At new addresses it has only the snapshots that the
+    change affects. Raises `CommandError` if the addresses do not fit, and `WorkerError`."""
     endpoints = recipe.endpoints
     if endpoints is None or digest(endpoints) == planned.state.endpoints_digest:
         return planned

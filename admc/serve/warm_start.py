@@ -1,6 +1,8 @@
-"""What a server builds at its start. A replica that stands by builds the same before, and keeps it up to date.
+"""Builds the parts that a server needs at its start. A replica that stands by builds them ahead, and keeps them up to
+date.
 
-stored state --> Plans      program --compile--> Built      both by digest: what is the same is not built again
+    stored state --StoredPlans--> Plans    a plan with the same digest is not built again
+    program --CompileAhead--> Built        a program with the same files is not compiled again
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ class WarmStart:
     async def prepare(
         self, stored_state: StoredState | None, source: Source | None, addresses: AddressSource
     ) -> Restored | None:
-        """Build what a server would build now that finds this state stored and is to serve this source. Returns the
-        stored plans. Raises `CommandError` where these cannot be built, and `WorkerError` where the program cannot."""
+        """Build the parts that a server would need if it began now with this stored state and this source. Returns the
+        stored plans. Raises `CommandError` if these cannot be built, and `WorkerError` if the program cannot."""
         if source is not None:
             await self.compile.prepare(BuildState(source, (await addresses.current(),), with_recipe=True))
         return None if stored_state is None else await self.stored.build(stored_state, source, addresses)

@@ -1,5 +1,8 @@
 """Authentication of xDS clients, denied by default.
 
-token or certificate --tokens, tls--> claims --identity--> the services that this client may ask for
-log of gRPC --grpc_log, handshakes--> why a handshake failed
+    token --tokens--> claims, or a certificate that gRPC has verified
+        --identity--> the service whose configuration the client receives
+    log of gRPC --grpc_log, handshakes--> causes of failed handshakes
+
+`tls` has the server's own certificate.
 """

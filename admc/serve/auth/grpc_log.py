@@ -3,9 +3,9 @@
     core -- descriptor 2 --> this program -- failed handshakes, a line of JSON each --> the server
                                           -- everything else, as events --> standard error
 
-It is a process of its own, run as a script. So it still passes on the last lines of core after a crash of the server,
-and a busy server does not block writers. It needs only the standard library, and ends when no process holds the write
-end of its standard input any more.
+This program runs as a process of its own, so it passes on core's last lines even after a crash of the server, and a
+busy server does not block core's writes. It needs only the standard library. It ends when no process holds the write
+end of its standard input.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ CHUNK: Final = 1 << 16
 MAX_LINE: Final = 1 << 14
 """Bytes; core's longest lines have 1,300."""
 MAX_MESSAGE: Final = 500
-"""Characters of an event; a longer text becomes several. So each write is atomic beside those of the server."""
+"""Characters of the text of an event; a longer text becomes several events. Short writes are atomic, so the lines of
+this program and of the server do not mix."""
 MAX_ERROR: Final = 300
 """Characters of the error of a handshake."""
 MAX_REPEATS: Final = 20
-"""Events from one source line of core that are written; further ones are counted."""
+"""Events that are written for one source line of core until the next count; further events are only counted."""
 COUNT_SECONDS: Final = 300.0
-"""Between two counts."""
+"""Between two counts of left-out events."""
 IDLE_SECONDS: Final = 0.2
-"""A line without a line break counts as complete after this time: core writes a line at once."""
+"""Text without a line break is a complete line after this time, because core writes a whole line at once."""
 
 _RECORD: Final = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ([\w.-]+:\d+)\] (.*)")
 _LEVELS: Final = {"I": "info", "W": "warning", "E": "error", "F": "critical"}
 _STEP: Final = "CallNextHandshakerLocked: error="
 _PEER: Final = re.compile(r"grpc\.internal\.endpoint_peer_address=([^,} ]+)")
 _EXPECTED: Final = ("handshake_manager ", "handshake manager ", "Handshake failed with error ", "gRPC Tracers: ")
-"""How core's other lines about handshakes begin, and its notice that tracing is on."""
+"""The beginnings of core's other lines about handshakes, and of its notice that tracing is on."""
 _VERBOSITY_NOTICE: Final = "Log level INFO is not suitable"
 _CONTINUATION: Final = re.compile(r"=== Source Location Trace: === ?|src/[\w./]+:\d+|")
 """The lines that follow a line with an error."""
@@ -52,8 +53,8 @@ class LogParser:
     """Parses core's log, which arrives in pieces of any size."""
 
     def __init__(self, failed: Callable[[str, str], None], other: Callable[[str, str, str], None]) -> None:
-        """`failed` gets the peer and the error of a handshake; `other` gets a level, a source line of core and a
-        text."""
+        """`failed` receives the peer and the error of a failed handshake; `other` receives the level, core's source
+        line and the text of any other line."""
         self._failed = failed
         self._other = other
         self._rest = b""
@@ -72,7 +73,7 @@ class LogParser:
             self._rest = self._rest[MAX_LINE:]
 
     def pause(self) -> None:
-        """Nothing has arrived for a while."""
+        """Take the text so far as complete, because nothing has arrived for a while."""
         if self._rest:
             rest, self._rest = self._rest, b""
             self._line(rest)
@@ -114,7 +115,7 @@ class LogParser:
 
 
 class EventWriter:
-    """Writes events in the form of the server's own. Repeated ones are counted."""
+    """Writes events in the same form as the server. Events that repeat often are counted instead."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
@@ -131,7 +132,7 @@ class EventWriter:
             self._event(level, fields | ({"place": place} if place else {}))
 
     def flush_if_due(self) -> None:
-        """Write how many events were left out, if the interval is over."""
+        """Write the numbers of left-out events, if the interval is over."""
         if time.monotonic() >= self._until:
             self.flush()
 
@@ -152,7 +153,7 @@ class EventWriter:
 def main() -> None:
     """Read standard input; write failed handshakes to standard output, all else to standard error."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # it ends after the server, and passes on its last lines
+        signal.signal(number, signal.SIG_IGN)  # this program ends after the server, to pass on core's last lines
 
     def failed(peer: str, error: str) -> None:
         try:

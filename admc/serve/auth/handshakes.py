@@ -30,9 +30,9 @@ LOG: Final = logging.getLogger("admc.serve")
 STANDARD_ERROR: Final = 2
 CHUNK: Final = 1 << 16
 RESTART_SECONDS: Final = 1.0
-"""Between an unexpected end of the program and its restart."""
+"""Between an unexpected end of `grpc_log` and its restart."""
 SHUTDOWN_SECONDS: Final = 5.0
-"""For its last reports when the server stops."""
+"""How long a server that stops waits for the last reports of `grpc_log`."""
 TRACE: Final = "GRPC_TRACE"
 """A user who sets this wants to read the unchanged lines of core."""
 VERBOSITY: Final = "GRPC_VERBOSITY"
@@ -70,16 +70,16 @@ _CAUSES: Final = (
 _OTHER: Final = Cause("other", "`said` has the error")
 REASONS: Final = tuple(sorted({cause.reason for _, cause in _CAUSES} | {_OTHER.reason}))
 UNLOGGED: Final = frozenset({"closed"})
-"""Port probes cause these all the time."""
+"""Reasons that are only counted, because port probes cause them all the time."""
 
 
 def cause_of(error: str) -> Cause:
-    """The cause of an error, as core words it."""
+    """The cause of a failed handshake, from core's error message."""
     return next((cause for pattern, cause in _CAUSES if re.search(pattern, error)), _OTHER)
 
 
 def short_error(error: str) -> str:
-    """Core's error without the parts that are about core itself."""
+    """Core's error message without the parts that concern core itself."""
     text = (
         error.removeprefix("UNKNOWN: ").removesuffix(": OK").removesuffix(": Invalid certificate verification context")
     )
@@ -90,16 +90,16 @@ class HandshakeMonitor:
     """Counts and logs failed handshakes. All calls belong on one event loop."""
 
     def __init__(self, standard_error: int) -> None:
-        """Redirect descriptor 2 to the program, which writes to `standard_error` what belongs there."""
+        """Redirect descriptor 2 to `grpc_log`, which writes all lines but failed handshakes to `standard_error`."""
         self.failed: Counter[str] = Counter()
-        """By reason."""
+        """Numbers of failed handshakes by reason."""
         self._standard_error = standard_error
         self._repeats = RepeatedWarnings()
         self._restart_timer: asyncio.TimerHandle | None = None
         self._open()
 
     def close(self) -> None:
-        """Restore descriptor 2, and read the program's last reports."""
+        """Restore descriptor 2, and read the last reports of `grpc_log`."""
         os.dup2(self._standard_error, STANDARD_ERROR)
         if self._restart_timer is not None:
             self._restart_timer.cancel()
@@ -134,7 +134,7 @@ class HandshakeMonitor:
         asyncio.get_running_loop().add_reader(self._reports, self._ready)
 
     def _end(self) -> None:
-        """The program has ended, or has to."""
+        """Kill the process if it still runs, and close the pipe of its reports."""
         os.close(self._reports)
         self._process.kill()
         self._process.wait()
@@ -155,7 +155,7 @@ class HandshakeMonitor:
             self._restart_timer = asyncio.get_running_loop().call_later(RESTART_SECONDS, self._restart)
 
     def _read(self) -> bool:
-        """Read what has arrived; False at the end of the file."""
+        """Count the reports that have arrived. Returns False at the end of the file."""
         data = os.read(self._reports, CHUNK)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -173,11 +173,12 @@ class HandshakeMonitor:
 
 @contextmanager
 def grpc_tracing(*, tls: bool) -> Iterator[None]:
-    """Switch on core's handshake log for an import of gRPC in this block: core reads the variables only then."""
+    """With `tls`, switch on core's log of handshakes. The block has to import gRPC: core reads the variables only
+    then."""
     before = {name: os.environ.get(name) for name in (TRACE, VERBOSITY)}
     if tls and before[TRACE] is None:
         os.environ |= {TRACE: "handshaker", VERBOSITY: "INFO"}
-    # Without it core writes its own lines between those of the server, which have the same content.
+    # With its default verbosity, core writes lines of its own that repeat the content of the server's lines.
     os.environ.setdefault(VERBOSITY, "NONE")
     try:
         yield
@@ -191,15 +192,15 @@ def grpc_tracing(*, tls: bool) -> Iterator[None]:
 
 @contextmanager
 def monitored() -> Iterator[HandshakeMonitor | None]:
-    """Monitor handshakes during this block, in a running event loop, if the user has not set `GRPC_TRACE`. It must
-    begin before gRPC starts."""
+    """Monitor handshakes during this block, or yield None if the user has set `GRPC_TRACE`. The block needs a running
+    event loop, and must begin before gRPC starts."""
     if TRACE in os.environ:
         yield None
         return
     own = sys.stderr
     own.flush()
     before = os.dup(STANDARD_ERROR)
-    # It stays open: log handlers may hold it.
+    # This file stays open, because log handlers may hold it.
     sys.stderr = open(before, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     try:
         monitor = HandshakeMonitor(before)

@@ -64,7 +64,7 @@ class Settings:
     proof: Proof
     trust_domain: str = TRUST_DOMAIN
     identities: Path | None = None
-    """The identities file (docs/identity.md); without one each service is its own service account."""
+    """The identities file (docs/identity.md). Without it each service has the service account of the same name."""
     token_keys: Path | None = None
     token_audience: str = ""
     admins: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ def check(settings: Settings) -> None:
 def load(settings: Settings, program: Program, *, ignore_unknown: bool = False) -> Identities:
     """Read the identities of a program's services. Raises `CommandError` with all findings.
 
-    `ignore_unknown`: names in the identities file that are not services of this program are no errors.
+    With `ignore_unknown`, a name in the identities file that is no service of this program is skipped.
     """
     services = {service.name: service.namespace for service in program.services.values()}
     if settings.proof is Proof.NONE:
@@ -167,10 +167,11 @@ def load(settings: Settings, program: Program, *, ignore_unknown: bool = False) 
 
 
 def by_service_account(services: Mapping[str, str], trust_domain: str) -> Mapping[str, frozenset[str]]:
-    """The rule without a file: a service runs as the service account of its own name, in its own namespace.
+    """Identity -> its service, without an identities file: a service runs as the service account of the same name, in
+    its own namespace.
 
-    `services` is name -> namespace. Names with the same form in Kubernetes (`a_b`, `a-b`) get no identity, because one
-    service could impersonate the other.
+    `services` is name -> namespace. Services of a namespace whose names have the same form in Kubernetes (`a_b`, `a-b`)
+    get no identity, because one of them could impersonate the other.
     """
     accounts = {name: (namespace, kubernetes_name(name)) for name, namespace in services.items()}
     uses = Counter(accounts.values())
@@ -264,7 +265,7 @@ def _certified(shown: tuple[bytes, ...]) -> tuple[str, float]:
     # SPIFFE: a certificate authority is not a workload, whatever its name.
     if authority:
         raise DeniedError("certificate", "its certificate is that of a certificate authority")
-    # SPIFFE: exactly one, so that there is no choice between identities.
+    # SPIFFE: a certificate has exactly one URI, so that there is no choice between identities.
     if len(uris) != 1:
         has = f"{len(uris)} URIs" if uris else "no URI"
         raise DeniedError("certificate", f"its certificate has {has} among its names, and needs exactly one SPIFFE URI")

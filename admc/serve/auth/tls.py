@@ -1,7 +1,7 @@
 """The server's certificate and the clients' CA, from files that may be replaced while the server runs.
 
-The files are checked at every new connection, and a change applies to it at once. A file that cannot be used is logged
-and counted once, and the last good one stays in use.
+The server checks the files at each new connection, which already uses a changed certificate. If a file cannot be used,
+the server logs and counts this once, and the last good certificate stays in use.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Certificates:
         )
 
     def refresh(self) -> None:
-        """Check the files now, without a connection."""
+        """Load the files again if they have changed. Needs no connection."""
         with self._lock:
             seen = _looks(self._files)
             if seen == self._seen:
@@ -99,7 +99,7 @@ class Certificates:
                 LOG.info("certificate_renewed", extra={"ends": ends})
 
     def _changed_configuration(self) -> Any:
-        """Called by gRPC before each handshake: the new certificate, or None if it has not changed."""
+        """The new certificate, or None if it has not changed. gRPC calls this method before each handshake."""
         self.refresh()
         with self._lock:
             if self._material is self._given:

@@ -36,13 +36,13 @@ _RSA_BITS: Final = 2048
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES: Final = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
 ACCOUNT: Final = re.compile(r"system:serviceaccount:[a-z0-9.-]{1,253}:[a-z0-9.-]{1,253}")
-"""The name of a service account, as the subject of a token is."""
+"""The name of a service account, in the form of a token's subject."""
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
 
 class BoundPod(NamedTuple):
-    """The pod that a token was made for, and is valid with."""
+    """The pod for which a token was made. The token is valid no longer than the pod exists."""
 
     namespace: str
     name: str
@@ -56,11 +56,11 @@ class TokenClaims(NamedTuple):
     expires: float
     issued: float = 0.0
     pod: BoundPod | None = None
-    """None: it was made for none."""
+    """None for a token that was made for no pod."""
 
 
 class UnknownKeyError(DeniedError):
-    """A token is signed with a key of an id that is not among the keys: the cluster may have a new one."""
+    """The key that signed a token has an id that no known key has. The cluster may have a new key."""
 
 
 class _Key(NamedTuple):
@@ -160,7 +160,7 @@ def load_keys(path: Path, audience: str) -> TokenKeys:
 
 
 def keys_from(data: bytes, audience: str, source: str) -> TokenKeys:
-    """A JSON Web Key Set; messages name its `source`. Raises `CommandError` if any of its keys cannot be used."""
+    """Read a JSON Web Key Set; messages name its `source`. Raises `CommandError` if any of its keys cannot be used."""
     if len(data) > MAX_FILE:
         raise _wrong(source, f"it has more than {MAX_FILE:,} bytes")
     try:
@@ -192,7 +192,7 @@ def _key(source: str, number: int, item: object) -> _Key:
     if "d" in item:
         raise _wrong(source, f"key {number} is a private key", "give only its public half")
     try:
-        # Without its `alg`, which is checked below.
+        # The library gets the key without `alg`, which is checked below.
         key = jwt.PyJWK.from_dict({name: value for name, value in item.items() if name != "alg"}).key
     except (jwt.PyJWTError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
         # The library's message contains the key.

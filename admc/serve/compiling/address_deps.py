@@ -141,9 +141,8 @@ class AddressIndex:
 
 def needed_by(program: Program, placement: Placement) -> Mapping[str, frozenset[str]]:
     """Return service -> the services whose ADMs recognise callers or destinations by its addresses. Until these ADMs
-    have
-    the address of a pod of the service, they may treat its requests as those of an unknown caller, and connections to
-    it may pass without the policies of their senders. The result may have too many services, and never too few."""
+    have the address of a pod of the service, they may treat its requests as those of an unknown caller, and connections
+    to it may pass without the policies of their senders. The result may have too many services, and never too few."""
     return AddressIndex(program, placement).needed_by()
 
 

@@ -27,7 +27,7 @@ class Built(NamedTuple):
     @property
     def state(self) -> State:
         """The state of a compile without errors."""
-        assert self.read.state is not None  # noqa: S101 - the caller looked
+        assert self.read.state is not None  # noqa: S101 - the caller has checked it
         return self.read.state
 
     async def at(self, endpoints: bytes) -> Built:

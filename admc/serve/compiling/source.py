@@ -151,7 +151,7 @@ def restored(source: Source | None, recipe: Recipe) -> State:
         return recipe.inputs[path]
 
     main = Path(recipe.main)
-    # How the inputs were found was tested when they were read.
+    # The search for the inputs was tested when they were read.
     source = source or Source(main, Mode(recipe.mode), files=recipe.inputs)
     program = load_program(main, content, include=source.include, names=recipe.inputs)
     if FACTS in recipe.inputs and all(item.path != FACTS for item in program.inputs):

@@ -1,9 +1,10 @@
 """Reads, solves and emits in a worker process, so that the server's event loop is never blocked.
 
-A process, because a thread would hold the interpreter lock: only the solver's engine releases it, and a large
-application takes 20 s of Python besides. A worker keeps the state that it built, and rebuilds the snapshots that other
-addresses affect. A newer program is built by another worker; until its state is active, the older worker answers
-requests about addresses. A worker that is no longer needed is killed, even in the middle of a solve.
+A worker is a process, because a thread would hold the interpreter lock: only the solver's engine releases the lock, and
+a large application takes 20 s of Python besides. A worker keeps the state that it has built. When addresses change, it
+rebuilds the snapshots that they affect. Another worker builds a newer program; until the newer state is active, the
+older worker handles changes of addresses. The server kills a worker that it no longer needs, even in the middle of a
+solve.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class BuildState(NamedTuple):
 
     source: Source
     endpoints: tuple[bytes, ...]
-    """Contents of the endpoints file, the latest first. The first usable one is used."""
+    """Contents of the endpoints file, the latest first. The worker uses the first content without errors."""
     with_recipe: bool = False
 
 
@@ -71,12 +72,12 @@ class UpdateAddresses:
     """Build the snapshots that new addresses affect, or all snapshots."""
 
     endpoints: bytes | None
-    """None: the addresses stay."""
+    """The new endpoints file; None if the addresses stay."""
     rebuild_all: bool = False
 
 
 class AddressUpdate(NamedTuple):
-    """The new addresses, or findings."""
+    """The new addresses, or the findings of an endpoints file that cannot be used."""
 
     addresses: Addresses | None
     digest: str
@@ -86,14 +87,15 @@ class AddressUpdate(NamedTuple):
     """Names that the endpoints file does not list."""
 
     def applied_to(self, state: State) -> State:
-        """The same state at these addresses. Raises `CommandError` with the findings where there are none."""
+        """The same state at the new addresses. Raises `CommandError` with the findings if there are no new
+        addresses."""
         if self.addresses is None:
             raise CommandError(Exit.INPUT, self.findings)
         return replace(state, addresses=self.addresses, endpoints_digest=self.digest)
 
 
 class _Relocated(NamedTuple):
-    """The same as the worker sends it."""
+    """An address update as the process sends it: with the changes in place of all addresses."""
 
     changes: AddressChanges | None
     digest: str
@@ -107,7 +109,7 @@ Reply = ReadResult | _Relocated
 
 
 class _SnapshotPart(NamedTuple):
-    """A part of a reply: the snapshot of a service, or without one the passthrough snapshot."""
+    """A part of a reply: the snapshot of a service, or the passthrough snapshot if `service` is None."""
 
     service: str | None
     snapshot: Snapshot | None
@@ -124,8 +126,8 @@ class Worker:
         self._connection, theirs = multiprocessing.Pipe()
         lifeline, self._lifeline = multiprocessing.Pipe(duplex=False)
         files = (theirs.fileno(), lifeline.fileno())
-        # Not by `multiprocessing`: its processes print a traceback if they lose their parent while they start. And in a
-        # process group of its own, so that Ctrl-C interrupts only the server.
+        # `multiprocessing` does not start the process: its processes print a traceback if their parent ends while they
+        # start. The process has a group of its own, so that Ctrl-C interrupts only the server.
         self._process = subprocess.Popen(  # noqa: S603 - this Python, and two numbers
             [sys.executable, "-P", "-m", "admc.serve.compiling.worker_process", *map(str, files)],
             stdin=subprocess.DEVNULL,
@@ -138,7 +140,7 @@ class Worker:
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admc-worker")
         self._lock = asyncio.Lock()
         self._addresses = Addresses()
-        """Those of the state that the process holds."""
+        """The addresses of the state that the process holds."""
 
     @property
     def pid(self) -> int:
@@ -169,8 +171,8 @@ class Worker:
     async def update_addresses(
         self, endpoints: bytes | None, *, rebuild_all: bool = False
     ) -> tuple[AddressUpdate, SnapshotSet]:
-        """Change the addresses of the worker's state (None: they stay), and build the snapshots that they affect, or
-        all snapshots. Raises `WorkerError`."""
+        """Change the addresses of the worker's state, and build the snapshots that the change affects, or all
+        snapshots. With None the addresses stay. Raises `WorkerError`."""
         update, groups = await self._ask(UpdateAddresses(endpoints, rebuild_all))
         assert isinstance(update, _Relocated)  # noqa: S101 - the reply to this request
         if update.changes is None:
@@ -185,7 +187,7 @@ class Worker:
             try:
                 await self._in_thread(self._connection.send, request)
                 while True:
-                    # One snapshot after the other: unpickling a large reply at once would block the event loop.
+                    # Snapshots arrive one by one: unpickling a large reply at once would block the event loop.
                     reply = await self._in_thread(self._receive)
                     if isinstance(reply, _Failure):
                         raise WorkerError(reply.message)
@@ -209,7 +211,7 @@ class Worker:
 
     @no_collection()
     def _receive(self) -> Reply | _SnapshotPart | _Failure:
-        """The next message of the process. It is unpickled: the process is admc's own, and builds all that it sends."""
+        """The next message of the process. Unpickling is safe: the process is admc's own, and builds each message."""
         message: Reply | _SnapshotPart | _Failure = self._connection.recv()
         return message
 
@@ -227,7 +229,7 @@ _HEAVY: Final = (
     "ortools.sat.python.cp_model",
     "emitters.envoy.listeners",
 )
-"""Loaded before the first request: so a change of the program does not wait 0.6 s for them."""
+"""Modules that a process loads before its first request, so that no change of a program waits 0.6 s for them."""
 
 
 def serve(connection: Connection) -> None:

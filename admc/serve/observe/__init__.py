@@ -1,7 +1,7 @@
-"""What the server shows of itself.
+"""Shows the state of the server to operators, to Prometheus and to `admc inject`.
 
-    state of the server --status, metrics, injection--> documents --http--> who asks
-    what happens --events, problems--> standard error
+    state of the server --status, metrics, injection--> documents --http--> clients
+    events and findings --events, problems--> standard error
 
-Nothing here changes what is served; `http` passes the commands of an operator on.
+Nothing here changes the served configuration; `http` only passes the commands of an operator on.
 """

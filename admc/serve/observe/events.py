@@ -34,7 +34,7 @@ class LogFormat(StrEnum):
 
 
 class JsonLines(logging.Formatter):
-    """Always one line for a record: line breaks in its fields are escaped."""
+    """Formats each record as one line: line breaks in its fields are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -43,7 +43,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Sentences are on indented lines below their event, so that none can be mistaken for an event."""
+    """Formats sentences on indented lines below their event, so that no sentence can be mistaken for an event."""
 
     def __init__(self, *, colour: bool) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ def _shown(value: object) -> object:
 
 
 def _words(value: object) -> str | list[str]:
-    """One word, or sentences."""
+    """A field as one word for the line of its event, or as sentences for the lines below."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -107,8 +107,8 @@ def _below(name: str, sentences: list[str]) -> list[str]:
 
 
 def to_standard_error(form: LogFormat | None = None) -> None:
-    """Write all log records of this process to standard error; unless a form is given, as text to a terminal and as
-    JSON elsewhere."""
+    """Write all log records of this process to standard error. Without a form, a terminal receives text and any other
+    file JSON."""
     if form is None:
         form = LogFormat.TEXT if is_terminal(sys.stderr) else LogFormat.JSON
     handler = logging.StreamHandler(sys.stderr)

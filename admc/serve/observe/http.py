@@ -1,8 +1,8 @@
 """The HTTP endpoints of a running server: liveness, readiness, metrics, status, and the operator's commands.
 
 They need no authentication: every client that reaches the address may read them. So the server listens on loopback by
-default. `GET` and `HEAD` change nothing; `POST /rollout/...` is for clients on this machine alone. There are few
-connections; above a bound the server closes the oldest one.
+default. `GET` and `HEAD` change nothing; `POST /rollout/...` is for clients on this machine alone. The number of
+connections is bounded: above the bound the server closes the oldest connection.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _TYPES: Final = {"/status.json": "application/json", "/injection.json": "applica
 _SERVER: Final = {"Server": "admc"}
 """Instead of the names and versions of the libraries."""
 CONNECTIONS: Final = 64
-"""Each takes a file descriptor that a proxy might need."""
+"""The bound on connections: each takes a file descriptor that a proxy might need."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the endpoints show."""
+    """The sources of the documents, and the commands of the operator."""
 
     status: Callable[[], Status]
     """The whole status, which takes long if there are many proxies."""
     server: Callable[[], ServerRow]
     metrics: MetricSources
     injection: Callable[[], Callable[[], bytes] | None] = lambda: None
-    """What `admc inject` asks for: the function that makes it may run in a thread. None while there is no plan."""
+    """Returns the function that makes the document for `admc inject`, in a thread; None while there is no plan."""
     commands: Mapping[str, Callable[[], Awaitable[str]]] = field(default_factory=dict)
     """The operator's commands, by path."""
 
@@ -74,8 +74,8 @@ class HttpServer:
 
 
 async def serve(view: View, host: str, port: int, names: Collection[str] = ()) -> HttpServer:
-    """Listen on an address; with port 0 the system chooses one. `names`: of this server, as its clients may write them.
-    Raises `CommandError`."""
+    """Listen on an address; with port 0 the system chooses one. `names` are further names of this server that its
+    clients may use in requests. Raises `CommandError`."""
 
     async def status() -> bytes:
         return await asyncio.to_thread(to_json, view.status())  # in a thread, since it may be large
@@ -93,9 +93,9 @@ async def serve(view: View, host: str, port: int, names: Collection[str] = ()) -
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         asked = _host_header(request)
-        # A page in a browser is from a name: no client reaches an address by a name that resolves to it.
+        # DNS rebinding: a page in a browser may let its own host name resolve to this server. Its requests carry that
+        # name, so the server accepts only addresses and its own names.
         if _plain(asked) not in own and not (_is_local(asked) if local else is_address(asked)):
-            # DNS rebinding: a page in a browser may let its own host name resolve to this server.
             what = "a loopback address" if local else "an address"
             return _text(421, f"the host must be {what}, `localhost`, or a name given with `--ops-name`\n")
         command = view.commands.get(request.path)
@@ -123,7 +123,8 @@ async def serve(view: View, host: str, port: int, names: Collection[str] = ()) -
 
 
 def bind_error(host: str, port: int) -> OSError | None:
-    """The error of the system for a bind to this address; None if it succeeds. gRPC does not report it."""
+    """The error of the system for a bind to this address; None if the bind succeeds. gRPC does not report this
+    error."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -138,7 +139,7 @@ def cannot_listen(option: str, address: str, error: OSError | OverflowError | No
     """The error of a server that cannot listen, with the message of the system."""
     cause, in_use = "", isinstance(error, OSError) and error.errno == errno.EADDRINUSE
     if isinstance(error, OSError) and error.errno:
-        # asyncio wraps the system's message in its own. Errors of name resolution have other numbers.
+        # The number gives the system's message, which asyncio wraps in its own. Name resolution has other numbers.
         named = isinstance(error, socket.gaierror)
         cause = (error.strerror or "") if named else os.strerror(error.errno)
     hint = f"`{option}` takes another address"
@@ -175,13 +176,13 @@ class _BoundedServer(web.Server):
         super().connection_made(handler, transport)
         connections = self.connections
         if len(connections) > CONNECTIONS and connections[0].transport is not None:
-            # Aborted, not closed: a client that does not read its response would keep it open.
+            # `abort`, because a client that does not read its response would keep a closed connection open.
             connections[0].transport.abort()
 
 
 class _SharedDocument:
-    """A document that is built once for all requests that arrive meanwhile. It is built in a task of its own, so that a
-    client with a thousand requests at once does not delay others."""
+    """A document that is built once for all requests that arrive during the build, so that a client with a thousand
+    requests at once does not delay other clients. The build is a task of its own, which outlives each request."""
 
     def __init__(self, make: Callable[[], Awaitable[bytes]]) -> None:
         self._make = make
@@ -190,7 +191,7 @@ class _SharedDocument:
     async def get(self) -> bytes:
         if self._making is None:
             self._making = asyncio.create_task(self._build())
-        return await asyncio.shield(self._making)  # other requests still wait for it if this one is cancelled
+        return await asyncio.shield(self._making)  # a cancelled request does not cancel the build
 
     async def _build(self) -> bytes:
         try:
@@ -200,7 +201,7 @@ class _SharedDocument:
 
 
 def _is_own_error(record: logging.LogRecord) -> bool:
-    """False for malformed requests: the client gets a response, and the log needs no traceback."""
+    """Whether to log a record. A malformed request gets a response, and needs no traceback in the log."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, HttpProcessingError)
 
@@ -216,7 +217,7 @@ def _is_local(host: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name as it is compared: DNS knows no case, and a final dot changes nothing."""
+    """A name in the form for comparisons. In DNS neither case nor a final dot makes a difference."""
     return name.lower().removesuffix(".")
 
 
@@ -241,8 +242,8 @@ def _small_document(view: View, request: web.BaseRequest) -> web.StreamResponse:
 async def _run_command(
     request: web.BaseRequest, command: Callable[[], Awaitable[str]], view: View
 ) -> web.StreamResponse:
-    """Run a command of the operator. A page in a browser cannot send it: for this type of content the browser first
-    sends an `OPTIONS` request, which is refused."""
+    """Run a command of the operator. A page in a browser cannot send a command: for this type of content the browser
+    first sends an `OPTIONS` request, which the server refuses."""
     if request.method != "POST":
         return _text(405, "only `POST` is supported\n", {"Allow": "POST"})
     if request.content_type != "application/json":

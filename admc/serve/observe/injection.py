@@ -1,6 +1,8 @@
-"""What the pods of each service are to have, as one document: made from a plan, or asked of a server.
+"""The injection document: for each service, the redirection, labels and policies of its pods.
 
-program + placement --injection_document--> InjectionDocument --to_json--> /injection.json --from_json--> admc inject
+    plans --injection_document--> InjectionDocument --to_json--> /injection.json --from_json--> admc inject
+
+`admc inject` makes the document from a plan, or requests it from a server.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ class PortRow:
     number: Count
     target: Count
     ingress: tuple[str, ...]
-    """By the ADM of the service."""
+    """The policies that the ADM of the service enforces."""
     egress: tuple[str, ...]
-    """By the ADMs of its callers."""
+    """The policies that the ADMs of its callers enforce."""
 
 
 @record
@@ -48,21 +50,24 @@ class ServiceRow:
     object: str
     """The name of its Kubernetes Service."""
     labels: Mapping[str, str]
-    """Of its pods, for manifests without its Service."""
+    """The labels of its pods, for manifests without its Service."""
     captures: Captured | None
-    """None: it has no ADM."""
+    """None for a service without an ADM."""
     awaited: bool
-    """Some ADM needs the addresses of its pods, so they wait until it has them."""
+    """Whether some ADM needs the addresses of its pods. Then a pod waits at its start until the ADM has its address."""
     ports: tuple[PortRow, ...]
-    """By number."""
+    """Sorted by number."""
     guards: tuple[str, ...]
-    """The guards that its ADM enforces on what it sends, sorted: they rest on its containers (rule R7)."""
+    """The guards that its ADM enforces on its outgoing calls, sorted. They hold only if no container of its pods
+    bypasses the ADM (rule R7)."""
     rejecting: tuple[str, ...]
-    """The other policies of these that reject requests: what goes round the ADM goes round them."""
+    """The other policies on its outgoing calls that reject requests, sorted. A call that bypasses the ADM bypasses
+    them."""
     selected: tuple[str, ...]
-    """The closed destinations whose NetworkPolicies select its pods by their labels, itself included, sorted."""
+    """The closed destinations whose NetworkPolicies select its pods by their labels, sorted. A closed destination is in
+    its own row, too."""
     host_network: bool
-    """The plan takes it into account that its pods are on the network of their nodes."""
+    """Whether the program declares that its pods are on the network of their nodes."""
 
 
 @record
@@ -77,7 +82,7 @@ class InjectionDocument:
 
 
 class InjectionFormatError(Exception):
-    """The text is no such document."""
+    """The text is not an injection document that this admc can read."""
 
 
 def injection_document(
@@ -87,10 +92,10 @@ def injection_document(
     server: str = "",
     objects: Mapping[str, str] | None = None,
 ) -> InjectionDocument:
-    """What pods need for all of these plans, of which the last one is the newest and says which services there are.
+    """The document for these plans. Its services are those of the last plan, which is the newest.
 
-    In the middle of a rollout a pod needs what the plans at its two ends need. `objects` names the Kubernetes Service
-    of a service where that has not the usual name.
+    In the middle of a rollout a pod needs the redirection of the old and of the new plan. `objects` is service -> the
+    name of its Kubernetes Service, for services where this is not the usual name.
     """
     placed = tuple(plans)
     newest = placed[-1][0]
@@ -122,7 +127,7 @@ class _Enforced(NamedTuple):
     guards: Mapping[str, set[str]]
     """Sender -> the guards at its egress."""
     rejecting: Mapping[str, set[str]]
-    """Sender -> the other policies there that reject requests."""
+    """Sender -> the other policies at its egress that reject requests."""
 
 
 def _enforced(hops: Iterable[Hop]) -> _Enforced:
@@ -148,7 +153,7 @@ def _port(name: str, port: Port, enforced: _Enforced) -> PortRow:
 
 
 def _selected(plans: Iterable[tuple[Program, Placement]]) -> Mapping[str, set[str]]:
-    """Service -> the closed destinations whose NetworkPolicies name it: as the destination, or as a sender."""
+    """Service -> the closed destinations whose NetworkPolicies select its pods, as the destination or as a sender."""
     closed_by_service: defaultdict[str, set[str]] = defaultdict(set)
     for program, placement in plans:
         closed = set(placement.closed)
@@ -170,7 +175,7 @@ def to_json(document: InjectionDocument) -> bytes:
 
 
 def from_json(content: bytes) -> InjectionDocument:
-    """Raises `InjectionFormatError`."""
+    """Read the document of a server. Raises `InjectionFormatError`."""
     try:
         return read(InjectionDocument, content)
     except DocumentError as error:

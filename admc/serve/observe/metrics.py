@@ -1,7 +1,7 @@
 """The server's metrics in the Prometheus text format (docs/operations.md lists them all).
 
-The server counts plain numbers. A request for the metrics turns them into Prometheus metrics, so that serving costs no
-more than counting.
+The server only counts. A request for the metrics turns the counts into Prometheus metrics, so that serving proxies
+costs no more than counting.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Gauges(NamedTuple):
 
     ready: bool
     version: str
-    """Of admc."""
+    """The version of admc."""
     adms: int
-    """Of the plan."""
+    """ADMs in the plan."""
     adms_without_clients: int
     clients_out_of_sync: int
     """Clients that have not acknowledged all wanted resources."""
@@ -54,7 +54,7 @@ class Gauges(NamedTuple):
     unlisted: int = 0
     """Services and outside parties without addresses."""
     lease_held: bool | None = None
-    """Whether this one of several replicas is active; None: there is only one."""
+    """Whether this replica is the active one; None for a server without replicas."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class MetricSources:
     handshakes: Mapping[str, int] | None = None
     """TLS handshakes that failed, by reason."""
     environment: Callable[[], Iterable[Metric]] = tuple
-    """Metrics of what the server follows."""
+    """Metrics of the environment."""
     _registry: CollectorRegistry = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -82,8 +82,8 @@ class Problems:
     def report(self, subject: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
         """Log findings, and store them for the status.
 
-        After an error the log also says which state stays. It does not say so of a damaged state directory: the result
-        of the first compile decides that.
+        After an error the log also names the state that stays active. An error of the state directory is an exception:
+        there the first compile decides which state is active.
         """
         errors = any(item.severity is Severity.ERROR for item in findings)
         if subject != "warnings":

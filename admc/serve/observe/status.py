@@ -187,7 +187,7 @@ def server_row(
     role: str = ACTIVE,
     holder: str = "",
 ) -> ServerRow:
-    """About the server itself. `started` is in seconds since 1970."""
+    """The row of this server. `started` is in seconds since 1970."""
     return ServerRow(__version__, phase, why, rollout, app, source, unlisted, state, _time(started), role, holder)
 
 

@@ -1,4 +1,4 @@
-"""A server's status as text: one line for each proxy, and below it what the proxy refused, in its own words."""
+"""A server's status as text: a line for each proxy, and below it the proxy's error message for each refused type."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _about(status: Status, address: str) -> Iterator[str]:
 
 
 def _rows(adm: AdmRow, *, in_rollout: bool) -> Iterator[Row]:
-    """`in_rollout`: a proxy that will have no ADM may still enforce policies."""
+    """The rows of an ADM. `in_rollout`: a proxy whose ADM is not in the next plan may still enforce policies."""
     name = _cut(adm.service)
     unplanned = (
         ", may still enforce policies; the next plan has no ADM here" if in_rollout else ", has no ADM in the plan"
