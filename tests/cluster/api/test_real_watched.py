@@ -225,6 +225,18 @@ async def test_a_watch_that_is_left_leaves_no_connection_to_a_silent_server(
         assert _open_to(proxy.port) == 0
 
 
+async def test_a_request_that_is_cancelled_leaves_no_connection(cluster_api: ApiServer, tmp_path: Path) -> None:
+    async with proxied(cluster_api) as proxy:
+        async with await connect(kubeconfig_of(cluster_api, proxy, tmp_path)) as api:
+            await api.get("/api/v1/namespaces/default")
+            request = asyncio.create_task(api.get("/api/v1/namespaces/default"))
+            await asyncio.sleep(0.001)
+            request.cancel()
+            (ended,) = await asyncio.gather(request, return_exceptions=True)
+            assert isinstance(ended, asyncio.CancelledError)
+        assert _open_to(proxy.port) == 0
+
+
 async def test_under_random_faults_nothing_is_lost_or_reported_twice(
     new_cluster_api: Callable[..., ApiServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

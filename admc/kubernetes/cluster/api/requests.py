@@ -37,6 +37,9 @@ ATTEMPTS: Final = 3
 """Attempts of a request that the server refuses with 429 or 503 and a time to wait."""
 PATIENCE_SECONDS: Final = 10.0
 """The longest time that a request waits before it is repeated; if the server asks for more, the caller decides."""
+CLOSE_SECONDS: Final = 0.25
+"""How long connections have for the orderly end of TLS, which begins when a request is cancelled. The client does not
+wait for it (aiohttp, "Graceful Shutdown"), and without it sockets stay open when the event loop ends."""
 MAX_REFUSAL: Final = 64 * 2**10
 """How many bytes of a refusal are read."""
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._:@~-]+)+")
@@ -62,6 +65,7 @@ class Api:
 
     async def close(self) -> None:
         await self._client.close()
+        await asyncio.sleep(CLOSE_SECONDS)
 
     async def get(self, path: str, **params: object) -> Document:
         """Return an object, or a page of a list: `get(path, limit=500, **{"continue": token})`."""
