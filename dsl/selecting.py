@@ -17,7 +17,9 @@ class Asked(Protocol):
     """The parts of a request that a match compares."""
 
     @property
-    def method(self) -> str: ...
+    def method(self) -> str:
+        """Such as `GET`."""
+
     @property
     def path(self) -> str | None:
         """The path with its query; None for a CONNECT."""
@@ -63,8 +65,8 @@ def _values(comparison: Comparison, request: Asked) -> Sequence[str]:
 
 
 def compared_values(header: str, lines: Sequence[str], *, whole: bool = True) -> list[str]:
-    """The texts of a header that are compared: its whole value, and its elements with and without blanks around
-    them."""
+    """The texts of a header that are compared: its whole value (unless `whole` is False), and its elements with and
+    without blanks around them."""
     if not lines:
         return []
     of = elements_of(header)
@@ -75,7 +77,8 @@ def compared_values(header: str, lines: Sequence[str], *, whole: bool = True) ->
 
 
 def satisfies(comparison: Comparison, value: str) -> bool:
-    """Whether one value satisfies `==`, `starts_with` or `matches`. No expression matches an IPv6 address as a host."""
+    """Whether one value satisfies `==`, `starts_with` or `matches`. By the rules of the language, no `matches` is true
+    for a host that is an IPv6 address."""
     if comparison.operator is Operator.EQUALS:
         return value == comparison.value
     if comparison.operator is Operator.STARTS_WITH:

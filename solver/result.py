@@ -1,7 +1,7 @@
 """Makes the placement from the choices: decisions with reasons, ADMs and closed destinations.
 
-A side that was not taken gets the rule that excludes it: a rule on the decision alone, the order, or a capacity, with
-all other decisions fixed. It gets no reason if the objective alone excludes it.
+A side that was not taken gets the rule that excludes it while all other decisions stay as they are: a rule on the
+decision alone, the order, or a capacity. It gets no reason if the objective alone excludes it.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SERVICES: Final = frozenset({"", "envoy.service.discovery.v3.AggregatedDiscoveryService"})
 """The services with a status: the whole server, and the service that proxies use."""
 MAX_WATCHERS: Final = 1_000
+"""A client that begins to watch beside so many others gets RESOURCE_EXHAUSTED."""
 
 
 class Health:

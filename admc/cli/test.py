@@ -1,4 +1,5 @@
-"""`admc test`: runs the tests of requests and of the placement, in `shop.test.adm` beside `shop.adm`."""
+"""`admc test`: runs the tests of a program, which are beside it (`shop.test.adm` beside `shop.adm`): what a request has
+to meet, and what a placement has to be. The exit code is 4 if a test fails."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ class ActiveConfig:
         return self.rollout.text
 
     def identify(self, caller: Caller) -> Admission:
-        """The service of a client. Before there is a program, the service is a name without a snapshot, so that the
-        server asks the client to connect again. Raises `DeniedError`."""
+        """Return the service of a client. Before there is a program, it is the empty name. No snapshot exists for that,
+        so the server asks the client to connect again. Raises `DeniedError`."""
         known = None if self.startup_hold else self.identities
         admission = Admission("") if known is None else known.identify(caller)
         self.rollout.publisher.serve(admission.group)
@@ -130,13 +130,12 @@ class ActiveConfig:
         """Read the identities of the active program's services again. The server ends the streams of clients whose
         service changes. Returns whether everything in the files is in use.
 
-        A file with errors is reported, and the identities of the last good file stay. A name that is no service of the
-        active program is an error, except while the name may be a service of a program that is not active yet:
+        A file with errors is reported, and the identities of the last good file stay in use. A name in the file that is
+        no service of the active program is such an error. In two states the name may belong to a newer program, which
+        is not active; then the rest of the file is used, so that the revocation of an identity does not wait:
 
-            the current program is rejected            the name is reported, and the rest of the file is used
-            the current program is not compiled yet    the name is ignored, and the rest of the file is used
-
-        So the revocation of an identity does not wait until the program is mended.
+            the newer program was rejected        the name is reported, too
+            the first compile is not done yet     the name is ignored
         """
         async with self._identities_lock:
             if self.state is None:

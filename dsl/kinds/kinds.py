@@ -50,7 +50,7 @@ Default = ConstantDefault | SameAsParameter | ServiceDefault
 
 
 class DeclaredKind(NamedTuple):
-    """A kind with the defaults of its parameters; a `Signature` of `dsl.vocabulary.other_meshes`."""
+    """A kind with the defaults of its parameters."""
 
     kind: Kind
     defaults: Mapping[str, Default]

@@ -1,4 +1,4 @@
-"""Formats of text that are narrower than a parameter's type, such as values that Envoy joins into one header."""
+"""Formats of texts that a parameter's type alone does not check, such as the items that Envoy joins into one header."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _WORD: Final = re.compile(r"\*|[!#$%&'+.^_`|~0-9A-Za-z-]{1,256}")
 
 
 class FormatError(NamedTuple):
-    """An argument of the right type whose text has the wrong format. `parameter` is empty if no argument is given."""
+    """An argument of the right type whose text has the wrong format. `parameter` is empty if the kind needs one of its
+    arguments and the policy has none."""
 
     parameter: str
     code: str

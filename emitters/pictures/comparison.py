@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 MAX_NODES: Final = 120
-"""Two pictures share the width, so fewer nodes fit than in a single picture."""
+"""Of a larger mesh, the services with an ADM and those beside them are drawn, and the others are counted. Two pictures
+share the width, so fewer nodes fit than in a single picture."""
 _MARGIN: Final = 26
 _HEAD: Final = 58
 _FOOT: Final = 74
@@ -26,7 +27,8 @@ _SPACING: Final = Spacing(between_layers=44, between_boxes=12, between_arrows=7)
 
 
 def svg_comparison(program: Program, placement: Placement) -> str:
-    """The mesh with a sidecar wherever one can be on the left, that of the placement on the right, and counts below."""
+    """Return an SVG. On the left is the mesh in which each service that can host a sidecar has one, on the right the
+    mesh of the placement, and below are the numbers of sidecars."""
     shown = around_adms(scene(program, placement), MAX_NODES)
     boxes = [Box(min(170.0, max(58.0, drawing.text_width(node.name, _SIZE) + 18)), 24) for node in shown.nodes]
     layout = layered(boxes, [(edge.source, edge.destination) for edge in shown.edges], _SPACING)

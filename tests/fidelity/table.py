@@ -41,10 +41,14 @@ clients and requests at the servers (status, headers, body, time, attempts, copi
 
 
 FOOT = f"""
+`none` is no mesh at all and no policy, `full` a sidecar everywhere with the textbook placement (each policy at the side
+where today's meshes always enforce its kind), `compiled` the ADMs of the placement. A program that the textbook
+placement cannot enforce counts under "no textbook placement".
+
 Pairs that do not commute are tried in both orders, on the textbook's sides and on the sides that the compiler chooses.
-On every given pair of sides, one case in {EVERY} is tried here, and all cases by `make fuzz`. The compiler refuses a
-pair whose sides would reverse the order. Hypothesis draws random programs of several shapes: chains, fans, diamonds. A
-case that differed once is kept in `tests/fidelity/cases` and runs first.
+With the sides of both policies pinned in every combination, one case in {EVERY} is tried here; `make fuzz` tries all.
+The compiler refuses a pair whose sides would reverse the order. Hypothesis draws random programs of several shapes:
+chains, fans, diamonds. A case that differed once is kept in `tests/fidelity/cases` and runs first.
 
 `make mutants` shows that this comparison notices mistakes in the emitted configuration."""
 
@@ -110,7 +114,7 @@ def totals_table(results: Sequence[Result]) -> list[str]:
         for each in results
         if each.what != What.REFUSED or each.how == How.COMPILED  # by the compiler, which stands behind no other way
     )
-    lines = ["| policies | run | equal | different | refused | no textbook placement |", "|---|---|---|---|---|---|"]
+    lines = ["| policies | mesh | equal | different | refused | no textbook placement |", "|---|---|---|---|---|---|"]
     for first, title in POLICIES:
         lines += [
             f"| {title} | {how} | {' | '.join(str(counts[first, how, what]) for what in What)} |"

@@ -1,8 +1,9 @@
 """Checks that a plan agrees with its program and with its own decisions.
 
 A plan repeats parts of its program, and its ADMs, enforcements and assumptions follow from its decisions. A review
-relies on all of these parts, so the server does not serve a plan in which a part was edited. Reasons and warnings are
-texts for a reader: another release may word them differently, and no other part is derived from them.
+relies on all of these parts, so the server does not serve a plan in which a part was edited. Reasons, warnings and
+costs are not compared: they are for a reader, another release may word or compute them differently, and no other part
+is derived from them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,8 @@ COMPARED = ("services", "externals", "calls", "policies", "adms", "enforcements"
 
 @no_collection()
 def disagreement(plan: Plan, anew: Plan) -> str | None:
-    """The part of a plan that differs from the plan `anew`, which is built from its program and decisions; None if
-    equal.
-
-    Both plans have services, calls and the content of policies.
-    """
+    """The first part of a plan that differs from the plan `anew`, which is built from the program and the decisions of
+    the plan; None if all are equal. The caller has read both plans with their services, calls and policies."""
     if plan.app != anew.app:
         return f"its `app` is `{plan.app}`, and that of the program is `{anew.app}`"
     for name in COMPARED:
@@ -36,7 +34,7 @@ def disagreement(plan: Plan, anew: Plan) -> str | None:
 
 
 def _rows(plan: Plan, name: str) -> list[object]:
-    """The rows without reasons and costs, which may differ in another release."""
+    """The rows of a part, without their reasons and costs."""
     if name == "adms":
         return [replace(row, because=(), overhead=None) for row in plan.adms]
     if name == "decisions":

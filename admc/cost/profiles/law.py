@@ -2,10 +2,10 @@
 
     Law -> [Function] -> Estimate at a rate and a size
 
-Between two knots the figure of a request is linear in the logarithm of the rate: a proxy that waits longer between two
-requests is colder. Beyond the outer knots the figure of the nearest knot holds, and the estimate is marked as
-extrapolated. `docs/adr/0019-law-of-a-hop.md` compares this with other forms, and `docs/adr/0038-costs-are-floats.md`
-gives the reasons for floats.
+A proxy that waits longer between two requests is colder, so a request costs more at a low rate. Between two knots the
+figure of a request is linear in the logarithm of the rate. Beyond the outer knots the figure of the nearest knot holds,
+and the estimate is marked as extrapolated. `docs/adr/0019-law-of-a-hop.md` compares this with other forms, and
+`docs/adr/0038-costs-are-floats.md` gives the reasons for floats.
 
 Estimates are the same on every machine: additions have a fixed order or use `fsum`, roots use `sqrt`, and logarithms
 use `decimal`. All of these round correctly.
@@ -175,12 +175,13 @@ class Function(NamedTuple):
         return any(len(line.knots) > 1 for line in (self.base, self.slope) if line is not None)
 
     def estimate(self, rate: float | None, size: int | None) -> Estimate:
-        """The cost of one request: at the first knot without a rate, and at the reference size without a size."""
+        """The cost of one request. If `rate` is None, it is that of the first knot; if `size` is None, that of the
+        reference size."""
         return self.of_traffic(rate, {size: 1.0}, 1.0)
 
     def of_traffic(self, rate: float | None, by_size: Mapping[int | None, float], requests: float) -> Estimate:
-        """The cost of all requests of some traffic. `by_size` is their number, or their rate, by size,
-        and `requests` is the sum of it."""
+        """The cost of all requests of some traffic. `by_size` has the number of requests of each size, or their
+        rate: the cost is that of one second then. `requests` is the sum of these numbers."""
         return self.of_load(rate, load_of(self.sizes, by_size, requests))
 
     def of_load(self, rate: float | None, load: Load) -> Estimate:
@@ -258,7 +259,8 @@ def of_knots(rates: Sequence[float], figures: Sequence[Amount]) -> Line:
 
 
 def together(functions: Sequence[Function]) -> Function:
-    """The sum of the functions of one hop. Like each of them, it is linear in the logarithm between all their knots."""
+    """The sum of the functions of one hop. Its knots are those of all functions, and it is linear in the logarithm
+    between two neighbouring knots, as each function is."""
     slopes = [function_of_part.slope for function_of_part in functions if function_of_part.slope is not None]
     slope = _sum_of_lines(slopes) if slopes else None
     return Function(_sum_of_lines([function_of_part.base for function_of_part in functions]), slope, functions[0].sizes)

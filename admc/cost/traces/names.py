@@ -27,6 +27,7 @@ class TraceNames(NamedTuple):
     known: Mapping[str, str]
 
     def service(self, name: str) -> str:
+        """The service or external of a name; the name itself, if the file does not have it."""
         return self.known.get(name, name)
 
     def peer(self, name: str, port: str) -> str:
@@ -35,7 +36,8 @@ class TraceNames(NamedTuple):
 
 
 def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
-    """`parties` are the services and externals of the program, or None. Raises `CommandError` with all findings."""
+    """Return the names of a file. `parties` are the services and externals of the program, and each name has to stand
+    for one of them; with None, a name may stand for anything. Raises `CommandError` with all findings."""
     content = read_bounded(path, MAX_BYTES, "the names of traces", regular=True)
     findings = Diagnostics()
     known: dict[str, str] = {}

@@ -24,7 +24,8 @@ _FIELDS: Final = {
     "container": ("image",),
     "steps": ("image",),
 }
-"""Field with containers -> the fields that a container has there."""
+"""Field that may have containers -> the fields by which an item of it counts as a container. `container` and `steps`
+mean other things in many kinds, so an item of these counts by its image alone."""
 
 
 class Unknown(NamedTuple):

@@ -1,8 +1,8 @@
 """How an ADM reaches its xDS server, and authenticates to it.
 
 With TLS, certificates are secrets of their own, in files beside the bootstrap. Envoy reads these files again whenever a
-file is moved into their folder, as `mv` and the mounted secrets of Kubernetes do. It reads files that the bootstrap
-itself names only once.
+file is moved into their folder, as `mv` and the mounted secrets of Kubernetes do. If the bootstrap itself named the
+files, Envoy would read them only once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Tls(NamedTuple):
     folder: str | None = None
     """The folder of the files of `secrets`, if it is known."""
     emitted: str = "."
-    """Without `folder`, the folder of the emission, which has a folder with such files for each ADM."""
+    """The folder of the emission. If `folder` is None, the files are in a folder below it that has the name of the
+    ADM's service."""
 
     def beside(self, service: str) -> Tls:
         """The same for one ADM, with the folder of its files."""
@@ -66,9 +67,9 @@ def secrets(tls: Tls) -> dict[str, Json]:
 def _shows_token(path: str) -> list[Json]:
     """Filters of the server's cluster that read the file again for each stream, and send its token in a header.
 
-    Envoy itself can read files of tokens in two ways, and neither fits. Its other gRPC client does not set the packet
-    mark of `clusters.marked`. Elsewhere a file has to begin with `Bearer`, and those of Kubernetes do not.
-    """
+    Envoy itself can read files of tokens in two ways, and neither fits. Its `google_grpc` client does not set the
+    packet mark of `clusters.marked`. A generic secret has to begin with `Bearer`, and the token files of Kubernetes do
+    not."""
     script = (
         "function envoy_on_request(handle)\n"
         f'  local file = io.open("{path}", "r")\n'

@@ -126,7 +126,8 @@ def within_any(one: Labels, others: Sequence[Labels]) -> bool:
 
 
 def _split(labels: Labels, others: Iterable[Labels]) -> tuple[Labels, Labels] | None:
-    """Split a set by one value of a label that another selector names; None if no such label has several values."""
+    """Split a set in two: the first part has one value of some label, the second part its other values. The label has
+    to stand in `others`, and to have several values in the set; None if there is no such label."""
     asked = {key for other in others for key in other}
     for key in sorted(asked & labels.keys()):
         values = labels[key]

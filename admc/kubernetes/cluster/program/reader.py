@@ -32,7 +32,7 @@ class ProgramRead(NamedTuple):
     findings: tuple[Diagnostic, ...]
     """Why there is no content."""
     waits: bool = False
-    """Other ConfigMaps may correct it, so it has to be read again a little later."""
+    """A ConfigMap that comes or changes later may remove the findings, so the program has to be read again."""
     versions: Mapping[str, str] = _NONE
     """ConfigMap that it was read from -> its version; empty for one that does not exist."""
 

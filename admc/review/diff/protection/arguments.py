@@ -1,11 +1,13 @@
 """Finds loosened, tightened and unclear arguments, by the directions that BASE's kind declares (`@weaker`).
 
-    change of an argument                                     finding
-    in its direction, or a number with a direction removed    loosened
-    against its direction, or such a number added             tightened
-    without a direction, or another content of a file         unclear
+    change of an argument                                               finding
+    its value moves in the declared direction                           loosened
+    its value moves against the declared direction                      tightened
+    a number that has a direction is left out in HEAD (no limit left)   loosened
+    a number that has a direction is given in HEAD alone                tightened
+    no direction is declared, or a file has another content             unclear
 
-A list with a direction is compared as a set.
+A list with a direction is compared as a set. `Contents` are one policy as BASE and HEAD have it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def changed_arguments(comparison: Comparison) -> Iterator[Note]:
 
 
 def comparable(comparison: Comparison, contents: Contents) -> bool:
-    """Whether the policy has the same kind with the same parameters on both sides. Else `kinds` reports the kind."""
+    """Whether BASE and HEAD have the same kind with the same parameters. If not, `kinds` reports the kind."""
     base, head = contents.pair.base or "", contents.pair.head or ""
     return comparison.base.rows[base].kind == comparison.head.rows[head].kind and _shape(
         contents.base.arguments
@@ -69,7 +71,7 @@ def same(one: ArgumentRow, other: ArgumentRow) -> bool:
 
 
 def directions(one: ArgumentRow, other: ArgumentRow) -> tuple[Word, ...]:
-    """The words for a change of an argument. A list that loses some items and gets others has two words."""
+    """The findings for a change of an argument. A list that loses some items and gets others has two of them."""
     weaker = one.weaker
     before: object = one.value
     after: object = other.value
