@@ -22,33 +22,38 @@ if TYPE_CHECKING:
 HEAD = """\
 # Fidelity: on both sides a policy has the same results for clients
 
-This page shows the samples for which real Envoys were tried. In the [first table](#kind-side-protocol), `equal (2)`
+This page shows the results of samples that real Envoys ran. In the [first table](#kind-side-protocol), `equal (2)`
 stands for two samples with the predicted results; [differences](#what-differs) are at the end.
 
-A judge without any notion of sides predicts the results. It reads each program as layers (policies in declared order
-around a call), is written from [the kinds](kinds.md), [the rules](rules.md) and [the language](language.md), and shares
-no code with the compiler. Real Envoys run each program without a mesh, in a full mesh and compiled, and answers at the
-clients and requests at the servers (status, headers, body, time, attempts, copies) are compared with the prediction.
-`python -m tests.fidelity.table > docs/fidelity.md` made this page; do not edit it.
+A separate program, the *judge*, predicts the results; it knows nothing of sides. It reads each program as layers
+(policies in declared order around a call), is written from [the kinds](kinds.md), [the rules](rules.md) and
+[the language](language.md), and shares no code with the compiler. Real Envoys run each program without a mesh, in a
+full mesh and compiled, and answers at the clients and requests at the servers (status, headers, body, time, attempts,
+copies) are compared with the prediction. `python -m tests.fidelity.table > docs/fidelity.md` made this page; do not
+edit it.
 
 ## Kind, side, protocol
 | cell | meaning |
 |---|---|
 | `equal (n)` | n samples, each as predicted, in the full mesh as well |
-| `refused` | by the compiler, with this code; at the senders for example a quota that several callers share |
+| `refused` | the compiler refuses it with this code; at the senders, for example, a quota of several callers |
 | `not applicable` | the kind does not support the protocol |
 """
 
 
-FOOT = f"""
-`none` is no mesh at all and no policy, `full` a sidecar everywhere with the textbook placement (each policy at the side
-where today's meshes always enforce its kind), `compiled` the ADMs of the placement. A program that the textbook
-placement cannot enforce counts under "no textbook placement".
+TOTALS = """
+## How many
+`run` says how the application ran: `none` is without a mesh, `full` in a full mesh, `compiled` with the ADMs of the
+compiled placement. `no textbook placement` counts the cases that the sides of the textbook cannot enforce.
+"""
 
-Pairs that do not commute are tried in both orders, on the textbook's sides and on the sides that the compiler chooses.
-With the sides of both policies pinned in every combination, one case in {EVERY} is tried here; `make fuzz` tries all.
-The compiler refuses a pair whose sides would reverse the order. Hypothesis draws random programs of several shapes:
-chains, fans, diamonds. A case that differed once is kept in `tests/fidelity/cases` and runs first.
+
+FOOT = f"""
+Pairs that do not commute are tried in both orders, on the sides of the
+[textbook placement](glossary.md#the-placement) and on the sides that the compiler chooses. A case can also fix the side
+of each policy. For each pair of fixed sides, one case in {EVERY} is tried here, and `make fuzz` tries all. The compiler
+refuses a pair whose sides would reverse the order. Hypothesis draws random programs of several shapes: chains, fans,
+diamonds. A case that differed once is kept in `tests/fidelity/cases` and runs first.
 
 `make mutants` shows that this comparison notices mistakes in the emitted configuration."""
 
@@ -114,7 +119,7 @@ def totals_table(results: Sequence[Result]) -> list[str]:
         for each in results
         if each.what != What.REFUSED or each.how == How.COMPILED  # by the compiler, which stands behind no other way
     )
-    lines = ["| policies | mesh | equal | different | refused | no textbook placement |", "|---|---|---|---|---|---|"]
+    lines = ["| policies | run | equal | different | refused | no textbook placement |", "|---|---|---|---|---|---|"]
     for first, title in POLICIES:
         lines += [
             f"| {title} | {how} | {' | '.join(str(counts[first, how, what]) for what in What)} |"
@@ -145,7 +150,7 @@ def main() -> None:
             sys.stderr.write(f"{group.name}: {len(found)} results\n")
     print(HEAD)
     print("\n".join(kinds_table(results)))
-    print("\n## How many\n")
+    print(TOTALS)
     print("\n".join(totals_table(results)))
     print(FOOT)
     print("\n## What differs\n")

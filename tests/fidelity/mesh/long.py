@@ -2,7 +2,8 @@
 
     examples, ways, chain, fan_in, fan_out, oneself, outside_in, outside_out      all of them without a name
 
-Everything without a mesh, in a full one and compiled. Exits with 1 where anything differs, or where nothing can run.
+Everything runs in all four modes of the testbed: `none`, `full`, `compiled` and `pod`. Exits with 1 where anything
+differs, or where nothing can run.
 """
 
 from __future__ import annotations
