@@ -52,7 +52,8 @@ def report(
 
 
 def _is_difference(subject: str) -> bool:
-    """Whether the subject is a difference by its name, as in `admc diff`. A plan is `NAME.plan.json`."""
+    """Whether the subject has the name of a saved difference: a name that ends in `.json`, but not in `.plan.json`, the
+    ending of plans. `admc diff` tells them apart in the same way."""
     return subject.endswith(_JSON) and not subject.endswith(_PLAN)
 
 

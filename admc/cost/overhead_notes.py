@@ -25,7 +25,8 @@ _TEXTS: Final = {
 
 
 def notes(missing: Iterable[Missing], extrapolated: Iterable[Extrapolated], when: str = "") -> list[str]:
-    """The lines about missing and extrapolated figures. `when` follows these two words, and begins with a blank."""
+    """The lines about missing and extrapolated figures. `when` is inserted after the word `missing` or `extrapolated`;
+    unless it is empty, it begins with a blank."""
     lacks, outside = phrases(missing), _outside(extrapolated)
     return [
         *([f"missing{when}, so that sums are lower bounds (`>=`):", *(f"  {line}" for line in lacks)] if lacks else []),

@@ -1,14 +1,14 @@
 """Documents: JSON of a fixed shape, read as values of the types that describe it.
 
     bytes -> [read] -> value | DocumentError        type -> [schema] -> JSON Schema
-    text -> [read_exact] -> the same, with decimals as they are written
+    text -> [read_exact] -> value | DocumentError, with decimals as they are written
     value -> [plain] -> dictionaries, lists, texts and numbers, which `json` writes
 
 A type of a document is a class with `@document` (`types`), which holds texts, numbers, truth values, enumerations,
-tuples, mappings by name and other such types; `structure` finds the type at a place. pydantic checks types and bounds
-(`validator`), and is imported only when a document is read. This package adds the limits on a document from a stranger
-(`json_text`), repeated and unknown keys (`key_count`, `extra_keys`), and messages that never quote the input
-(`violations`), since some documents contain identities and keys.
+tuples, mappings by name and other such types; `structure` has the type of each part of a document. pydantic checks
+types and bounds (`validator`), and is imported only when a document is read. This package adds the limits on a document
+from a stranger (`json_text`), repeated and unknown keys (`key_count`, `extra_keys`), and messages that never quote the
+input (`violations`), since some documents contain identities and keys.
 """
 
 from __future__ import annotations

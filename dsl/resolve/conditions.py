@@ -14,7 +14,8 @@ from dsl.vocabulary import other_meshes
 
 MAX_COMPARISONS = 1000
 MAX_LEVELS = 16
-"""Most nested levels of `and`, `or` and `not`: Envoy accepts JSON of 100 levels, and each of these takes three."""
+"""Most nested levels of `and`, `or` and `not`: Envoy accepts JSON of 100 levels, and each level of a condition takes
+three of them."""
 FIELDS = ("path", "method", "host", "header")
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 

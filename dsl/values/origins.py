@@ -1,4 +1,4 @@
-"""Origins of web pages, as `cors` lists them: one that browsers send, `*` for all, or all subdomains of a host.
+"""Origins of web pages in `cors`: an origin as browsers send it, `*` for all origins, or `*.HOST` for all subdomains.
 
 A browser sends a scheme, a host in lower case, and the port unless it is the scheme's default (RFC 6454). An item that
 no browser sends would admit no page, so it is an error.

@@ -125,7 +125,8 @@ def _list(value: tree.Value, type_: ParameterType, context: Context) -> Value | 
 
 
 def _items(value: tree.Value, element: ParameterType | None) -> str:
-    """A single value as the items of a list. In other meshes one string may hold several words: `"5xx,reset"`."""
+    """Return the items of a list with this value, for a hint. A string of several words, which other meshes accept
+    (`"5xx,reset"`), becomes several items."""
     if element is None or element.name != "one_of":
         return value.span.text
     text = value.value if isinstance(value, tree.String) else value.span.text

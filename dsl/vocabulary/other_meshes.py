@@ -36,7 +36,8 @@ _FILE = Path(__file__).with_name("other_meshes.toml")
 
 
 def kind(name: str, arguments: Sequence[str | None], kinds: Mapping[str, Signature]) -> str | None:
-    """The hint for the name of a kind. If several kinds have it elsewhere, the hint lists those that fit the arguments.
+    """Return the hint for the name of a kind in another mesh. If the name stands for several kinds of this language,
+    the hint lists those that accept the arguments, or all of them if none does.
 
     `arguments` are the names of the arguments, None for an argument by position.
     """
@@ -80,7 +81,8 @@ def parameter(kind_: str, name: str, known: Collection[str]) -> str | None:
 
 
 def word(text: str, words: Collection[str]) -> str | None:
-    """The element of `words` that corresponds to a word, a status or a code of another mesh."""
+    """Return the element of `words` with the meaning of `text`, which is a word, a status or a code of another mesh;
+    None if no element has it."""
     key = squeezed(text)
     for item in guides().values():
         for name, meant in item.words.items():
@@ -108,7 +110,7 @@ def operator(name: str) -> str | None:
 
 
 def misplaced(name: str) -> str | None:
-    """The hint for a word inside a statement that no statement has there."""
+    """Return the hint for a word that this language does not allow at its place inside a statement."""
     return _other_names()["words"].get(squeezed(name))
 
 

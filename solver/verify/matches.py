@@ -1,7 +1,8 @@
-"""Decides whether two matches (`when`) can hold for one request. Order matters only for such policies (rule R6).
+"""Decides whether two matches (`when`) can hold for one request. Rule R6 orders two policies only if one request can
+satisfy both matches.
 
-The answer "no" is a proof. Matches that are too large to refute count as possible, so the verifier accepts no placement
-because of a regular expression that was not evaluated.
+The answer "no" is a proof. If nothing is proven, the answer is "yes", and the verifier demands the order: matches may
+take too many steps to examine (`MAX_STEPS`), and a regular expression is never evaluated, only compared by its text.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def _literal(comparison: Comparison, wanted: bool, owner: int) -> _Literal:
 
 
 def _contradict(one: _Literal, other: _Literal) -> bool:
-    """Whether two literals, or one literal given twice, are proven to exclude each other."""
+    """Whether it is proven that no request satisfies both literals. The caller also passes a literal together with
+    itself, because one literal alone can be impossible: a denied `starts_with ""`."""
     if (one.field, one.owner) != (other.field, other.owner):
         return False
     if one.field.header is not None:

@@ -7,7 +7,8 @@ user. Its parts are
     scope   requirements of the program       order    R6, with matches
     sides   R3 R4 R5 R7 R8 R10                totals   ADMs, closed destinations, R9, objective
 
-and this module: R1, R2 and the sequence of the checks. It takes a few passes over calls and decisions.
+and this module: R1, R2 and the sequence of the checks. The whole check takes a few passes over the calls and the
+decisions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Finds the references of a resource to other resources, for the check of a snapshot and the order of responses.
 
-A reference is a name that the proxy requests over the same stream (`ads`, `self`), or the name of a cluster. The search
-visits all fields of a message, packed messages included. A packed message whose type is not among the installed Envoy
-messages cannot be parsed, and counts as a message without references.
+A reference is the name of a cluster, or the name of a resource with the config source `ads` or `self`: the proxy
+requests such a resource over the stream on which it received the referring one. The search visits all fields of a
+message, packed messages included. A packed message whose type is not among the installed Envoy messages cannot be
+parsed, and counts as a message without references.
 """
 
 from __future__ import annotations
@@ -127,11 +128,13 @@ class _Shape(NamedTuple):
 
     kind: str
     packed: bool
+    """Whether the message is an `Any`, which contains a message in binary form."""
     spelled_out: bool
+    """Whether the message is a `TypedStruct`, which contains a message as JSON."""
     own: bool
     """Whether the message itself has fields with names of resources."""
     leading: Mapping[str, bool]
-    """The fields that contain messages, and whether the field is a map."""
+    """Field that may lead to a reference, because it contains messages -> whether the field is a map."""
 
 
 def _walk(message: Any, depth: int, collected: set[Reference]) -> None:

@@ -22,7 +22,7 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class GrpcStream(Protocol):
-    """The methods of gRPC's context of a stream that this server uses."""
+    """The part of `grpc.aio.ServicerContext`, gRPC's context of one stream, that this server calls."""
 
     def read(self) -> Coroutine[asyncio.Future[None], None, bytes]: ...
 

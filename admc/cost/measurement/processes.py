@@ -1,4 +1,5 @@
-"""Starts the processes of a measurement. Each ends with the process that started it, also if that is killed."""
+"""Starts the processes of a measurement. Each process ends when the process that started it ends, also if the starting
+process is killed."""
 
 from __future__ import annotations
 

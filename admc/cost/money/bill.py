@@ -5,7 +5,7 @@
 Each price has two sums:
 
     used        the estimated cores and memory of all sidecars, with the intervals and lower bounds of the estimate
-    reserved    the cores and memory that all sidecars reserve: each replica the same, whatever its load
+    reserved    the cores and memory that all sidecars reserve: every replica reserves the same, whatever its load
 """
 
 from __future__ import annotations

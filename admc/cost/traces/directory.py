@@ -45,8 +45,8 @@ class Directory:
     def __init__(
         self, program: Program | None, drops: Drops, names: TraceNames | None = None, *, partial_traces: bool = False
     ) -> None:
-        """`names` maps names in traces to names of the program. With `partial_traces`, a first call without a recorded
-        caller is the only declared call to its callee, unless an external calls this callee."""
+        """`names` maps names in traces to names of the program. With `partial_traces`, a call without a recorded caller
+        counts as the declared call to its callee, if exactly one is declared and no external calls this callee."""
         self.calls: list[Named] = []
         self.names_of = names or TraceNames({})
         self._partial = partial_traces
@@ -118,7 +118,8 @@ class Directory:
         return len(self.calls) - 1
 
     def explain(self, source: str, destination: str, code: int, count: int = 1) -> None:
-        """Count, for a negative code, the unknown name or the undeclared call for which `count` calls are dropped."""
+        """Record, for a negative code, that `count` calls are dropped because of an unknown name or an undeclared
+        call."""
         if code == -1 - Reason.UNKNOWN_SERVICE:
             unknown = destination if not self.knows(destination) else source
             self._drops.name(Reason.UNKNOWN_SERVICE, unknown or NAMELESS, count)

@@ -2,8 +2,9 @@
 
     Profile, changes -> [text of the changed profile]
 
-The text is checked by the reader of profiles: if one part falls more than another, the CPU of a request may rise with
-the rate (`ADM867`), and the solver's figures would no longer be upper bounds.
+The reader of profiles checks the text. Different factors for the parts of a hop may give a profile in which the CPU of
+a request rises with the rate. The reader refuses such a profile (`ADM867`), because the solver's figures would no
+longer be upper bounds.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def _summed(hop: HopCost, whole: Part, quantity: str) -> Law | None:
 
 
 def _sum(curve: Curve, parts: Sequence[Curve]) -> Curve:
-    """Each figure, moved to the sum of the parts. Its interval moves along, so that its error stays the same."""
+    """Return the curve with the sum of the parts as the figure of each knot. The interval of a figure moves by the same
+    amount as the figure, so its width stays the same."""
     moved = []
     for knot, *shares in zip(curve, *parts, strict=True):
         value = sum((share.value for share in shares), Decimal(0))

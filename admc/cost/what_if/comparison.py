@@ -3,7 +3,7 @@
     Scenario, two Reports -> [Comparison]
 
 Figures of the two estimates are never added. A lower bound is the sum of the known figures. Two lower bounds have a
-difference only if both lack the same figures: it is then the difference of the known ones.
+difference only if both estimates lack the same figures: the difference of the two sums of known figures.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LACKED_IN: Final[Mapping[Lack, tuple[str, ...]]] = {
     Lack.MEMORY: (MEMORY,),
     Lack.SATURATED: (LATENCY,),
 }
-"""The quantities that a lack makes incomplete; CPU and latency for a lack that is not listed."""
+"""The quantities that a lack makes incomplete. A lack that is not listed makes CPU and latency incomplete."""
 
 
 class Pair(NamedTuple):
@@ -96,16 +96,17 @@ class Comparison:
     requests: tuple[RequestPair, ...]
     """The requests that differ."""
     over_capacity: tuple[str, ...]
-    """Services whose ADM exceeds their `capacity` after the change. With `--replan` there are none (R9)."""
+    """Services whose ADM exceeds their `capacity` after the change. With the option `--replan` there is no such
+    service: the changed program is placed again, and rule R9 keeps each capacity."""
     unused: tuple[Change, ...]
-    """Changes of parts and components that no hop has after the change."""
+    """Changes of a part or component of the profile that no request passes in the plan after the change."""
     cautions: tuple[str, ...]
     """The reasons for which the figures of two profiles may not be comparable."""
 
 
 def compare(scenario: Scenario, before: Report, after: Report, program: Program, *, one_profile: bool) -> Comparison:
-    """Compare two reports. `program` is the changed program. With `one_profile`, both reports use one profile, before
-    and after a change of its figures."""
+    """Compare two reports. `program` is the changed program. With `one_profile`, both reports use the same profile:
+    `before` with its own figures, `after` with the changed ones."""
     one, other = before.overhead, after.overhead
     lacks = _Lacks(one.missing, other.missing)
     # A full mesh lacks the figures that its plan lacks, and perhaps more. With one profile, these are the same before

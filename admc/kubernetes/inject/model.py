@@ -35,7 +35,8 @@ class PodNeeds(NamedTuple):
     captures: PodCaptures | None
     """None without an ADM."""
     waits: bool
-    """Whether some ADM needs the addresses of its pods."""
+    """Whether each pod waits at its start until its address is published, because some ADM needs the addresses of these
+    pods."""
 
     @property
     def adm(self) -> bool:
@@ -61,7 +62,8 @@ class TemplateFinding(NamedTuple):
 
 
 class Injection(NamedTuple):
-    """The new template, None if it is refused; and the findings: errors if it is refused, else warnings."""
+    """The new template, and the findings about the given one. If a finding is an error, the given template is refused
+    and there is no new one."""
 
     template: Template | None
     findings: tuple[TemplateFinding, ...] = ()

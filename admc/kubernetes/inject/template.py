@@ -1,8 +1,8 @@
-"""Injects an ADM and a wait into one pod template: a pure function.
+"""Injects into one pod template the ADM and the init container that waits until the address of the pod is published.
 
-Containers and volumes that admc wrote earlier are taken out first; they are recognised by name and content. So a second
-injection changes nothing, and a newer plan replaces what an older one needed. One thing stays: a container that dropped
-NET_RAW still drops it, since nothing shows who wrote that.
+`injected` is a pure function. It first takes out the containers and volumes that admc wrote earlier, which it
+recognises by name and content. So a second injection changes nothing, and a newer plan replaces what an older one
+needed. One thing stays: a container that dropped NET_RAW still drops it, since nothing shows who wrote that.
 """
 
 from __future__ import annotations

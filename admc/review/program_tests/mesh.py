@@ -32,8 +32,9 @@ class Applying(NamedTuple):
 
     policy: Policy
     surely: bool
+    """Whether the policy applies if none of the facts in `doubts` holds."""
     doubts: tuple[Fact, ...]
-    """Whether the policy applies is `surely` if none of these facts holds, and the opposite if one holds."""
+    """If one of these facts holds, the policy applies exactly if `surely` is false."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,14 @@ class Mesh:
     ingress: Mapping[tuple[str, str], frozenset[int]]
     """Policy and destination -> the ports at which the ADM of the destination enforces it."""
     unlocated: tuple[str, ...]
-    """Externals without a `cidr` that may call: an address that belongs to no party may be one of theirs."""
+    """Externals without a `cidr` that may be callers. An address that belongs to no party may be an address of one of
+    these externals."""
     at_network: Mapping[Network, tuple[str, ...]]
     """Network -> the externals with this `cidr`."""
 
     hops: frozenset[tuple[str | None, str, int]]
-    """Source, destination and port of the calls that pass through an ADM. Source None: the ADM of the destination."""
+    """Source, destination and port of the calls that pass through an ADM. The source is None for an ADM at the
+    destination, which the calls of all sources pass through."""
 
     def first_adm(self, source: str, target: Target) -> Side | None:
         """The side of the first ADM on the way of a request; None if the request passes through no ADM."""

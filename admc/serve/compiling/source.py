@@ -2,8 +2,8 @@
 
     program or plan --read--> State        endpoints file --with_endpoints--> State with other addresses
 
-A state is immutable. An error in a file is a `CommandError` with diagnostics, as in every other command; the caller
-keeps its earlier state then.
+A state is immutable. `read` returns errors in files as findings, without a state; `with_endpoints` and `restored` raise
+`CommandError`. After an error the caller keeps its earlier state.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class ReadResult(NamedTuple):
 
     state: State | None
     findings: tuple[Diagnostic, ...]
-    """Errors without a state, warnings with one."""
+    """Without a state: the errors. With a state: the program's warnings, and the errors in contents of the endpoints
+    file that came before the usable one."""
     folder: str
     files: Signature
     """The stat of each file before it was read; also of missing files."""
@@ -222,7 +223,8 @@ def unlisted_names(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unl
 def _with_usable_endpoints(
     source: Source, program: Program, placement: Placement, endpoints: Sequence[bytes]
 ) -> tuple[State, tuple[Diagnostic, ...]]:
-    """The state with the first usable endpoints, and the findings about those before them."""
+    """Return the state with the first usable endpoints, and the findings about the contents before them. Raises
+    `CommandError` if there are contents, and none is usable."""
     state = State(source.without_content, program, placement, Addresses(), "")
     if not endpoints:
         explicit = not source.mode.redirected

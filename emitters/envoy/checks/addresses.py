@@ -1,8 +1,8 @@
 """Checks that the addresses that an ADM needs are known and distinct.
 
 With redirection, addresses alone decide which policies a connection meets. If an address is missing, or two
-destinations share one, calls would pass without their policies, or under the policies of another destination. Such
-addresses are errors, which name the party.
+destinations share one, calls would pass without their policies, or under the policies of another destination. Each such
+address is reported as an error that names the party which it belongs to.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def _same_address(context: Context, hop: Hop, other: str, address: str) -> None:
 
 
 def _targets(context: Context, hop: Hop, hops: Sequence[Hop]) -> None:
-    """Reports two ports of a service whose connections arrive at one port, under different policies."""
+    """Reports two ports of a service that have different policies, although the ADM receives the connections to both at
+    one port and cannot tell them apart."""
     service = context.program.services.get(hop.destination)
     if service is None or len(service.ports) < 2:
         return

@@ -92,8 +92,8 @@ def program_object(document: Mapping[str, Any]) -> ProgramObject | None:
 
 
 def _object(value: object) -> Mapping[str, Any]:
-    """Return an object, or an empty one in place of another value, which another CustomResourceDefinition may admit. A
-    spec that is no object names no installation."""
+    """Return the value if it is an object, else an empty object: the CustomResourceDefinition of another version may
+    admit other values. An empty spec names no installation."""
     return value if isinstance(value, dict) else {}
 
 

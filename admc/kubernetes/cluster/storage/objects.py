@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_PACKS: Final = 16
 SLACK: Final = 2 * 1024 * 1024
-"""Bytes of packs that may be unused in any case."""
+"""Packs with at most this sum of unused bytes are never too large."""
 
 
 class _Stored(NamedTuple):
@@ -97,7 +97,8 @@ class PackedObjects:
         return packed({name: content for name, content in self._new.items() if name in wanted})
 
     def stored(self, pack: Pack, wanted: Collection[str]) -> None:
-        """Note that a pack is stored, and that of all others only those with wanted objects still are."""
+        """Record that `pack` is stored. Of the packs that were stored before, only those with a wanted object still
+        are."""
         packs = self.packs(wanted)
         self._stored = {name: item for name, item in self._stored.items() if item.pack in packs}
         self._stored |= {name: _Stored(pack, len(item)) for name, item in self._new.items() if name in wanted}

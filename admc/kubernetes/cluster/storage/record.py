@@ -45,7 +45,7 @@ class Index:
 
 
 class Record(NamedTuple):
-    """The record of a Secret that a replica watches."""
+    """The digest and the writer of a Secret, which a replica learns from its watch."""
 
     digest: str
     """The digest of its content."""

@@ -1,8 +1,8 @@
-"""Finds policies whose ADMs call another party, or reach it in another way (unclear).
+"""Finds policies whose ADMs call another party than before, or reach it in another way. The findings are `unclear`.
 
 Arguments of type `service` are the parties that ADMs call. A policy on the way to an authorization service may answer
-in its place, and a policy on the way of a copy may refuse the copy. So every policy on such a call counts that may
-change the request or the answer.
+in its place, and a policy on the way of a copy may refuse the copy. So each policy on such a call is compared, too, if
+it may change the request or the answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _HARMLESS = frozenset((Verb.READS, Verb.COUNTS, Verb.COPIES))
 
 
 _Met = tuple[str, str | None, int | None, PolicyContent]
-"""A policy on the way, with the caller and the number of replicas if it depends on them, and its content."""
+"""A policy on the way of a call: its name, the caller (None if the policy does not depend on the caller), the number of
+replicas (None likewise), and its content."""
 
 
 def asked_otherwise(comparison: Comparison) -> Iterator[Note]:

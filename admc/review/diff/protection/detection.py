@@ -1,9 +1,9 @@
-"""Collects all findings about the protection of requests, by word.
+"""Collects all findings about the protection of requests, sorted by their words, such as `lost` or `tightened`.
 
     plan, plan, renames -> Comparison -> detectors -> notes -> [Findings]
 
 Each detector looks for one kind of change, independently of the others. Only `interference` reads the notes of the
-others: it looks for policies that a gain may weaken. `docs/diff.md` defines the words.
+others: it looks for unchanged policies that a policy which was gained may weaken. `docs/diff.md` defines the words.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Findings(NamedTuple):
 
 
 def findings(base: Plan, head: Plan, renames: Sequence[Rename] = ()) -> Findings:
-    """The findings that are weaker, those that are stricter, and the policies that are gone with their call."""
+    """Return the findings by which protection becomes weaker, those by which it becomes stricter, and those about
+    policies that are no longer met because their call is gone."""
     comparison = Comparison(in_names_of(base, head), head, renames)
     notes = [note for detector in DETECTORS for note in detector(comparison)]
     notes += interference(comparison, notes)

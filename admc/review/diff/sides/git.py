@@ -7,7 +7,7 @@ A revision is text from a command line, and a repository may be hostile. So thes
 - Arguments are a list, without a shell, and a revision never becomes an option.
 - Git checks out nothing, fetches nothing, and starts no pager and no prompt.
 - Output and time are bounded.
-- Objects are requested by their ids alone.
+- A revision is only translated to the id of its commit. All objects are then requested by id.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     path -> bytes
 
-The commit does not contain the content of a link, a submodule or a pointer of Git LFS, so these are refused.
+A link, a submodule and a pointer of Git LFS are refused: the commit has a reference in the place of their content.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class CommitTree:
     def reader(self, folder: str, include: Sequence[str] = ()) -> Read:
         """A function that reads the files of a folder and of the folders in `include`, as `folder_reader` does.
 
-        It takes paths relative to `folder`. All folders are relative to the top of the repository.
+        The returned function takes paths relative to `folder`. `folder` and `include` are relative to the top of the
+        repository.
         """
         allowed = (folder, *include)
 
