@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from admc.kubernetes.cluster import addresses
-from admc.kubernetes.cluster.addresses import Endpoints
-from admc.kubernetes.cluster.selection import selection_of
-from admc.kubernetes.cluster.view import View, with_namespace, with_pod, with_service, with_slice
+from admc.kubernetes.cluster.core import addresses
+from admc.kubernetes.cluster.core.addresses import Endpoints
+from admc.kubernetes.cluster.core.selection import selection_of
+from admc.kubernetes.cluster.core.view import View, with_namespace, with_pod, with_service, with_slice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from admc.kubernetes.cluster.core.view import Change
     from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, Slice
-    from admc.kubernetes.cluster.view import Change
     from dsl.program import Program
 
 

@@ -11,7 +11,7 @@ import pytest
 import dsl
 from admc.compile.facts import ServiceFacts, to_json, with_facts
 from admc.compile.pipeline import place_program
-from admc.kubernetes.cluster.addresses import findings
+from admc.kubernetes.cluster.core.addresses import findings
 from admc.kubernetes.cluster.records import Key, Slice
 from emitters.addresses import from_json
 from emitters.addresses.conflicts import check
@@ -21,7 +21,7 @@ from tests.cluster.following import Following
 from tests.cluster.objects import pod, service
 
 if TYPE_CHECKING:
-    from admc.kubernetes.cluster.addresses import Endpoints
+    from admc.kubernetes.cluster.core.addresses import Endpoints
     from admc.kubernetes.cluster.records import Pod, Service
     from dsl.diagnostics.diagnostic import Diagnostic
 
@@ -159,7 +159,7 @@ def test_a_pod_that_gets_a_second_service_takes_both_out() -> None:
     assert list(cluster.listed) == ["rate", "search"]
     cluster.pods(pod("a", "rate", "10.1.0.1", labels={"app": "rate", "tier": "web"}))
     assert cluster.listed == {}
-    assert cluster.findings == ()  # `admc.kubernetes.cluster.mismatches` has it
+    assert cluster.findings == ()  # `admc.kubernetes.cluster.core.mismatches` has it
 
 
 def test_the_hosts_network() -> None:

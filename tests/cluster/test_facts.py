@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dsl
 from admc.base.exits import CommandError
-from admc.kubernetes.cluster.facts import HOLD_SECONDS, FactState, ShownFacts, seen
+from admc.kubernetes.cluster.core.facts import HOLD_SECONDS, FactState, ShownFacts, seen
 from admc.kubernetes.cluster.records import Namespace
 from admc.kubernetes.inject.security import POD_SECURITY
 from tests.cluster.following import Following

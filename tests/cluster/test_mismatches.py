@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
-from admc.kubernetes.cluster.mismatches import findings, renewed
+from admc.kubernetes.cluster.core.mismatches import findings, renewed
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.records import Namespace, ServicePort
 from dsl.diagnostics.diagnostic import Severity

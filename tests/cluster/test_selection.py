@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
-from admc.kubernetes.cluster.addresses import findings
+from admc.kubernetes.cluster.core.addresses import findings
 from admc.kubernetes.cluster.records import Key, Namespace, Service, ServicePort, Slice
 from tests.cluster.following import Following
 from tests.cluster.objects import pod, service

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admc.kubernetes.cluster.core.view import View, with_namespace, with_pod, with_service, with_slice
 from admc.kubernetes.cluster.records import Key, Namespace, Service, Slice
-from admc.kubernetes.cluster.view import View, with_namespace, with_pod, with_service, with_slice
 from tests.cluster.objects import pod, service
 from tests.properties import examples
 
 if TYPE_CHECKING:
+    from admc.kubernetes.cluster.core.view import Change
     from admc.kubernetes.cluster.records import Pod
-    from admc.kubernetes.cluster.view import Change
 
 SPACES = st.sampled_from(["shop", "ops"])
 LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"), max_size=2)

@@ -19,9 +19,9 @@ from admc.compile.facts import FACTS
 from admc.kubernetes.cluster.address_source import ClusterAddresses
 from admc.kubernetes.cluster.api.connection import connect
 from admc.kubernetes.cluster.api.lease import LeaseHolder
+from admc.kubernetes.cluster.core.facts import FactState
 from admc.kubernetes.cluster.decode import PodDecoder
 from admc.kubernetes.cluster.environment import ClusterEnvironment, jwks
-from admc.kubernetes.cluster.facts import FactState
 from admc.kubernetes.cluster.follow import Cluster
 from admc.kubernetes.cluster.identity.keys import PATH as KEYS
 from admc.kubernetes.cluster.identity.keys import ClusterKeys
@@ -111,7 +111,7 @@ class _Replica:
             lease, keep_ready=self._state_follower.follow, keep_address=address.keep, end_streams=self._end_streams
         )
         self._programs = ClusterPrograms(self._cluster, installation.effort)
-        self._addresses = ClusterAddresses(self._cluster, self._programs)
+        self._addresses = ClusterAddresses(self._programs)
         self._warm = WarmStart()
         self._beside: set[asyncio.Task[None]] = set()
         """Tasks that run beside the server. An error in one of them ends the process."""

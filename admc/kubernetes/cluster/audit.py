@@ -6,16 +6,21 @@ Source, addresses --Worker--> plan, findings
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.kubernetes.cluster.address_source import document
+from admc.kubernetes.cluster.core.addresses import document
+from admc.kubernetes.cluster.core.state import Wanted
 from admc.serve.compiling.worker import BuildState, Worker, WorkerError
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from admc.kubernetes.cluster.follow import Cluster, Followed
-    from admc.kubernetes.cluster.program_source import Candidate, ClusterPrograms
+    from admc.kubernetes.cluster.core.state import Candidate
+    from admc.kubernetes.cluster.program_source import ClusterPrograms
     from admc.serve.compiling.source import Source
+
+
+LOOK_SECONDS: Final = 1.0
+"""How long changes are collected before the next compile."""
 
 
 class Audited(NamedTuple):
@@ -27,50 +32,45 @@ class Audited(NamedTuple):
 class Audit:
     """Compiles the candidate of `ClusterPrograms` while its mode is `Audit`."""
 
-    def __init__(self, cluster: Cluster, programs: ClusterPrograms) -> None:
-        self._cluster = cluster
+    def __init__(self, programs: ClusterPrograms) -> None:
         self._programs = programs
         self._compiled_source: Source | None = None
-        self._followed: Followed | None = None
+        self._followed: int | None = None
+        """The number of the candidate's `FollowedProgram`."""
         self._findings: tuple[Diagnostic, ...] = ()
         self.result: Audited | None = None
 
     def findings_of(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
         """Return the findings of the candidate's compile; None until it has been compiled."""
-        return self._findings if candidate.followed is not None and candidate.followed is self._followed else None
+        return self._findings if candidate.followed is not None and candidate.followed == self._followed else None
 
     async def run(self) -> None:
         """Compile the candidate whenever it changes, until cancelled."""
         await self._programs.restored.wait()
         while True:
-            changed = self._cluster.changed.next, self._cluster.programs_changed.next
+            stepped = self._programs.stepped.next
             await self._compile()
-            tasks = [asyncio.create_task(event.wait()) for event in changed]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
-            await asyncio.sleep(1.0)  # `ClusterPrograms` reads the candidate first
+            await stepped.wait()
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _compile(self) -> None:
-        candidate = self._programs.candidate
-        followed = None if candidate is None else candidate.followed
-        if not self._programs.is_audit or candidate is None or followed is None or candidate.read.content is None:
+        state = self._programs.state
+        candidate, program = state.candidate, state.of_candidate
+        if candidate is None or not candidate.is_audit or program is None or candidate.read.content is None:
             self._compiled_source, self._followed, self.result, self._findings = None, None, None, ()
             return
-        source = self._programs.source_of(candidate.read.content, followed)
+        source = self._programs.source_of(Wanted(candidate.read.content, program.names, program.facts_document))
         if source == self._compiled_source:
             return
         worker = Worker()
         try:
-            read, _ = await worker.build(BuildState(source, (document((followed,)),), True))
+            read, _ = await worker.build(BuildState(source, (document((program,)),), True))
         except WorkerError as error:
-            self._followed, self._findings = followed, (Diagnostic("ADM901", Severity.ERROR, str(error), None),)
+            self._followed, self._findings = program.number, (Diagnostic("ADM901", Severity.ERROR, str(error), None),)
             return
         finally:
             await worker.end()
-        self._compiled_source, self._followed, self._findings = source, followed, read.findings
+        self._compiled_source, self._followed, self._findings = source, program.number, read.findings
         if read.state is None or read.recipe is None:
             self.result = None
         else:

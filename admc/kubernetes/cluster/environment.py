@@ -7,9 +7,10 @@ Cluster --ClusterPrograms--> programs, addresses, identities      Secrets --> st
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.kubernetes.cluster.address_source import ClusterAddresses
 from admc.kubernetes.cluster.api import counts
@@ -30,16 +31,15 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from admc.kubernetes.cluster.follow import Cluster, Followed
+    from admc.kubernetes.cluster.core.selection import Selection
+    from admc.kubernetes.cluster.follow import Cluster
     from admc.kubernetes.cluster.identity.keys import ClusterKeys
     from admc.kubernetes.cluster.program_source import ClusterPrograms
     from admc.kubernetes.cluster.proxy_config import ProxyConfig
-    from admc.kubernetes.cluster.records import Key, Pod
-    from admc.kubernetes.cluster.selection import Selection
+    from admc.kubernetes.cluster.records import Key, Pod, Service
     from admc.kubernetes.cluster.standby.standby import Standby
     from admc.kubernetes.cluster.storage.storage import SecretStorage
     from admc.serve.environment import Reach, Serving
-    from dsl.program import Program
     from xds_server.transport.client import Caller
 
 LOG: Final = logging.getLogger("admc.cluster")
@@ -48,6 +48,15 @@ GONE: Final = (
     "the Program is gone, and its NetworkPolicies go with it; proxies keep its last plan, and callers that are not "
     "declared reach the destinations that were closed"
 )
+
+
+class _Planned(NamedTuple):
+    """From what the policies of closed destinations were last computed."""
+
+    owner: Owner | None
+    programs: tuple[int, ...]
+    """The numbers of the published programs."""
+    services: Mapping[Key, Service]
 
 
 class ClusterEnvironment:
@@ -67,8 +76,8 @@ class ClusterEnvironment:
         """`reach` says how pods reach the server; the Program adds the names of the Services."""
         self._cluster, self.programs, self._standby = cluster, programs, standby
         self._keys, self._config, self._replica = keys, config, replica
-        self.addresses = ClusterAddresses(cluster, programs)
-        self.identities = PodIdentities(keys, _Records(cluster), self._selection)
+        self.addresses = ClusterAddresses(programs)
+        self.identities = PodIdentities(keys, cluster, programs)
         self.storage = storage
         self.redirection = PodRedirection(self._pods, self._hosting)
         self.closing = ClusterClosing(
@@ -78,14 +87,11 @@ class ClusterEnvironment:
             cluster.policies.items,
             self._selectors,
             may_write=self._may_close,
+            shown=cluster.policies_changed,
         )
         self._reach = reach
         self._serving: Serving | None = None
-        self._owned: tuple[Owner | None, tuple[Followed, ...]] = (None, ())
-        """The owner and the programs when `closing` last computed its policies."""
-        cluster.pod_changed = self._pod_changed
-        cluster.selection_changed = self._selection_changed
-        cluster.policy_changed = self.closing.changed
+        self._planned = _Planned(None, (), cluster.view.services)
 
     @property
     def source(self) -> str:
@@ -94,17 +100,16 @@ class ClusterEnvironment:
 
     @property
     def _program_text(self) -> str:
-        programs, candidate = self.programs, self.programs.candidate
+        candidate, servable = self.programs.state.candidate, self.programs.state.servable
         if candidate is None:
-            return "no Program yet" if programs.servable is None else "the Program is gone; its last plan stays"
-        served = programs.servable is not None and programs.servable.followed is candidate.followed
-        stays = "; an earlier plan stays" if programs.servable is not None and not served else ""
+            return "no Program yet" if servable is None else "the Program is gone; its last plan stays"
+        stays = "; an earlier plan stays" if servable is not None and servable.followed != candidate.followed else ""
         return f"Program `{candidate.object.name}`{stays}"
 
     @property
     def reach(self) -> Reach:
-        servable = self.programs.servable
-        return self._reach if servable is None else self._reach._replace(objects=servable.followed.names)
+        servable = self.programs.state.of_servable
+        return self._reach if servable is None else self._reach._replace(objects=servable.names)
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         self._serving = serving
@@ -129,43 +134,47 @@ class ClusterEnvironment:
         """Write the status, the plan and NetworkPolicies, until cancelled."""
         assert self._serving is not None  # noqa: S101 - the server calls `services` first
         cluster, programs, may_act = self._cluster, self.programs, self._standby.may_act
-        plans = PlanStore(cluster.api, cluster.namespace, cluster.controller, cluster.plans.items)
-        cluster.plan_changed = plans.changed
+        plans = PlanStore(
+            cluster.api, cluster.namespace, cluster.controller, cluster.plans.items, cluster.plans_changed
+        )
         writer = StatusWriter(cluster.api, cluster.controller, self._replica)
-        audit = Audit(cluster, programs)
+        audit = Audit(programs)
         reporter = Reporter(
             cluster, programs, self._serving, self.redirection, self.closing, audit, plans, writer, may_act
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(reporter.run())
             group.create_task(audit.run())
-            group.create_task(self._config.run(lambda: programs.owner, may_act))
+            group.create_task(self._config.run(lambda: programs.outputs.owner, may_act))
             group.create_task(self._close())
             group.create_task(self._update())
         raise AssertionError  # the tasks end by being cancelled
 
     async def _update(self) -> None:
-        """Keep the followed programs and the owner up to date, until cancelled: programs in force stay followed, others
-        are forgotten."""
+        """Keep the programs in force and the policies of closed destinations up to date, until cancelled."""
         assert self._serving is not None  # noqa: S101 - as above
         while True:
-            self._update_programs(self._serving)
-            self._update_owner()
-            await asyncio.sleep(LOOK_SECONDS)
+            stepped = self.programs.stepped.next
+            served, published = (
+                [placed.program for placed in plans] for plans in (self._serving.placed, self._serving.published)
+            )
+            self.programs.in_force(served[::-1], published)
+            self._plan_closing(self._serving)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await stepped.wait()
 
-    def _update_programs(self, serving: Serving) -> None:
-        served, published = ([placed.program for placed in plans] for plans in (serving.placed, serving.published))
-        self.programs.in_force(served[::-1], published)
-
-    def _update_owner(self) -> None:
-        before, now = self._owned, (self.programs.owner, self.programs.followed)
-        if now == before:
+    def _plan_closing(self, serving: Serving) -> None:
+        """Compute the policies of closed destinations anew, if they may differ."""
+        numbers = tuple(program.number for program in self.programs.published)
+        before, now = self._planned, _Planned(self.programs.outputs.owner, numbers, self._cluster.view.services)
+        if before[:2] == now[:2] and before.services is now.services:
             return
-        self._owned = now
+        self._planned = now
         self.closing.plan()
-        if before[0] is not None and now[0] is None and self._serving is not None:
-            closed = sorted({name for placed in self._serving.placed for name in placed.placement.closed})
-            LOG.warning("program_gone", extra={"program": before[0].name, "open": closed, "text": GONE})
+        if before.owner is not None and now.owner is None:
+            closed = sorted({name for placed in serving.placed for name in placed.placement.closed})
+            LOG.warning("program_gone", extra={"program": before.owner.name, "open": closed, "text": GONE})
 
     async def _close(self) -> None:
         """Keep NetworkPolicies as they should be, once a Program owns them."""
@@ -173,15 +182,15 @@ class ClusterEnvironment:
             await asyncio.sleep(LOOK_SECONDS)
         await self.closing.run()
 
-    # ---- the cluster's records of services ----
+    # ---- the pods and Services of services ----
 
-    def _selection(self, program: Program) -> Selection:
-        return self.programs.followed_for(program).selection
+    @property
+    def _selections(self) -> list[Selection]:
+        """The selections of the published programs; the first program that has a service decides about it."""
+        return [program.selection.at(self._cluster.view) for program in self.programs.published]
 
     def _selection_with(self, service: str) -> Selection | None:
-        return next(
-            (followed.selection for followed in self.programs.followed if service in followed.selection.keys), None
-        )
+        return next((selection for selection in self._selections if service in selection.keys), None)
 
     def _pods(self, service: str) -> Iterable[Pod]:
         selection = self._selection_with(service)
@@ -195,37 +204,28 @@ class ClusterEnvironment:
 
     def _selectors(self) -> Mapping[str, Mapping[str, str]]:
         selectors: dict[str, Mapping[str, str]] = {}
-        for followed in reversed(self.programs.followed):
-            selection = followed.selection
+        for selection in reversed(self._selections):
             selectors |= {
                 name: selection.selector(name) for name in selection.keys if selection.service(name) is not None
             }
         return selectors
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None, services: frozenset[str]) -> None:
-        self.identities.pod_changed(old, new, services)
-
-    def _selection_changed(self, services: frozenset[str]) -> None:
-        self.identities.selection_changed(services)
-        if services:
-            self.closing.plan()
-
     # ---- the Program as owner ----
 
     def _may_close(self) -> bool:
         """Whether NetworkPolicies may be written. If their Program is gone, the cluster would remove them at once."""
-        return self.programs.owner is not None and self._standby.may_act()
+        return self.programs.outputs.owner is not None and self._standby.may_act()
 
     def _owner(self) -> Owner:
         # While the Program is gone, nothing is written, and its earlier owner stands in.
-        return self.programs.owner or self._owned[0] or Owner("", "")
+        return self.programs.outputs.owner or self._planned.owner or Owner("", "")
 
     # ---- pods that wait ----
 
     def waiting_pod(self, caller: Caller) -> WaitingPod:
         """Raises `DeniedError`."""
         pod, _ = self.identities.pod_of(caller)
-        names = {name for followed in self.programs.followed for name in followed.selection.services_of(pod.key)}
+        names = {name for selection in self._selections for name in selection.services_of(pod.key)}
         return WaitingPod(pod.uid, min(names, default=""), pod.addresses)
 
     def adms(self, service: str) -> int:
@@ -240,21 +240,6 @@ class _Waiting:
         self.pod_of = environment.waiting_pod
         self.adms = environment.adms
         self.taken = environment.addresses.taken
-
-
-class _Records:
-    """`admc.kubernetes.cluster.identity.pods.Records`."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    @property
-    def complete(self) -> bool:
-        return self._cluster.complete
-
-    @property
-    def pods(self) -> Mapping[Key, Pod]:
-        return self._cluster.pods.items
 
 
 def jwks(document: Mapping[str, Any]) -> bytes:

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
     from admc.kubernetes.cluster.audit import Audit
     from admc.kubernetes.cluster.closing.policies import ClusterClosing
-    from admc.kubernetes.cluster.follow import Cluster, Followed
+    from admc.kubernetes.cluster.core.followed import FollowedProgram
+    from admc.kubernetes.cluster.core.state import Candidate
+    from admc.kubernetes.cluster.follow import Cluster
     from admc.kubernetes.cluster.program.plan_objects import PlanReference
     from admc.kubernetes.cluster.program.plan_store import PlanStore
     from admc.kubernetes.cluster.program.spec import ProgramObject
     from admc.kubernetes.cluster.program.status_writer import StatusWriter
-    from admc.kubernetes.cluster.program_source import Candidate, ClusterPrograms
+    from admc.kubernetes.cluster.program_source import ClusterPrograms
     from admc.kubernetes.cluster.redirection import PodRedirection
     from admc.serve.environment import Serving
     from dsl.diagnostics.diagnostic import Diagnostic
@@ -105,7 +107,7 @@ class Reporter:
             raise failed[0]
 
     def _writes(self) -> Iterator[Callable[[], Awaitable[object]]]:
-        candidate = self._programs.candidate
+        candidate = self._programs.state.candidate
         if not self._programs.restored.is_set():
             yield self._write_problem
         elif candidate is not None:  # else each write would be removed, as the plan is, with its Program
@@ -142,7 +144,7 @@ class Reporter:
     @property
     def _in_force(self) -> InForce | None:
         """The plan that the status is about; in mode `Audit`, the plan that would be served."""
-        if self._programs.is_audit:
+        if self._programs.state.is_audit:
             audited = self._audit.result
             return None if audited is None else InForce(audited.plan, audited.adms, audited.facts)
         state, recipe = self._serving.state, self._serving.recipe
@@ -153,7 +155,7 @@ class Reporter:
     # ---- the report ----
 
     def _report(self, candidate: Candidate) -> Report:
-        in_force, followed = self._in_force, candidate.followed
+        in_force, followed = self._in_force, self._programs.state.of_candidate
         now = time.monotonic()
         if in_force is not None and in_force.plan != self._debounced_plan:
             self._debounced_plan = in_force.plan
@@ -183,7 +185,7 @@ class Reporter:
             verdicts[Condition.RESOLVED] = conditions.unknown("NotAccepted", "the program has errors")
         else:
             verdicts[Condition.RESOLVED] = conditions.resolved(mismatches)
-        if self._programs.is_audit:
+        if self._programs.state.is_audit:
             verdicts[Condition.PROGRAMMED] = conditions.audited(has_plan=self._has_plan)
         elif _errors(candidate.findings, compiled or (), mismatches) or not self._is_in_force(candidate):
             what = "an earlier plan is in force" if self._has_plan else "no plan is in force"
@@ -208,7 +210,7 @@ class Reporter:
 
     def _compiled(self, candidate: Candidate) -> tuple[Diagnostic, ...] | None:
         """Return the findings of the candidate's compile; None until it has been compiled."""
-        if self._programs.is_audit:
+        if self._programs.state.is_audit:
             return self._audit.findings_of(candidate)
         if candidate.followed is None:
             return None
@@ -222,12 +224,12 @@ class Reporter:
         return tuple(item for subject in subjects for item in current.get(subject, ()))
 
     def _is_in_force(self, candidate: Candidate) -> bool:
-        recipe, servable = self._serving.recipe, self._programs.servable
-        if recipe is None or servable is None or not self._programs.is_compiled(candidate):
+        recipe, wanted = self._serving.recipe, self._programs.outputs.wanted
+        if recipe is None or wanted is None or not self._programs.is_compiled(candidate):
             return False
-        if servable.content.main not in recipe.inputs:
+        if wanted.content.main not in recipe.inputs:
             return False  # a reviewed plan, or another main file, that was not there before
-        source = self._programs.source_of(servable.content, servable.followed)
+        source = self._programs.source_of(wanted)
         notes = dict(source.notes)
         files = {**(source.files or {}), FACTS: source.facts, **notes}
         return notes.keys() <= recipe.inputs.keys() and all(
@@ -255,10 +257,10 @@ class Reporter:
 
     def _services_out_of_sync(self) -> list[str]:
         """Return the services with an ADM that have at least one pod without a proxy in sync."""
-        state, registry, servable = self._serving.state, self._serving.server.registry, self._programs.servable
-        if state is None or servable is None:
+        state, registry, program = self._serving.state, self._serving.server.registry, self._programs.state.of_servable
+        if state is None or program is None:
             return []
-        selection = servable.followed.selection
+        selection = program.selection.at(self._cluster.view)
         lagging = []
         for name in (adm.service for adm in state.placement.adms if adm.service in selection.keys):
             streams = registry.of(name)
@@ -270,7 +272,7 @@ class Reporter:
         return lagging
 
 
-def _pods(followed: Followed) -> int:
+def _pods(followed: FollowedProgram) -> int:
     return sum(len(followed.selection.pods(name)) for name in followed.program.services)
 
 

@@ -1,18 +1,44 @@
-"""Repeats a write to the cluster whenever something may differ, and again after a failure."""
+"""Repeats a write to the cluster whenever something may differ, and again after a failure.
+
+watch --note--> ChangedKeys --take--> writer
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from admc.kubernetes.cluster.api.backoff import Backoff
 from admc.kubernetes.cluster.api.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from admc.kubernetes.cluster.records import Key
 
 LOG: Final = logging.getLogger("admc.cluster")
+
+
+class ChangedKeys:
+    """The objects of a watch that have changed since the last call of `take`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.pending = asyncio.Event()
+        """Set with each change, and by a writer that has more to do; the writer clears it."""
+        self.clock = clock
+        self._times: dict[Key, float] = {}
+
+    def note(self, key: Key, old: object = None, new: object = None) -> None:
+        """The watch calls this with each change."""
+        self._times[key] = self.clock()
+        self.pending.set()
+
+    def take(self) -> Mapping[Key, float]:
+        """Return the changed objects, each with the time of its last change."""
+        times, self._times = self._times, {}
+        return times
 
 
 async def retry_while_pending(pending: asyncio.Event, work: Callable[[], Awaitable[object]], what: str) -> None:

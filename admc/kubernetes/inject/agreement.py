@@ -3,7 +3,7 @@
 An ADM takes the connections to the ports that the program names, and a NetworkPolicy selects pods by the labels that
 the program names. If the manifests have others, a policy is enforced on nothing, and nothing else shows that: it is an
 error. A difference on which no policy depends is a warning. In a cluster the server makes the same comparison
-(`admc.kubernetes.cluster.mismatches`).
+(`admc.kubernetes.cluster.core.mismatches`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compares a template with what the plan relies on: the pods of the service do not go round their ADM, and have
 addresses of their own.
 
-In a cluster the server checks the pods for the same (`admc.kubernetes.cluster.facts`). A plan that was compiled from
-files relies on the program alone.
+In a cluster the server checks the pods for the same (`admc.kubernetes.cluster.core.facts`). A plan that was compiled
+from files relies on the program alone.
 """
 
 from __future__ import annotations

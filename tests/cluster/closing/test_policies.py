@@ -14,6 +14,7 @@ from admc.kubernetes.cluster.closing.policies import CLOSED_SECONDS, ClusterClos
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.records import Key
+from admc.kubernetes.cluster.retry_loop import ChangedKeys
 from tests.emitters.interception.build import port, program, service
 
 if TYPE_CHECKING:
@@ -43,7 +44,12 @@ class Store:
 
     def started(self) -> ClusterClosing:
         return ClusterClosing(
-            self, "main", lambda: Owner("shop", "u-1"), self.found, lambda: self.selectors, clock=lambda: self.now
+            self,
+            "main",
+            lambda: Owner("shop", "u-1"),
+            self.found,
+            lambda: self.selectors,
+            shown=ChangedKeys(lambda: self.now),
         )
 
     def _refuse(self, name: str) -> None:
@@ -73,10 +79,11 @@ class Store:
             {**document, "metadata": {"labels": {}, **metadata, "uid": uid, "generation": self.numbers}}
         )
         self.found[new.key] = new
-        self.closing.changed(new.key, old, new)
+        self.closing.shown.note(new.key)
 
     def remove(self, key: Key) -> None:
-        self.closing.changed(key, self.found.pop(key), None)
+        del self.found[key]
+        self.closing.shown.note(key)
 
     def passed(self, seconds: float) -> bool:
         self.now += seconds
@@ -122,8 +129,8 @@ async def test_a_restart_begins_the_wait_anew(store: Store) -> None:
     assert store.passed(CLOSED_SECONDS)
     store.closing = store.started()
     store.closing.ask({"db": PROGRAM})
-    for key, policy in store.found.items():
-        store.closing.changed(key, None, policy)
+    for key in store.found:
+        store.closing.shown.note(key)
     await store.closing.refresh()
     assert not store.passed(CLOSED_SECONDS - 0.1)
     assert store.passed(0.1)
@@ -152,7 +159,7 @@ async def test_one_that_was_removed_and_is_there_again_before_anything_looks_beg
     assert store.passed(CLOSED_SECONDS)
     before = store.found[KEY]
     store.found[KEY] = before._replace(uid="u-2")
-    store.closing.changed(KEY, before, store.found[KEY])
+    store.closing.shown.note(KEY)
     assert not store.passed(CLOSED_SECONDS - 0.1)
     assert store.passed(0.1)
 
@@ -345,7 +352,7 @@ async def test_label_and_owner_are_written_again_without_a_wait(store: Store, ch
     assert store.passed(CLOSED_SECONDS)
     before = store.found[KEY]
     store.found[KEY] = before._replace(**change)
-    store.closing.changed(KEY, before, store.found[KEY])
+    store.closing.shown.note(KEY)
     assert store.passed(0)
     await store.closing.refresh()
     assert store.writes == ["apply admc-close-db"] * 2

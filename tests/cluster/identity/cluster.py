@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import dsl
 from admc.kubernetes.cluster.identity.keys import ClusterKeys
 from admc.kubernetes.cluster.identity.pods import PodIdentifier, PodIdentities
-from tests.cluster.following import Following
+from admc.kubernetes.cluster.program_source import ClusterPrograms
 from tests.cluster.objects import pod, service
+from tests.cluster.serve.shown import Shown
 from tests.serve.test_identity import RSA, jwk, signed
 from xds_server.protocol.wire import ClientNode
 from xds_server.transport.client import Caller
 
 if TYPE_CHECKING:
-    from admc.kubernetes.cluster.records import Key, Pod, Service
+    from admc.kubernetes.cluster.records import Pod, Service
 
 AUDIENCE = "admc.dev/test"
 PROGRAM = """app shop
@@ -35,19 +36,19 @@ def key_set(*keys: dict[str, Any]) -> bytes:
 
 
 class Cluster:
-    """What watches have shown so far; it counts requests for keys."""
+    """A cluster whose programs `search` and `rate` are in force; it counts requests for keys."""
 
     def __init__(self) -> None:
-        self.complete = True
-        self.pods: dict[Key, Pod] = {}
-        self.following = Following(dsl.load_text(PROGRAM))
+        self.shown = Shown()
+        self.programs = ClusterPrograms(self.shown, None)
         self.published = key_set()
         self.requests = 0
         self.now = 100.0
         self.keys = ClusterKeys(AUDIENCE, self.fetch, lambda: self.now)
-        admins = ("system:serviceaccount:ops:admin",)
-        self.source = PodIdentities(self.keys, self, lambda _: self.following.selection, admins)
-        self.identifier = PodIdentifier(self.source, lambda: self.following.selection)
+        program = dsl.load_text(PROGRAM)
+        self.programs.in_force([program], [program])
+        self.source = PodIdentities(self.keys, self.shown, self.programs, ("system:serviceaccount:ops:admin",))
+        self.identifier = PodIdentifier(self.source, program)
 
     async def fetch(self) -> bytes:
         self.requests += 1
@@ -59,19 +60,18 @@ class Cluster:
         return self
 
     def services(self, *made: Service) -> Cluster:
-        for each in made:
-            self.source.selection_changed(self.following.services(each))
+        for record in made:
+            self.shown.shows(self.shown.services, record.key, record)
+        self.programs.advance()
         return self
 
     def pod(self, old: Pod | None, new: Pod | None) -> None:
         """A watch shows a change."""
-        for each, stays in ((old, False), (new, True)):
-            if each is not None:
-                self.pods.pop(each.key, None)
-                if stays:
-                    self.pods[each.key] = each
-        names = frozenset[str]() if old is None else self.following.pod_gone(old.key)
-        self.source.pod_changed(old, new, names if new is None else names | self.following.pods(new))
+        if old is not None and (new is None or new.key != old.key):
+            self.shown.pod_is_gone(old)
+        if new is not None:
+            self.shown.pod_is(new)
+        self.programs.advance()
 
 
 async def cluster() -> Cluster:

@@ -109,7 +109,7 @@ async def test_a_pod_that_no_service_selects() -> None:
     made = await cluster()
     made.pod(None, pod("other", account="shared", labels={"app": "other"}))
     assert final(made, token("other")) == ("unmapped", "no Service of the program selects the pod `shop/other`")
-    made.complete = False
+    made.shown.services.synced.clear()
     assert isinstance(denied(made, token("other")), NotYetError)
 
 
@@ -180,14 +180,14 @@ async def test_changes_that_are_close_are_one() -> None:
 
 
 async def test_a_pod_stays_gone_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admc.kubernetes.cluster.identity.pods.REMEMBERED", 3)
+    monkeypatch.setattr("admc.kubernetes.cluster.core.state.REMEMBERED", 3)
     made = await cluster()
-    for number in range(5):
+    for number in range(8):
         short = pod(f"p{number}")
         made.pod(None, short)
         made.pod(short, None)
     assert isinstance(denied(made, token("p1")), NotYetError)
-    assert final(made, token("p2"))[0] == "gone"
+    assert final(made, token("p3"))[0] == "gone"
 
 
 async def test_looking_again_at_a_client_is_cheap() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from admc.kubernetes.cluster.records import Key
 from admc.serve.auth.tls import Certificates
 from tests.cluster.identity.cluster import RATE, Cluster, cluster, token
 from tests.cluster.objects import pod
@@ -106,7 +105,8 @@ async def test_the_stream_ends_where_a_service_of_its_own_is_gone(tmp_path: Path
     made = await cluster()
     async with serving(tmp_path, made) as (_, port), proxy(port, token()) as client:
         assert await first_names(client) == ["of-rate"]
-        made.source.selection_changed(made.following.service_gone(Key("shop", "rate")))
+        made.shown.service_is_gone("rate")
+        made.programs.advance()
         assert await ended(client) is grpc.StatusCode.PERMISSION_DENIED
 
 

@@ -26,6 +26,7 @@ from admc.kubernetes.cluster.program.reader import read
 from admc.kubernetes.cluster.program.spec import ProgramObject, program_object
 from admc.kubernetes.cluster.program.status import Report
 from admc.kubernetes.cluster.program.status_writer import SPACING_SECONDS, StatusWriter
+from admc.kubernetes.cluster.retry_loop import ChangedKeys
 from tests.cluster import tools
 from tests.cluster.api_server import ApiError
 from tests.cluster.process import Running
@@ -186,9 +187,9 @@ class Plans:
         self.owner = Owner(given.name, given.uid)
         self.api, self.server, self.name = api, server, name
         selector = f"{CONTROLLER}=main,{PLAN_OF}={name}"
-        self.watched: Watched[PlanConfigMap] = Watched(api, MAPS, plan_config_map, selector)
-        self.store = PlanStore(api, "default", "main", self.watched.items)
-        self.watched.changed = self.store.changed
+        shown = ChangedKeys()
+        self.watched: Watched[PlanConfigMap] = Watched(api, MAPS, plan_config_map, selector, changed=shown.note)
+        self.store = PlanStore(api, "default", "main", self.watched.items, shown)
 
     @property
     def parts(self) -> list[str]:
@@ -198,7 +199,7 @@ class Plans:
         """Until the cluster has the plan, and the watch shows it."""
         async with asyncio.timeout(SECONDS):
             await self.watched.synced.wait()
-            while await self.store.sync() or self.store.pending.is_set():
+            while await self.store.sync() or self.store.shown.pending.is_set():
                 await asyncio.sleep(0.1)
 
     async def read(self) -> bytes:
@@ -279,7 +280,7 @@ async def test_what_a_hand_does_to_a_plan_is_noticed_and_mended(programs_api: Ap
         if how in ("altered", "index altered"):
             with pytest.raises(PlanObjectError, match="digest"):
                 await made.read()
-        await until(made.store.pending.is_set)
+        await until(made.store.shown.pending.is_set)
         await made.settle()
         assert await made.read() == plan
         mended = programs_api.request("GET", path)["metadata"]

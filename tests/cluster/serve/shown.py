@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from admc.kubernetes.cluster.address_source import document
 from admc.kubernetes.cluster.follow import Cluster
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.program.spec import ProgramObject
@@ -44,33 +43,33 @@ class Shown(Cluster):
 
     def namespace_is(self, name: str, controller: str | None = CONTROLLER_NAME) -> None:
         labels = {} if controller is None else {CONTROLLER: controller}
-        self._show(self.namespaces, Key("", name), Namespace(name, labels))
+        self.shows(self.namespaces, Key("", name), Namespace(name, labels))
 
     def pod_is(self, *pods: Pod) -> None:
         for each in pods:
-            self._show(self.pods, each.key, each)
+            self.shows(self.pods, each.key, each)
 
     def pod_is_gone(self, pod: Pod) -> None:
-        self._show(self.pods, pod.key, None)
+        self.shows(self.pods, pod.key, None)
 
     def service_is(self, name: str, *addresses: str, port: int = 9000, **fields: Any) -> None:
         made = service(name, *addresses, ports=(ServicePort(port, port),), **fields)
-        self._show(self.services, made.key, made)
+        self.shows(self.services, made.key, made)
 
     def service_is_gone(self, name: str) -> None:
-        self._show(self.services, Key("shop", name), None)
+        self.shows(self.services, Key("shop", name), None)
 
     def program_is(self, text: str, name: str = "shop", uid: str = "uid-1", created: str = "1", **spec: Any) -> None:
         self._versions += 1
         files = {"policies.adm": text} if isinstance(text, str) else text
         body = {"controller": CONTROLLER_NAME, "files": files, **spec}
         version = str(self._versions)
-        self._show(self.programs, Key("", name), ProgramObject(name, uid, created, version, self._versions, body, {}))
+        self.shows(self.programs, Key("", name), ProgramObject(name, uid, created, version, self._versions, body, {}))
 
     def program_is_gone(self, name: str = "shop") -> None:
-        self._show(self.programs, Key("", name), None)
+        self.shows(self.programs, Key("", name), None)
 
-    def _show(self, watched: Any, key: Key, record: Any) -> None:
+    def shows(self, watched: Any, key: Key, record: Any) -> None:
         found = dict(watched.items)
         found.pop(key, None)
         if record is not None:
@@ -91,12 +90,14 @@ def wanted_of(shown: Shown) -> ClusterPrograms:
 
 def compiled(wanted: ClusterPrograms, source: Source) -> tuple[State, Recipe]:
     """As the server would make it, at the current addresses."""
-    found = read(source, (document(wanted.followed),), with_recipe=True)
+    wanted.advance()
+    found = read(source, (wanted.outputs.addresses,), with_recipe=True)
     assert found.state is not None, found.findings
     assert found.recipe is not None
     return found.state, found.recipe._replace(endpoints=None)
 
 
 def listed(wanted: ClusterPrograms) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(document(wanted.followed))["services"]
+    wanted.advance()
+    found: Mapping[str, Any] = json.loads(wanted.outputs.addresses)["services"]
     return found

@@ -11,17 +11,20 @@ import pytest
 import dsl
 from admc.compile.facts import FACTS, ServiceFacts, to_json, with_facts
 from admc.kubernetes.cluster.address_source import ClusterAddresses
-from admc.kubernetes.cluster.facts import FactState
+from admc.kubernetes.cluster.core.facts import FactState
 from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.records import Key
 from tests.cluster.objects import pod
 from tests.cluster.serve.shown import PROGRAM, WITH_POLICY, Shown, compiled, listed, shop, wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from admc.kubernetes.cluster.core.selection import Selection
     from admc.kubernetes.cluster.program_source import ClusterPrograms
     from admc.serve.compiling.source import Source
     from admc.serve.storage.position import Recipe
+    from dsl.program import Program
 
 NO_FACTS = FactState({})
 IMPOSSIBLE = WITH_POLICY + "pin p at ingress on search -> rate\npin p at egress on search -> rate\n"
@@ -53,6 +56,11 @@ async def next_source(wanted: ClusterPrograms) -> Source:
     return await source_of(wanted)
 
 
+def selection(wanted: ClusterPrograms, program: Program) -> Selection:
+    """The pods by which the clients of a program in force are known."""
+    return wanted.selection_for(program, wanted.number_for(program))
+
+
 async def until(condition: Any) -> None:
     async with asyncio.timeout(SECONDS):
         while not condition():
@@ -63,7 +71,7 @@ async def test_addresses_are_about_a_program_as_soon_as_it_is_wanted() -> None:
     shown = shop()
     wanted = wanted_of(shown)
     async with running(wanted):
-        addresses = ClusterAddresses(shown, wanted)
+        addresses = ClusterAddresses(wanted)
         assert await addresses.current() == b'{"services":{}}'
         changed = asyncio.create_task(addresses.changed())
         await asyncio.sleep(0)
@@ -97,12 +105,12 @@ async def test_clients_are_known_by_the_program_in_force_while_its_successor_is_
         state, _ = compiled(wanted, await source_of(wanted))
         wanted.in_force([state.program], [state.program])
         shown.program_is(then)
-        await until(lambda: wanted.candidate is not None and wanted.candidate.object.generation == 2)
+        await until(lambda: wanted.state.candidate is not None and wanted.state.candidate.object.generation == 2)
         wanted.in_force([state.program], [state.program])
         wanted.in_force([state.program], [state.program])
         new = pod("search-1", "search", "10.1.0.1")
         shown.pod_is(new)
-        assert wanted.followed_for(state.program).selection.services_of(new.key) == ("search",)
+        assert selection(wanted, state.program).services_of(new.key) == ("search",)
         assert listed(wanted)["search"]["pods"] == ["10.1.0.1"]
 
 
@@ -119,7 +127,9 @@ async def test_the_services_of_a_refused_program_decide_no_address() -> None:
         for _ in range(2):
             wanted.in_force([state.program], [state.program])
             assert listed(wanted)["rate"]["addresses"] == ["10.96.0.2"]
-            assert wanted.followed_for(state.program).names == {}  # by these its clients are known
+            assert selection(wanted, state.program).keys["rate"] == Key(
+                "shop", "rate"
+            )  # by these its clients are known
 
 
 async def test_clients_are_known_after_the_same_program_was_applied_again() -> None:
@@ -130,30 +140,31 @@ async def test_clients_are_known_after_the_same_program_was_applied_again() -> N
         state, _ = compiled(wanted, await source_of(wanted))
         wanted.in_force([state.program], [state.program])
         shown.program_is_gone()
-        await until(lambda: wanted.candidate is None)
+        await until(lambda: wanted.state.candidate is None)
         shown.program_is(PROGRAM, uid="uid-2")
-        await until(lambda: wanted.owner == Owner("shop", "uid-2"))
+        await until(lambda: wanted.outputs.owner == Owner("shop", "uid-2"))
         wanted.in_force([state.program], [state.program])
         new = pod("search-1", "search", "10.1.0.1")
         shown.pod_is(new)
-        assert wanted.followed_for(state.program).selection.services_of(new.key) == ("search",)
+        assert selection(wanted, state.program).services_of(new.key) == ("search",)
 
 
 async def test_what_a_program_that_is_gone_would_own_is_not_written() -> None:
     shown = shop()
     wanted = wanted_of(shown)
     async with running(wanted):
-        assert wanted.owner is None
+        assert wanted.outputs.owner is None
         shown.program_is(PROGRAM)
-        await until(lambda: wanted.owner == Owner("shop", "uid-1"))
+        await until(lambda: wanted.outputs.owner == Owner("shop", "uid-1"))
         shown.program_is_gone()
-        assert wanted.owner is None
-        assert wanted.servable is not None
+        wanted.advance()
+        assert wanted.outputs.owner is None
+        assert wanted.state.servable is not None
         # A younger one takes its place, also before it can be served; in mode `Audit` it owns nothing.
         shown.program_is("half of", "other", "uid-2")
-        await until(lambda: wanted.owner == Owner("other", "uid-2"))
+        await until(lambda: wanted.outputs.owner == Owner("other", "uid-2"))
         shown.program_is(PROGRAM, "other", "uid-2", mode="Audit")
-        await until(lambda: wanted.owner is None)
+        await until(lambda: wanted.outputs.owner is None)
 
 
 async def test_a_program_that_cannot_be_served_decides_no_address() -> None:
@@ -168,7 +179,7 @@ async def test_a_program_that_cannot_be_served_decides_no_address() -> None:
     shown.program_is(PROGRAM + "service till { http 9001  namespace shop }\n", mode="Audit", **elsewhere)
     again = wanted_of(shown)
     async with running(again, [recipe]):
-        assert again.is_audit
+        assert again.state.is_audit
         assert sorted(listed(again)) == ["rate", "search"]
         assert listed(again)["rate"]["addresses"] == ["10.96.0.2"]
 
@@ -224,8 +235,8 @@ async def test_addresses_of_all_stored_plans_are_followed() -> None:
         before = listed(again)
         assert sorted(before) == ["rate", "search"]
         assert before["search"]["addresses"] == ["10.96.0.8"]
-        assert again.servable is not None
-        assert again.servable.object is not None  # the Program says the same
+        assert again.state.servable is not None
+        assert again.state.servable.object is not None  # the Program says the same
         again.in_force([new.program, old.program], [old.program])
         assert listed(again) == before
 
@@ -252,7 +263,7 @@ async def test_one_that_stands_by_begins_anew_with_each_stored_state() -> None:
         facts = (await source_of(wanted)).facts or b""
         assert b"Windows" in facts
         assert b"NET_ADMIN" not in facts
-        assert len(shown._followed) == 1
+        assert len(wanted.state.followed) == 1
 
 
 async def test_an_address_of_a_node_is_no_services_while_a_plan_is_published_that_knows_nothing_of_it() -> None:
@@ -277,15 +288,15 @@ async def test_what_is_compiled() -> None:
     wanted = wanted_of(shown)
     async with running(wanted):
         await source_of(wanted)
-        assert wanted.candidate is not None
-        assert not wanted.is_compiled(wanted.candidate)
+        assert wanted.state.candidate is not None
+        assert not wanted.is_compiled(wanted.state.candidate)
         wanted.compiled({})
-        assert wanted.is_compiled(wanted.candidate)
+        assert wanted.is_compiled(wanted.state.candidate)
         shown.program_is(WITH_POLICY)
         await next_source(wanted)
-        assert not wanted.is_compiled(wanted.candidate)
+        assert not wanted.is_compiled(wanted.state.candidate)
         wanted.compiled({})
-        assert wanted.is_compiled(wanted.candidate)
+        assert wanted.is_compiled(wanted.state.candidate)
 
 
 async def test_a_program_may_lie_in_a_folder_of_its_own() -> None:
@@ -317,10 +328,10 @@ async def test_a_program_that_admc_fails_at_is_reported_and_does_not_end_the_ser
     async with running(wanted):
         monkeypatch.setattr("admc.kubernetes.cluster.program_source.load_program", fails)
         shown.program_is(WITH_POLICY)
-        await until(lambda: wanted.candidate is not None and wanted.candidate.findings)
-        assert wanted.candidate is not None
-        assert [each.code for each in wanted.candidate.findings] == ["ADM901"]
-        assert wanted.servable is not None
+        await until(lambda: wanted.state.candidate is not None and wanted.state.candidate.findings)
+        assert wanted.state.candidate is not None
+        assert [each.code for each in wanted.state.candidate.findings] == ["ADM901"]
+        assert wanted.state.servable is not None
 
 
 def test_pods_with_the_adm_of_a_service_are_known_without_the_service() -> None:

@@ -65,7 +65,7 @@ class Reported:
         self.redirection = PodRedirection(self.pods, self.pods)
 
     def pods(self, service: str) -> Any:
-        found = self.wanted.followed
+        found = self.wanted.published
         return found[0].selection.pods(service).values() if found and service in found[0].selection.keys else ()
 
     async def serve(self) -> None:
@@ -79,7 +79,8 @@ class Reported:
 
     @property
     def verdicts(self) -> dict[str, tuple[bool | None, str]]:
-        audit = Audit(self.shown, self.wanted)
+        self.wanted.advance()
+        audit = Audit(self.wanted)
         reporter = Reporter(
             self.shown,
             self.wanted,
@@ -91,8 +92,8 @@ class Reported:
             None,  # type: ignore[arg-type]
             lambda: True,
         )
-        assert self.wanted.candidate is not None
-        found = reporter._report(self.wanted.candidate).verdicts
+        assert self.wanted.state.candidate is not None
+        found = reporter._report(self.wanted.state.candidate).verdicts
         return {name.value: (each.status, each.reason) for name, each in found.items()}
 
     @property

@@ -10,7 +10,6 @@ request to the API server: the watch shows the policies of the cluster.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -20,7 +19,7 @@ from admc.kubernetes.cluster.closing import findings
 from admc.kubernetes.cluster.closing.admission import admits_more
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.records import Key
-from admc.kubernetes.cluster.retry_loop import retry_while_pending
+from admc.kubernetes.cluster.retry_loop import ChangedKeys, retry_while_pending
 from emitters.kubernetes import Closed, closed_by_selector, kubernetes_name
 from emitters.kubernetes.network_policies import NAME_PREFIX
 
@@ -103,15 +102,14 @@ class ClusterClosing:
     owner: Callable[[], Owner]
     """The Program that is served."""
     in_cluster: Mapping[Key, NetworkPolicy]
-    """All NetworkPolicies of the cluster. The watch has to call `changed` for each difference."""
+    """All NetworkPolicies of the cluster, as records of a watch."""
     selectors: Callable[[], Selectors]
     may_write: Callable[[], bool] = lambda: True
     """Whether this replica is the one that serves. Another replica would remove policies that the serving one needs.
     Checked before each write."""
-    clock: Callable[[], float] = time.monotonic
     seconds: float = CLOSED_SECONDS
-    pending: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set if `refresh` may have something to do."""
+    shown: ChangedKeys = field(default_factory=ChangedKeys)
+    """Which of them the watch has shown anew. Its clock is that of all times here."""
     _programs: dict[str, Program] = field(default_factory=dict)
     """Destination that has to be closed -> its program."""
     _selected: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -120,7 +118,7 @@ class ClusterClosing:
     _findings: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
     """Destination for which there is no policy -> why."""
     _since: dict[Key, tuple[tuple[str, int], float]] = field(default_factory=dict)
-    """When the present version of each policy was first seen, by `clock`."""
+    """When the present version of each policy was first seen, by the clock of `shown`."""
     _others: dict[str, tuple[Key, ...]] = field(default_factory=dict)
     """Destination -> the other policies that admit more; empty until they are first asked for."""
     _compared: dict[tuple[str, Key], tuple[tuple[str, int], bool]] = field(default_factory=dict)
@@ -146,14 +144,17 @@ class ClusterClosing:
 
     def is_closed(self, destination: str) -> bool:
         """Whether the destination's policy has been there for long enough, and no other policy admits more."""
+        self._look()
         needed = self._needed.get(destination)
         if needed is None or not self._is_there(needed) or self._is_anothers(needed) or self._more(destination):
             return False
-        return self.clock() - self._seen(self.in_cluster[needed.key]) >= self.seconds
+        now = self.shown.clock()
+        return now - self._seen(self.in_cluster[needed.key], now) >= self.seconds
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
         """Why destinations that have to be closed cannot be, in the order of their names."""
+        self._look()
         diagnostics: list[Diagnostic] = []
         for name in sorted(self._programs):
             diagnostics += self._findings.get(name, ())
@@ -169,15 +170,21 @@ class ClusterClosing:
                 diagnostics.append(findings.not_written(service, needed.key, why))
         return tuple(diagnostics)
 
-    def changed(self, key: Key, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
-        """Note a difference that the watch has seen."""
-        self._sent.pop(key, None)
-        if new is None:
-            self._since.pop(key, None)
-        else:
-            self._seen(new)
-        self._others.clear()
-        self.pending.set()
+    @property
+    def pending(self) -> asyncio.Event:
+        """Set if `refresh` may have something to do."""
+        return self.shown.pending
+
+    def _look(self) -> None:
+        """Take note of the changes that the watch has shown."""
+        for key, seconds in self.shown.take().items():
+            self._sent.pop(key, None)
+            policy = self.in_cluster.get(key)
+            if policy is None:
+                self._since.pop(key, None)
+            else:
+                self._seen(policy, seconds)
+            self._others.clear()
 
     def plan(self) -> None:
         """Compute the policies anew if selectors have changed, and write them: the Program that owns them may have
@@ -227,6 +234,7 @@ class ClusterClosing:
         """Write the policies that the cluster lacks or has in another form, and remove those that no destination needs.
         A policy that the API server refuses does not stop the others. Raises the first `ApiError`."""
         self.pending.clear()
+        self._look()
         refused: list[ApiError] = []
         try:
             for request in self._due():
@@ -263,11 +271,11 @@ class ClusterClosing:
         policy = self.in_cluster.get(needed.key)
         return policy is not None and policy.controller not in ("", self.controller)
 
-    def _seen(self, policy: NetworkPolicy) -> float:
-        """Return when this version of a policy was first seen."""
+    def _seen(self, policy: NetworkPolicy, now: float) -> float:
+        """Return when this version of a policy was first seen; `now`, if it was not seen before."""
         version, since = self._since.get(policy.key, (None, 0.0))
         if version != policy.version:
-            since = self.clock()
+            since = now
             self._since[policy.key] = policy.version, since
         return since
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from admc.base.terminal import visible
 from admc.kubernetes.cluster.records import Key
@@ -17,30 +17,19 @@ from admc.serve.auth.tokens import bearer
 from xds_server.transport.client import Admission, DeniedError, NotYetError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
+    from admc.kubernetes.cluster.core.selection import Selection
+    from admc.kubernetes.cluster.follow import Cluster
     from admc.kubernetes.cluster.identity.keys import ClusterKeys
+    from admc.kubernetes.cluster.program_source import ClusterPrograms
     from admc.kubernetes.cluster.records import Pod
-    from admc.kubernetes.cluster.selection import Selection
     from admc.serve.auth.tokens import BoundPod, TokenClaims
     from dsl.program import Program
     from xds_server.transport.client import Caller
 
 QUIET_SECONDS: Final = 0.2
 """How long changes of pods are collected before the streams that they concern end."""
-REMEMBERED: Final = 10_000
-"""How many deleted pods are remembered."""
-
-
-class Records(Protocol):
-    """The records of the watches."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether everything has been listed once."""
-
-    @property
-    def pods(self) -> Mapping[Key, Pod]: ...
 
 
 class PodIdentities:
@@ -49,56 +38,37 @@ class PodIdentities:
     def __init__(
         self,
         keys: ClusterKeys,
-        records: Records,
-        select: Callable[[Program], Selection],
+        cluster: Cluster,
+        programs: ClusterPrograms,
         admins: Collection[str] = (),
     ) -> None:
-        """`select` returns the present selection of a program's pods; it is called for each client. `admins` are the
-        service accounts (`system:serviceaccount:NAMESPACE:NAME`) that may read the configuration of every proxy."""
+        """`admins` are the service accounts (`system:serviceaccount:NAMESPACE:NAME`) that may read the configuration of
+        every proxy."""
         self._keys = keys
-        self._records = records
-        self._select = select
+        self._cluster, self._programs = cluster, programs
         self._admins = frozenset(admins)
-        self._gone: dict[str, None] = {}
-        """Uids of deleted pods, the oldest first."""
-        self._concerned: set[str] = set()
-        self._changed = asyncio.Event()
+        self._checked: Mapping[str, int] = programs.state.clients
+        """The `State.clients` up to which streams have been checked."""
 
     async def of(self, program: Program, *, ignore_unknown: bool = False) -> PodIdentifier:
-        return PodIdentifier(self, lambda: self._select(program))
+        return PodIdentifier(self, program)
 
     async def changed(self) -> Collection[str] | None:
         """Wait for a change (see the protocol): streams of pods that are gone, or no longer selected, then end."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self._keys.replaced)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        while not self._keys.replaced.is_set() and self._programs.state.clients is self._checked:
+            events = self._programs.stepped.next, self._keys.replaced
+            waits = [asyncio.ensure_future(event.wait()) for event in events]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
         await asyncio.sleep(QUIET_SECONDS)
-        concerned, self._concerned = self._concerned, set()
-        self._changed.clear()
+        before, self._checked = self._checked, self._programs.state.clients
         if self._keys.replaced.is_set():
             self._keys.replaced.clear()
             return None
-        return concerned
-
-    def pod_changed(self, old: Pod | None, new: Pod | None, services: Collection[str]) -> None:
-        """Note a change that a watch has shown. `services` is what `Selection.pod_changed` returned for it."""
-        if old is None:
-            return  # a new pod has no stream yet
-        if new is None or new.uid != old.uid:
-            self._gone[old.uid] = None
-            if len(self._gone) > REMEMBERED:
-                del self._gone[next(iter(self._gone))]
-        if new is None or (new.uid, new.is_over, new.labels) != (old.uid, old.is_over, old.labels):
-            self.selection_changed(services)
-
-    def selection_changed(self, services: Collection[str]) -> None:
-        """Note that services may have other pods, because a Service has changed."""
-        if services:
-            self._concerned.update(services)
-            self._changed.set()
+        return {name for name, look in self._checked.items() if before.get(name) != look}
 
     # ---- for identifiers ----
 
@@ -125,33 +95,43 @@ class PodIdentities:
         return self._keys.verify(bearer(caller.metadata))
 
     def _pod(self, bound: BoundPod, issued: float) -> Pod:
-        pod = self._records.pods.get(Key(bound.namespace, bound.name))
+        pod = self._cluster.view.pods.get(Key(bound.namespace, bound.name))
         if pod is not None and pod.uid == bound.uid:
             if pod.is_over:
                 raise DeniedError("gone", f"the pod `{_shown(bound)}` of its token has ended")
             return pod
         # A pod is created only after an earlier one with its name is gone.
-        if bound.uid in self._gone or (pod is not None and _seconds(pod.created) > issued):
+        if self._programs.state.ended.has(bound.uid) or (pod is not None and _seconds(pod.created) > issued):
             raise DeniedError("gone", f"the pod `{_shown(bound)}` of its token is gone")
         raise NotYetError("not_yet", f"the pod `{_shown(bound)}` of its token is not known yet")
 
+    def selection_for(self, program: Program, number: int | None) -> tuple[int | None, Selection]:
+        """Return the present pods of a program, and the number of the followed program that has them: `number`, while
+        that one is followed."""
+        if number is None or number not in self._programs.state.followed:
+            number = self._programs.number_for(program)
+        return number, self._programs.selection_for(program, number)
+
     @property
     def complete(self) -> bool:
-        return self._records.complete
+        """Whether everything has been listed once."""
+        return self._cluster.complete
 
 
 class PodIdentifier:
     """`admc.serve.environment.Identifier`, for one program. It looks at the present pods."""
 
-    def __init__(self, source: PodIdentities, selection: Callable[[], Selection]) -> None:
-        """`selection` returns the present selection, which may be replaced by another one later."""
+    def __init__(self, source: PodIdentities, program: Program) -> None:
         self._source = source
-        self._selection = selection
+        self._program = program
+        self._number: int | None = None
+        """The number of the followed program by which its clients are known."""
 
     def identify(self, caller: Caller) -> Admission:
         pod, claims = self._source.pod_of(caller)
         shown = f"{pod.key.namespace}/{pod.key.name}"
-        services = self._selection().services_of(pod.key)
+        self._number, selection = self._source.selection_for(self._program, self._number)
+        services = selection.services_of(pod.key)
         if not services and not self._source.complete:
             raise NotYetError("not_yet", f"the Services that select the pod `{shown}` are not known yet")
         if not services:

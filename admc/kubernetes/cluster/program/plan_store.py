@@ -22,12 +22,13 @@ from admc.kubernetes.cluster.program.plan_objects import (
     read_index,
     read_part,
 )
-from admc.kubernetes.cluster.records import Key
+from admc.kubernetes.cluster.retry_loop import ChangedKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from admc.kubernetes.cluster.program.owner import Owner
+    from admc.kubernetes.cluster.records import Key
 
 
 class Writer(Protocol):
@@ -51,10 +52,9 @@ class PlanStore:
     """The namespace of the installation."""
     controller: str
     there: Mapping[Key, PlanConfigMap]
-    """The ConfigMaps of this installation's plans (labels CONTROLLER and PLAN_OF), as records. The watch has to call
-    `changed` for each difference."""
-    pending: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set if `sync` may have something to do."""
+    """The ConfigMaps of this installation's plans (labels CONTROLLER and PLAN_OF), as records of a watch."""
+    shown: ChangedKeys = field(default_factory=ChangedKeys)
+    """Which of them the watch has shown anew."""
     _plan: PlanObjects | None = None
     _sent: dict[str, dict[str, Any]] = field(default_factory=dict)
     """ConfigMaps that were applied and that the watch has not shown yet."""
@@ -64,18 +64,15 @@ class PlanStore:
         # 12 MB are packed in 0.2 s.
         objects = await asyncio.to_thread(plan_objects, plan, program, self.namespace, self.controller, facts)
         self._plan = objects
-        self.pending.set()
+        self.shown.pending.set()
         return objects.reference
-
-    def changed(self, key: Key, old: PlanConfigMap | None, new: PlanConfigMap | None) -> None:
-        """Note a difference that the watch has seen."""
-        self._sent.pop(key.name, None)
-        self.pending.set()
 
     async def sync(self) -> bool:
         """Write ConfigMaps that are missing or altered, and remove those that no index names. Returns whether there was
         anything to do. Raises `ApiError`."""
-        self.pending.clear()
+        self.shown.pending.clear()
+        for key in self.shown.take():
+            self._sent.pop(key.name, None)
         if self._plan is None:
             return False
         due = changes(self._plan, {key.name: item for key, item in self.there.items()})
@@ -87,7 +84,7 @@ class PlanStore:
             for name, uid in due.removed:
                 await self._delete(name, uid)
         except BaseException:
-            self.pending.set()
+            self.shown.pending.set()
             raise
         return not due.is_empty
 

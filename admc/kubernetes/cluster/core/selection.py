@@ -21,8 +21,8 @@ from emitters.kubernetes import kubernetes_name
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from admc.kubernetes.cluster.core.view import View
     from admc.kubernetes.cluster.records import Namespace, Pod, Service, Slice
-    from admc.kubernetes.cluster.view import View
     from dsl.program import Program
 
 

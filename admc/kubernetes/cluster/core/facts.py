@@ -18,7 +18,7 @@ from admc.kubernetes.inject import security
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from admc.kubernetes.cluster.selection import Selection
+    from admc.kubernetes.cluster.core.selection import Selection
 
 HOLD_SECONDS: Final = 300.0
 """How long a fact stays in force while none of the pods shows it any more."""

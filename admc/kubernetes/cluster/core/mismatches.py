@@ -19,8 +19,8 @@ from dsl.syntax.tokens import label_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from admc.kubernetes.cluster.core.selection import Selection
     from admc.kubernetes.cluster.records import Namespace, Service
-    from admc.kubernetes.cluster.selection import Selection
 
 
 SUGGESTED: Final = 10

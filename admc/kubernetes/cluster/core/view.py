@@ -5,6 +5,7 @@
     EndpointSlice                --kubernetes.io/service-name-->  Service
     Pod                          --status.podIPs-->               addresses; for a moment two pods may have one of them
     Pod                          --its containers of admc-->      the service of its ADM
+    Program                      --spec.controller-->             the installation that serves it; it has no namespace
 
 A change of one object gives another picture, which shares everything else with the one before. The cost of a change
 grows with the labels of the object alone, and not with the number of pods or Services.
@@ -20,8 +21,9 @@ from rpds import HashTrieMap, HashTrieSet
 from admc.kubernetes.cluster.records import Key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from admc.kubernetes.cluster.program.spec import ProgramObject
     from admc.kubernetes.cluster.records import Namespace, Pod, Service, Slice
 
 K = TypeVar("K")
@@ -56,6 +58,7 @@ class View(NamedTuple):
     services: HashTrieMap[Key, Service] = HashTrieMap()
     namespaces: HashTrieMap[str, Namespace] = HashTrieMap()
     slices: HashTrieMap[Key, Slice] = HashTrieMap()
+    programs: HashTrieMap[Key, ProgramObject] = HashTrieMap()
     slices_by_service: HashTrieMap[Key, HashTrieMap[Key, Slice]] = HashTrieMap()
     groups: HashTrieMap[Key, Group] = HashTrieMap()
     """Service -> the pods that it selects; absent without pods."""
@@ -89,13 +92,31 @@ class View(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The picture after a change."""
+    """A picture, and where it differs from an earlier one."""
 
     view: View
     services: frozenset[Key] = frozenset()
     """The Services of which the record, the pods or the EndpointSlices differ."""
     addresses: frozenset[str] = frozenset()
     """The addresses at which other pods are than before."""
+    namespaces: frozenset[str] = frozenset()
+    """The namespaces of which the record differs."""
+    regrouped: frozenset[Key] = frozenset()
+    """The Services that may no longer select a pod that they selected, or select a pod under other labels."""
+    ended: frozenset[str] = frozenset()
+    """The uids of pods that are gone."""
+
+
+def merged(view: View, changes: Sequence[Change]) -> Change:
+    """Return the change that leads to `view` by these changes."""
+    return Change(
+        view,
+        frozenset[Key]().union(*(change.services for change in changes)),
+        frozenset[str]().union(*(change.addresses for change in changes)),
+        frozenset[str]().union(*(change.namespaces for change in changes)),
+        frozenset[Key]().union(*(change.regrouped for change in changes)),
+        frozenset[str]().union(*(change.ended for change in changes)),
+    )
 
 
 # ---- changes ----
@@ -120,7 +141,11 @@ def with_pod(view: View, key: Key, pod: Pod | None) -> Change:
         hosting=_hosting(view.hosting, key, old, new),
         labelled=labelled,
     )
-    return Change(after, touched, addresses)
+    regrouped, ended = frozenset[Key](), frozenset[str]()
+    if before is not None and (pod is None or _identity(pod) != _identity(before)):
+        regrouped = touched
+        ended = frozenset() if pod is not None and pod.uid == before.uid else frozenset((before.uid,))
+    return Change(after, touched, addresses, regrouped=regrouped, ended=ended)
 
 
 def with_service(view: View, key: Key, service: Service | None) -> Change:
@@ -130,14 +155,14 @@ def with_service(view: View, key: Key, service: Service | None) -> Change:
     view = view._replace(services=_with(view.services, key, service))
     touched = frozenset((key,))
     if old == new:
-        return Change(view, touched)
+        return Change(view, touched, regrouped=touched)
     view = _found_by(view, key, new)
     for name in {*view.group(key).pods, *_selected(view, key, new)}:
         pod = view.pods[name]
         groups, selecting, others = _regrouped(view, name, pod, _services_for(view, name, pod.labels))
         view = view._replace(groups=groups, selecting=selecting)
         touched |= others
-    return Change(view, touched)
+    return Change(view, touched, regrouped=touched)
 
 
 def with_slice(view: View, key: Key, slice_: Slice | None) -> Change:
@@ -155,7 +180,18 @@ def with_slice(view: View, key: Key, slice_: Slice | None) -> Change:
 
 def with_namespace(view: View, name: str, namespace: Namespace | None) -> Change:
     """The picture with another record of a namespace; None: it is gone."""
-    return Change(view._replace(namespaces=_with(view.namespaces, name, namespace)))
+    changed = view._replace(namespaces=_with(view.namespaces, name, namespace))
+    return Change(changed, namespaces=frozenset((name,)))
+
+
+def with_program(view: View, key: Key, program: ProgramObject | None) -> Change:
+    """The picture with another record of a Program; None: it is gone."""
+    return Change(view._replace(programs=_with(view.programs, key, program)))
+
+
+def _identity(pod: Pod) -> tuple[object, ...]:
+    """Which pod a record is of, and what decides which Services select it."""
+    return pod.uid, pod.is_over, pod.labels
 
 
 # ---- the indices ----

@@ -30,10 +30,11 @@ from emitters.addresses import network
 from emitters.addresses.model import order
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from admc.kubernetes.cluster.core.followed import FollowedProgram
+    from admc.kubernetes.cluster.core.selection import Selection
     from admc.kubernetes.cluster.records import Slice
-    from admc.kubernetes.cluster.selection import Selection
     from dsl.program import Program
 
 UNLISTED: Final = b""
@@ -91,14 +92,20 @@ def renewed(before: Endpoints, selection: Selection, names: Collection[str], mov
         if not services:
             claims = claims.discard(address)
     after = replace(before, owners=owners, claims=claims, claimed=claimed)
-    entries = {name: _entry(after, selection, name) for name in stale}
-    if all(before.entries.get(name) == entry for name, entry in entries.items()):
+    changed_entries = {name: _entry(after, selection, name) for name in stale}
+    if all(before.entries.get(name) == entry for name, entry in changed_entries.items()):
         return after
+    merged, rows = _merged(before.entries, changed_entries), _merged(before.rows, _rows(changed_entries))
+    return replace(after, entries=merged, rows=rows, document=_document(rows))
+
+
+def _rows(of: Mapping[str, bytes]) -> dict[str, bytes]:
     # A name of the language needs no escape in JSON.
-    rows = {name: b'"%b":%b' % (name.encode(), entry) if entry else b"" for name, entry in entries.items()}
-    entries, rows = _merged(before.entries, entries), _merged(before.rows, rows)
-    document = b'{"services":{%b}}' % b",".join(filter(None, rows.values()))
-    return replace(after, entries=entries, rows=rows, document=document)
+    return {name: b'"%b":%b' % (name.encode(), entry) if entry else b"" for name, entry in of.items()}
+
+
+def _document(rows: Mapping[str, bytes]) -> bytes:
+    return b'{"services":{%b}}' % b",".join(filter(None, rows.values()))
 
 
 def _merged(before: Mapping[str, bytes], changed: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -149,6 +156,26 @@ def _entry(endpoints: Endpoints, selection: Selection, name: str) -> bytes:
     if unready := [address for address in pods if not ready[address]]:
         entry["unready"] = unready
     return json.dumps(entry, separators=(",", ":")).encode()
+
+
+# ---- several programs ----
+
+
+def entries(programs: Sequence[FollowedProgram]) -> dict[str, bytes]:
+    """Return the entries of all listed services. Where two programs have a service of the same name, the first program
+    decides, even if it does not list the service."""
+    merged: dict[str, bytes] = {}
+    for program in reversed(programs):
+        others = {name: entry for name, entry in merged.items() if name not in program.selection.keys}
+        merged = others | program.endpoints.listed
+    return merged
+
+
+def document(programs: Sequence[FollowedProgram]) -> bytes:
+    """Return these entries as an endpoints file."""
+    if len(programs) == 1:
+        return programs[0].endpoints.document
+    return _document(_rows(dict(sorted(entries(programs).items()))))
 
 
 # ---- one address, two pods ----
