@@ -11,6 +11,7 @@ from admc.kubernetes.cluster.api.watched import Watched
 from admc.kubernetes.cluster.closing.policies import ClusterClosing, NetworkPolicy, network_policy
 from admc.kubernetes.cluster.names import CONTROLLER, FIELD_MANAGER
 from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.retry_loop import ChangedKeys
 from tests.emitters.interception.build import external, port, program, service
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ async def closing_of(server: ApiServer) -> AsyncIterator[ClusterClosing]:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     server.apply(f"/api/v1/namespaces/{NAMESPACE}", body)
     async with await connect(server.kubeconfig) as api:
-        watched: Watched[NetworkPolicy] = Watched(api, POLICIES, network_policy)
+        shown = ChangedKeys()
+        watched: Watched[NetworkPolicy] = Watched(api, POLICIES, network_policy, changed=shown.note)
         owner = Owner("shop", "00000000-0000-0000-0000-000000000001")
-        closing = ClusterClosing(api, "main", lambda: owner, watched.items, lambda: SELECTORS, seconds=WAIT)
-        watched.changed = closing.changed
+        closing = ClusterClosing(
+            api, "main", lambda: owner, watched.items, lambda: SELECTORS, seconds=WAIT, shown=shown
+        )
         tasks = [asyncio.create_task(watched.run()), asyncio.create_task(closing.run())]
         try:
             await watched.synced.wait()
@@ -50,6 +53,7 @@ async def closing_of(server: ApiServer) -> AsyncIterator[ClusterClosing]:
         finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.wait(tasks)
 
 
 async def until(is_so: Callable[[], bool]) -> None:

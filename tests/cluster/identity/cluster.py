@@ -45,9 +45,13 @@ class Cluster:
         self.requests = 0
         self.now = 100.0
         self.keys = ClusterKeys(AUDIENCE, self.fetch, lambda: self.now)
-        program = dsl.load_text(PROGRAM)
-        self.programs.in_force([program], [program])
         self.source = PodIdentities(self.keys, self.shown, self.programs, ("system:serviceaccount:ops:admin",))
+        self.follow(PROGRAM)
+
+    def follow(self, text: str) -> None:
+        """Put a program in force."""
+        program = dsl.load_text(text)
+        self.programs.in_force([program], [program])
         self.identifier = PodIdentifier(self.source, program)
 
     async def fetch(self) -> bytes:

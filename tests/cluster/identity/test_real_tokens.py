@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import dsl
 from admc.kubernetes.cluster import decode
 from admc.kubernetes.cluster.identity.keys import PATH
 from admc.serve.auth.tokens import BoundPod
-from tests.cluster.following import Following
 from tests.cluster.identity.cluster import AUDIENCE, PROGRAM, Cluster, caller
 from xds_server.transport.client import DeniedError, NotYetError
 
@@ -75,7 +73,7 @@ class Real(Cluster):
 @pytest.fixture
 async def real(cluster_api: ApiServer) -> Real:
     made = Real(cluster_api)
-    made.following = Following(dsl.load_text(PROGRAM.replace("shop }", f"{made.namespace} }}")))
+    made.follow(PROGRAM.replace("shop }", f"{made.namespace} }}"))
     await made.with_keys()
     made.make_service("rate")
     made.make_service("search")
