@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from admc.kubernetes.cluster.start_gate import canonical
 
 if TYPE_CHECKING:
-    from admc.kubernetes.cluster.core.state import Located
+    from admc.kubernetes.cluster.core.located import Located
     from admc.kubernetes.cluster.program_source import ClusterPrograms
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.kubernetes.cluster.core.addresses import document
 from admc.kubernetes.cluster.core.state import Wanted
 from admc.serve.compiling.worker import BuildState, Worker, WorkerError
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
@@ -64,7 +63,7 @@ class Audit:
             return
         worker = Worker()
         try:
-            read, _ = await worker.build(BuildState(source, (document((program,)),), True))
+            read, _ = await worker.build(BuildState(source, (program.endpoints.document,), True))
         except WorkerError as error:
             self._followed, self._findings = program.number, (Diagnostic("ADM901", Severity.ERROR, str(error), None),)
             return

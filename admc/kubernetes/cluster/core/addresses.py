@@ -30,9 +30,8 @@ from emitters.addresses import network
 from emitters.addresses.model import order
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
-    from admc.kubernetes.cluster.core.followed import FollowedProgram
     from admc.kubernetes.cluster.core.selection import Selection
     from admc.kubernetes.cluster.records import Slice
     from dsl.program import Program
@@ -95,16 +94,18 @@ def renewed(before: Endpoints, selection: Selection, names: Collection[str], mov
     changed_entries = {name: _entry(after, selection, name) for name in stale}
     if all(before.entries.get(name) == entry for name, entry in changed_entries.items()):
         return after
-    merged, rows = _merged(before.entries, changed_entries), _merged(before.rows, _rows(changed_entries))
-    return replace(after, entries=merged, rows=rows, document=_document(rows))
+    merged, rows = _merged(before.entries, changed_entries), _merged(before.rows, rows_of(changed_entries))
+    return replace(after, entries=merged, rows=rows, document=document_of(rows))
 
 
-def _rows(of: Mapping[str, bytes]) -> dict[str, bytes]:
+def rows_of(of: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the part of the document for each entry; empty for a service that is not listed."""
     # A name of the language needs no escape in JSON.
     return {name: b'"%b":%b' % (name.encode(), entry) if entry else b"" for name, entry in of.items()}
 
 
-def _document(rows: Mapping[str, bytes]) -> bytes:
+def document_of(rows: Mapping[str, bytes]) -> bytes:
+    """Return the document with these parts."""
     return b'{"services":{%b}}' % b",".join(filter(None, rows.values()))
 
 
@@ -156,26 +157,6 @@ def _entry(endpoints: Endpoints, selection: Selection, name: str) -> bytes:
     if unready := [address for address in pods if not ready[address]]:
         entry["unready"] = unready
     return json.dumps(entry, separators=(",", ":")).encode()
-
-
-# ---- several programs ----
-
-
-def entries(programs: Sequence[FollowedProgram]) -> dict[str, bytes]:
-    """Return the entries of all listed services. Where two programs have a service of the same name, the first program
-    decides, even if it does not list the service."""
-    merged: dict[str, bytes] = {}
-    for program in reversed(programs):
-        others = {name: entry for name, entry in merged.items() if name not in program.selection.keys}
-        merged = others | program.endpoints.listed
-    return merged
-
-
-def document(programs: Sequence[FollowedProgram]) -> bytes:
-    """Return these entries as an endpoints file."""
-    if len(programs) == 1:
-        return programs[0].endpoints.document
-    return _document(_rows(dict(sorted(entries(programs).items()))))
 
 
 # ---- one address, two pods ----

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rpds import HashTrieMap, HashTrieSet
 
 from admc.kubernetes.cluster.core.facts import FactState
+from admc.kubernetes.cluster.core.located import Located
 from admc.kubernetes.cluster.program.spec import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from admc.kubernetes.cluster.core.addresses import Endpoints
     from admc.kubernetes.cluster.core.followed import FollowedProgram
     from admc.kubernetes.cluster.core.view import Change
     from admc.kubernetes.cluster.program.content import Content
@@ -113,16 +113,6 @@ class ServableProgram(NamedTuple):
     """None if it is the program of the stored plan, and no known Program has the same content."""
     content: Content
     followed: int
-
-
-class Located(NamedTuple):
-    """The addresses of all programs that are published, in one document."""
-
-    endpoints: tuple[Endpoints, ...] = ()
-    """Those of each program."""
-    document: bytes = b'{"services":{}}'
-    entries: Mapping[str, bytes] = HashTrieMap()
-    """The entries of the document by service."""
 
 
 class EndedPods(NamedTuple):

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Final
 from rpds import HashTrieMap
 
 from admc.kubernetes.cluster.core import followed as follow
-from admc.kubernetes.cluster.core.addresses import document, entries
 from admc.kubernetes.cluster.core.followed import services_of
+from admc.kubernetes.cluster.core.located import located
 from admc.kubernetes.cluster.core.state import (
     Candidate,
-    Located,
     Outputs,
     ServableProgram,
     Step,
@@ -56,7 +55,8 @@ def step(state: State, inputs: Inputs, controller: str, now: float) -> Step:
         state = _restored(state, inputs.stored, view, now)
     if inputs.in_force is not state.in_force:
         state = _with_in_force(state, inputs.in_force, view, now)
-    state = _located(_without_unused(state))
+    state = _without_unused(state)
+    state = state._replace(located=located(state.located, state.published))
     outputs = Outputs(
         served if served is not None and _is_to_be_read(state, served, now) else None,
         _wanted(state),
@@ -240,14 +240,6 @@ def _without_unused(state: State) -> State:
 
 
 # ---- what comes out ----
-
-
-def _located(state: State) -> State:
-    programs, before = state.published, state.located.endpoints
-    endpoints = tuple(followed.endpoints for followed in programs)
-    if len(before) == len(endpoints) and all(one is other for one, other in zip(before, endpoints, strict=True)):
-        return state
-    return state._replace(located=Located(endpoints, document(programs), entries(programs)))
 
 
 def _wanted(state: State) -> Wanted | None:
