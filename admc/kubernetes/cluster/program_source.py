@@ -1,7 +1,7 @@
 """Which program an installation serves (`admc.serve.environment.Programs`): calls `step` of `core`, and carries out the
 outputs.
 
-    Cluster --Change--> step --to_read--> API server --Reading--> step --wanted--> Source
+    Cluster --Change--> step --to_read--> API server --ProgramReading--> step --wanted--> Source
                              --addresses, owner--> server
 
 The decisions are those of `step`. This module reads Programs and stored plans, keeps the last state and outputs, and
@@ -24,7 +24,7 @@ from admc.compile.facts import FACTS
 from admc.compile.pipeline import load_program
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.core.selection import selection_of
-from admc.kubernetes.cluster.core.state import InForce, Inputs, Outputs, Reading, State, Stored, StoredProgram, Wanted
+from admc.kubernetes.cluster.core.state import InForce, Inputs, Outputs, ProgramReading, State, Stored, StoredProgram, Wanted
 from admc.kubernetes.cluster.core.step import mismatches, names_of_candidate, number_for, step
 from admc.kubernetes.cluster.follow import Signal
 from admc.kubernetes.cluster.program import reader
@@ -71,7 +71,7 @@ class ClusterPrograms:
         """The state and the outputs of the last step."""
         self.stepped = Signal()
         """Sent after each step."""
-        self._reading: Reading | None = None
+        self._reading: ProgramReading | None = None
         self._stored: Stored | None = None
         self._in_force = InForce()
         """The inputs of the next step, besides the change of the picture."""
@@ -233,24 +233,24 @@ class ClusterPrograms:
             else:
                 self.advance()
 
-    async def _reading_of(self, object_: ProgramObject) -> Reading:
+    async def _reading_of(self, object_: ProgramObject) -> ProgramReading:
         """Raises `ApiError`."""
         last = self._reading
         earlier = None if last is None or last.object.uid != object_.uid else last.read
         read = await reader.read(self._cluster.api, object_, self._cluster.namespace, earlier)
         if read.spec is None or read.content is None:
-            return Reading(object_, read, None, read.findings)
+            return ProgramReading(object_, read, None, read.findings)
         if last is not None and last.read.spec == read.spec and last.read.content == read.content:
             return last._replace(object=object_, read=read)
         try:
             program = await asyncio.to_thread(_program, read.spec.main, read.content)
         except CommandError as error:
-            return Reading(object_, read, None, error.diagnostics)
+            return ProgramReading(object_, read, None, error.diagnostics)
         except Exception as error:  # a bug that this program meets would end this server, and the next one
-            return Reading(object_, read, None, (_unexpected(error),))
+            return ProgramReading(object_, read, None, (_unexpected(error),))
         if unknown := check_services(read.spec, program.services):
-            return Reading(object_, read, None, unknown)
-        return Reading(object_, read, program, ())
+            return ProgramReading(object_, read, None, unknown)
+        return ProgramReading(object_, read, program, ())
 
 
 def _is_same(one: InForce, other: InForce) -> bool:

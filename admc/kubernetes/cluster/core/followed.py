@@ -90,9 +90,11 @@ def resting_on(followed: FollowedProgram, programs: Collection[Program], now: fl
 def with_facts(followed: FollowedProgram, facts: FactState, now: float) -> FollowedProgram:
     """Put these facts in force, with those that pods show at present."""
     facts = facts.of(followed.program.services)
-    if facts.document() == followed.facts_document:
+    document = facts.document()
+    if document == followed.facts_document:
         return followed
-    return _renewed(replace(followed, facts=facts), followed.program.services, frozenset(), now)
+    followed = replace(followed, facts=facts, facts_document=document)
+    return _renewed(followed, followed.program.services, frozenset(), now)
 
 
 def at(followed: FollowedProgram, now: float) -> FollowedProgram:

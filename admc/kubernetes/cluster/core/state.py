@@ -37,7 +37,7 @@ REMEMBERED: Final = 10_000
 # ---- what comes in ----
 
 
-class Reading(NamedTuple):
+class ProgramReading(NamedTuple):
     """A Program with its ConfigMaps, as the server read it."""
 
     object: ProgramObject
@@ -81,7 +81,7 @@ class Inputs(NamedTuple):
 
     change: Change
     """The present picture, and where it differs from that of the step before."""
-    reading: Reading | None = None
+    reading: ProgramReading | None = None
     """The last one."""
     stored: Stored | None = None
     """None before the stored state was read."""
@@ -151,7 +151,7 @@ class State(NamedTuple):
     """Service -> the last look at which it may have lost a pod. After that, its clients have to be checked again."""
     ended: EndedPods = EndedPods()
     located: Located = Located()
-    reading: Reading | None = None
+    reading: ProgramReading | None = None
     stored: Stored | None = None
     in_force: InForce = InForce()
     """The last ones that a step has taken over."""

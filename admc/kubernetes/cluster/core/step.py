@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from admc.kubernetes.cluster.core.facts import FactState
-    from admc.kubernetes.cluster.core.state import InForce, Inputs, Reading, State, Stored, StoredProgram
+    from admc.kubernetes.cluster.core.state import InForce, Inputs, ProgramReading, State, Stored, StoredProgram
     from admc.kubernetes.cluster.core.view import Change, View
     from admc.kubernetes.cluster.program.spec import ProgramObject
     from dsl.diagnostics.diagnostic import Diagnostic
@@ -103,7 +103,7 @@ def _looked(state: State, change: Change, now: float) -> State:
 
 
 def _with_candidate(
-    state: State, served: ProgramObject | None, reading: Reading | None, view: View, now: float
+    state: State, served: ProgramObject | None, reading: ProgramReading | None, view: View, now: float
 ) -> State:
     if served is None:
         return state._replace(candidate=None, reading=reading)
@@ -128,7 +128,7 @@ def _is_to_be_read(state: State, served: ProgramObject, now: float) -> bool:
     return candidate.read.waits and now >= state.read_again
 
 
-def _read(state: State, reading: Reading, view: View, now: float) -> State:
+def _read(state: State, reading: ProgramReading, view: View, now: float) -> State:
     """Take over a reading. If its program and names are those of the candidate, that one stays followed."""
     if reading.read.waits:
         state = state._replace(read_again=now + READ_AGAIN_SECONDS)
