@@ -24,7 +24,16 @@ from admc.compile.facts import FACTS
 from admc.compile.pipeline import load_program
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.core.selection import selection_of
-from admc.kubernetes.cluster.core.state import InForce, Inputs, Outputs, ProgramReading, State, Stored, StoredProgram, Wanted
+from admc.kubernetes.cluster.core.state import (
+    InForce,
+    Inputs,
+    Outputs,
+    ProgramReading,
+    State,
+    Stored,
+    StoredProgram,
+    Wanted,
+)
 from admc.kubernetes.cluster.core.step import mismatches, names_of_candidate, number_for, step
 from admc.kubernetes.cluster.follow import Signal
 from admc.kubernetes.cluster.program import reader
