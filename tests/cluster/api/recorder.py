@@ -12,7 +12,7 @@ from admc.kubernetes.cluster.api.watched import Watched
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from admc.kubernetes.cluster.api.watched import Reader
+    from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.records import Key
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
@@ -25,7 +25,7 @@ def text(document: dict[str, Any]) -> str | None:
 
 
 class Recorder:
-    def __init__(self, api: Reader, path: str, **options: Any) -> None:
+    def __init__(self, api: Api, path: str, **options: Any) -> None:
         self.reported: list[tuple[str, str | None, str | None]] = []
         self._state: dict[Key, str] = {}
         self.watched: Watched[str] = Watched(api, path, text, changed=self._changed, **options)
@@ -59,7 +59,7 @@ class Recorder:
 
 
 @asynccontextmanager
-async def recorded(api: Reader, path: str, **options: Any) -> AsyncIterator[Recorder]:
+async def recorded(api: Api, path: str, **options: Any) -> AsyncIterator[Recorder]:
     """A `Watched` that runs and has its first list."""
     recorder = Recorder(api, path, **options)
     task = asyncio.create_task(recorder.watched.run())

@@ -17,7 +17,7 @@ from admc.serve.storage.position import Position, Recipe
 from xds_server.resources.snapshot import Resource, Snapshot
 
 if TYPE_CHECKING:
-    from admc.kubernetes.cluster.storage.secrets import SecretApi
+    from admc.kubernetes.cluster.api.requests import Api
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ def snapshot(*names: str) -> Snapshot:
 class Replica:
     """One server's storage; `may_write` is its belief to hold the Lease."""
 
-    def __init__(self, api: SecretApi, writer: str, names: Names) -> None:
+    def __init__(self, api: Api, writer: str, names: Names) -> None:
         self.names = names
         self.may_write = True
         self.superseded: list[str] = []
@@ -77,7 +77,7 @@ def versions(groups: Any) -> dict[str, str]:
     return {name: item.version for name, item in groups.items()}
 
 
-def replica(api: SecretApi, writer: str = "one", names: Names | None = None) -> Replica:
+def replica(api: Api, writer: str = "one", names: Names | None = None) -> Replica:
     return Replica(api, writer, names or Names("mesh", "admc"))
 
 

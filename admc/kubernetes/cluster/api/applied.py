@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from admc.kubernetes.cluster.api.body import Document
-
-
-class Writer(Protocol):
-    """The methods of `Api` that `Applied` calls."""
-
-    async def apply(self, path: str, body: Document, *, force: bool = True, subresource: str = "") -> Document: ...
+    from admc.kubernetes.cluster.api.requests import Api
 
 
 class _Entry(NamedTuple):
@@ -29,7 +24,7 @@ class Applied:
     A watch passes its objects to `seen`, which notices an object that was altered or deleted.
     """
 
-    def __init__(self, api: Writer) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
         self._entries: dict[tuple[str, str], _Entry] = {}
 

@@ -23,7 +23,7 @@ import math
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.cluster.api.errors import ApiError
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from admc.kubernetes.cluster.api.body import Document
+    from admc.kubernetes.cluster.api.requests import Api
 
 LOG: Final = logging.getLogger("admc.cluster")
 DURATION_SECONDS: Final = 15.0
@@ -56,14 +57,6 @@ def now() -> float:
 
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-class LeaseApi(Protocol):
-    """The methods of `Api` that a holder calls."""
-
-    async def get(self, path: str, **params: object) -> Document: ...
-    async def create(self, path: str, body: Document) -> Document: ...
-    async def replace(self, path: str, body: Document) -> Document: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +128,7 @@ class LeaseHolder:
 
     def __init__(
         self,
-        api: LeaseApi,
+        api: Api,
         path: str,
         identity: str,
         duration: float = DURATION_SECONDS,

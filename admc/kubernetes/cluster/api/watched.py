@@ -14,7 +14,7 @@ import random
 import time
 from contextlib import aclosing
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from admc.kubernetes.cluster.api.backoff import Backoff
 from admc.kubernetes.cluster.api.body import TooLargeError
@@ -24,9 +24,10 @@ from admc.kubernetes.cluster.api.requests import WATCH_SECONDS
 from admc.kubernetes.cluster.records import Key
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from admc.kubernetes.cluster.api.body import Document
+    from admc.kubernetes.cluster.api.requests import Api
 
 LOG: Final = logging.getLogger("admc.cluster")
 PAGE: Final = 100
@@ -41,16 +42,6 @@ TURN: Final = 50
 T = TypeVar("T")
 
 
-class Reader(Protocol):
-    """The methods of `Api` that `Watched` calls."""
-
-    async def get(self, path: str, **params: object) -> Document: ...
-
-    def events(
-        self, path: str, params: Mapping[str, object], *, opened: Callable[[], None]
-    ) -> AsyncGenerator[Document, None]: ...
-
-
 class Watched(Generic[T]):
     """All objects of `path` that the selectors choose, each as the record that `decode` makes of it.
 
@@ -61,7 +52,7 @@ class Watched(Generic[T]):
 
     def __init__(
         self,
-        api: Reader,
+        api: Api,
         path: str,
         decode: Callable[[Document], T | None],
         label_selector: str = "",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.kubernetes.cluster.api.errors import ApiError, is_refusal
 from admc.kubernetes.cluster.closing import findings
@@ -24,6 +24,7 @@ from emitters.kubernetes import Closed, closed_by_selector, kubernetes_name
 from emitters.kubernetes.network_policies import NAME_PREFIX
 
 if TYPE_CHECKING:
+    from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.program.owner import Owner
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program, Service
@@ -37,14 +38,6 @@ LOOK_SECONDS: Final = 1.0
 
 Selectors = Mapping[str, Mapping[str, str]]
 """Service -> the selector of its Service, if it has one."""
-
-
-class Api(Protocol):
-    async def apply(
-        self, path: str, body: dict[str, Any], *, force: bool = True, subresource: str = ""
-    ) -> dict[str, Any]: ...
-
-    async def delete(self, path: str, *, uid: str | None = None) -> dict[str, Any]: ...
 
 
 class NetworkPolicy(NamedTuple):

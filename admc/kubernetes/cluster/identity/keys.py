@@ -9,14 +9,14 @@ import asyncio
 import hashlib
 import logging
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from admc.base.exits import CommandError
 from admc.serve.auth.tokens import LEEWAY, MAX_TOKEN, UnknownKeyError, keys_from
 from xds_server.transport.client import DeniedError, NotYetError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from admc.serve.auth.tokens import TokenClaims, TokenKeys
 
@@ -30,17 +30,12 @@ REMEMBERED: Final = 50_000
 pods change."""
 
 
-class Fetch(Protocol):
-    """Requests the keys from the API server."""
-
-    async def __call__(self) -> bytes:
-        """Raises any exception if there is no answer."""
-
-
 class ClusterKeys:
     """Verifies tokens with the keys that the cluster has at present. All calls belong on one event loop."""
 
-    def __init__(self, audience: str, fetch: Fetch, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, audience: str, fetch: Callable[[], Awaitable[bytes]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._audience = audience
         self._fetch = fetch
         self._clock = clock

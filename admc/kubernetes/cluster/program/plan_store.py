@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.program.plan_objects import (
@@ -27,27 +27,16 @@ from admc.kubernetes.cluster.retry_loop import ChangedKeys
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.program.owner import Owner
     from admc.kubernetes.cluster.records import Key
-
-
-class Writer(Protocol):
-    async def apply(
-        self, path: str, body: dict[str, Any], *, force: bool = True, subresource: str = ""
-    ) -> dict[str, Any]: ...
-
-    async def delete(self, path: str, *, uid: str | None = None) -> dict[str, Any]: ...
-
-
-class Reader(Protocol):
-    async def get(self, path: str, **params: object) -> dict[str, Any]: ...
 
 
 @dataclass(eq=False)
 class PlanStore:
     """The plan of the Program that is served."""
 
-    api: Writer
+    api: Api
     namespace: str
     """The namespace of the installation."""
     controller: str
@@ -107,19 +96,19 @@ class PlanStore:
         return f"{CONFIG_MAPS.format(self.namespace)}/{name}"
 
 
-async def stored_plan(api: Reader, namespace: str, name: str) -> bytes:
+async def stored_plan(api: Api, namespace: str, name: str) -> bytes:
     """Return the plan that an index names, verified. Raises `ApiError`, and `PlanObjectError` if the plan is not
     whole."""
     return (await stored_plan_and_facts(api, namespace, name))[0]
 
 
-async def stored_plan_and_facts(api: Reader, namespace: str, name: str) -> tuple[bytes, bytes | None]:
+async def stored_plan_and_facts(api: Api, namespace: str, name: str) -> tuple[bytes, bytes | None]:
     """Return the plan, and the facts that it relies on; None if the server that wrote it kept no facts."""
     index = read_index(await api.get(f"{CONFIG_MAPS.format(namespace)}/{name}"))
     plan = await _stored(api, namespace, index.plan)
     return plan, None if index.facts is None else await _stored(api, namespace, index.facts)
 
 
-async def _stored(api: Reader, namespace: str, stored: Stored) -> bytes:
+async def _stored(api: Api, namespace: str, stored: Stored) -> bytes:
     pieces = [read_part(part, await api.get(f"{CONFIG_MAPS.format(namespace)}/{part.name}")) for part in stored.parts]
     return await asyncio.to_thread(put_together, stored, pieces)

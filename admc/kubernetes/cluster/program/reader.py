@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.program.content import Content, Reading, assemble
@@ -14,13 +14,10 @@ from admc.kubernetes.cluster.program.spec import ProgramSpec, check_name, read_s
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
+    from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.program.spec import ProgramObject
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-class Api(Protocol):
-    async def get(self, path: str, **params: object) -> dict[str, Any]: ...
 
 
 class ProgramRead(NamedTuple):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.kubernetes.cluster.names import GROUP, PROGRAMS, VERSION
 from admc.kubernetes.cluster.program.events import Happening, Limiter, event, transitions
@@ -16,16 +16,11 @@ from admc.kubernetes.cluster.program.status import Report, status
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.program.spec import ProgramObject
 
 SPACING_SECONDS: Final = 10.0
 """The time between two writes of one status that differ in counts of pods alone: pods come and go all the time."""
-
-
-class Api(Protocol):
-    async def apply(
-        self, path: str, body: dict[str, Any], *, force: bool = True, subresource: str = ""
-    ) -> dict[str, Any]: ...
 
 
 class _Written(NamedTuple):

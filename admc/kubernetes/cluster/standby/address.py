@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.cluster.api.applied import Applied
 from admc.kubernetes.cluster.api.errors import ApiError
@@ -18,7 +18,7 @@ from admc.kubernetes.cluster.names import CONTROLLER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from admc.kubernetes.cluster.api.body import Document
+    from admc.kubernetes.cluster.api.requests import Api
 
 LOG: Final = logging.getLogger("admc.cluster")
 LOOK_SECONDS: Final = 5.0
@@ -27,18 +27,11 @@ REQUEST_SECONDS: Final = 5.0
 PORT_NAME: Final = "xds"
 
 
-class SliceApi(Protocol):
-    """The methods of `Api` that `ActiveAddress` calls."""
-
-    async def get(self, path: str, **params: object) -> Document: ...
-    async def apply(self, path: str, body: Document, *, force: bool = True, subresource: str = "") -> Document: ...
-
-
 class ActiveAddress:
     """Writes the address of one replica. `may_write` returns whether the replica is the active one."""
 
     def __init__(
-        self, api: SliceApi, namespace: str, installation: str, address: tuple[str, int], may_write: Callable[[], bool]
+        self, api: Api, namespace: str, installation: str, address: tuple[str, int], may_write: Callable[[], bool]
     ) -> None:
         self._api, self._may_write = api, may_write
         self._applied = Applied(api)

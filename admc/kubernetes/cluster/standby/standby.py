@@ -14,13 +14,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from admc.base.exits import CommandError, wrong_usage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
+
+    from admc.kubernetes.cluster.api.lease import LeaseHolder
 
 LOG: Final = logging.getLogger("admc.cluster")
 RECONNECT_SECONDS: Final = 30.0
@@ -38,23 +40,6 @@ class Role(StrEnum):
     """It was the active replica, and does not know whether another one is by now."""
 
 
-class Lease(Protocol):
-    """The members of `LeaseHolder` that `Standby` uses."""
-
-    was_held: bool
-    is_over: bool
-    problem: str
-
-    @property
-    def holder(self) -> str: ...
-    @property
-    def held(self) -> bool: ...
-    async def until_held(self) -> None: ...
-    async def until_lapsed(self) -> None: ...
-    async def run(self) -> None: ...
-    async def release(self) -> None: ...
-
-
 class Standby:
     """One replica. All calls belong on one event loop, except `superseded`.
 
@@ -65,7 +50,7 @@ class Standby:
 
     def __init__(
         self,
-        lease: Lease,
+        lease: LeaseHolder,
         *,
         keep_ready: Callable[[], Coroutine[Any, Any, None]],
         keep_address: Callable[[], Coroutine[Any, Any, None]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from admc.base.exits import CommandError
 from admc.serve.compiling.worker import WorkerError
@@ -13,7 +13,7 @@ from admc.serve.compiling.worker import WorkerError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from admc.kubernetes.cluster.storage.storage import Peeked
+    from admc.kubernetes.cluster.storage.storage import SecretStorage
     from admc.serve.storage.position import StoredState
 
 LOG: Final = logging.getLogger("admc.cluster")
@@ -21,17 +21,11 @@ LOOK_SECONDS: Final = 3.0
 UNREAD: Final = "unread"
 
 
-class Storage(Protocol):
-    """The method of `SecretStorage` that a follower calls."""
-
-    def peek(self, version: str) -> Peeked | None: ...
-
-
 class StateFollower:
     """Calls `prepare` again and again with the stored state, None if there is none. `prepare` builds what this replica
     would need if it became active now, and raises `CommandError` or `WorkerError` if it cannot."""
 
-    def __init__(self, storage: Storage, prepare: Callable[[StoredState | None], Awaitable[None]]) -> None:
+    def __init__(self, storage: SecretStorage, prepare: Callable[[StoredState | None], Awaitable[None]]) -> None:
         self._storage, self._prepare = storage, prepare
         self._version = self._ready = UNREAD
         """The version that was read last, and the version that was prepared last."""

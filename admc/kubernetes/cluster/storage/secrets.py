@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import TimeoutError as NoAnswerError
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.storage.record import Document, name_of, uid_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
     from typing import Any
 
+    from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.storage.record import Names
 
 REQUEST_SECONDS: Final = 10.0
@@ -30,15 +31,6 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 
-class SecretApi(Protocol):
-    """The methods of `Api` that `Secrets` calls."""
-
-    async def get(self, path: str, **params: object) -> Document: ...
-    async def create(self, path: str, body: Document) -> Document: ...
-    async def replace(self, path: str, body: Document) -> Document: ...
-    async def delete(self, path: str, *, uid: str | None = None) -> Document: ...
-
-
 class NotHolderError(Exception):
     """This replica does not hold the Lease, so it writes nothing."""
 
@@ -46,7 +38,7 @@ class NotHolderError(Exception):
 class Secrets:
     """All methods raise `ApiError`; writing ones raise `NotHolderError` too."""
 
-    def __init__(self, api: SecretApi, names: Names, may_write: Callable[[], bool]) -> None:
+    def __init__(self, api: Api, names: Names, may_write: Callable[[], bool]) -> None:
         self._api, self._names, self._may_write = api, names, may_write
 
     async def get(self, name: str) -> Document | None:

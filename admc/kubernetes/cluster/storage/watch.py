@@ -8,7 +8,7 @@ from admc.kubernetes.cluster.api.watched import Watched
 from admc.kubernetes.cluster.storage.record import decode
 
 if TYPE_CHECKING:
-    from admc.kubernetes.cluster.api.watched import Reader
+    from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.records import Key
     from admc.kubernetes.cluster.storage.record import Names, Record
     from admc.kubernetes.cluster.storage.storage import SecretStorage
@@ -17,7 +17,7 @@ PAGE: Final = 20
 """Secrets in a page of the list: 14 MB at most."""
 
 
-def watched(api: Reader, names: Names, storage: SecretStorage) -> Watched[Record]:
+def watched(api: Api, names: Names, storage: SecretStorage) -> Watched[Record]:
     """Return the watch. Its `run` belongs beside the active replica."""
 
     def changed(key: Key, old: Record | None, new: Record | None) -> None:
