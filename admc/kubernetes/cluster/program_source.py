@@ -11,7 +11,6 @@ wakes the tasks that depend on them.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import time
@@ -206,14 +205,16 @@ class ClusterPrograms:
             group.create_task(self._read())
 
     async def _step(self) -> None:
+        """Step when the picture has changed, or when a deadline has passed. A step by another task may have set an
+        earlier deadline."""
         while True:
-            changed = self._cluster.changed.next
-            wait = None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) + 0.01
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await changed.wait()
-            await asyncio.sleep(GATHER_SECONDS)
-            self.advance()
+            changed, stepped, due = self._cluster.changed.next, self.stepped.next, self._deadline
+            await _wait_for_any((changed, stepped), None if due is None else max(0.0, due - time.monotonic()) + 0.01)
+            if changed.is_set():
+                await asyncio.sleep(GATHER_SECONDS)
+                self.advance()
+            elif due is not None and time.monotonic() >= due:
+                self.advance()
 
     def advance(self) -> None:
         """Take one step from everything that is known by now."""
@@ -281,3 +282,13 @@ def _program(main: str, content: Content) -> Program:
 
 def _unexpected(error: Exception) -> Diagnostic:
     return Diagnostic("ADM901", Severity.ERROR, "admc met an unexpected error", None, describe(error))
+
+
+async def _wait_for_any(events: tuple[asyncio.Event, ...], seconds: float | None) -> None:
+    """Wait for one of the events, at most for so many seconds."""
+    tasks = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

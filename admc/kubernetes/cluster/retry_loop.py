@@ -28,16 +28,18 @@ class ChangedKeys:
         self.pending = asyncio.Event()
         """Set with each change, and by a writer that has more to do; the writer clears it."""
         self.clock = clock
-        self._times: dict[Key, float] = {}
+        self._times: dict[Key, float] | None = None
+        """None before the first call of `take`: a server that stands by has no writer, and keeps no keys."""
 
     def note(self, key: Key, old: object = None, new: object = None) -> None:
         """The watch calls this with each change."""
-        self._times[key] = self.clock()
+        if self._times is not None:
+            self._times[key] = self.clock()
         self.pending.set()
 
     def take(self) -> Mapping[Key, float]:
         """Return the changed objects, each with the time of its last change."""
-        times, self._times = self._times, {}
+        times, self._times = self._times or {}, {}
         return times
 
 

@@ -59,10 +59,11 @@ class Shown(Cluster):
     def service_is_gone(self, name: str) -> None:
         self.shows(self.services, Key("shop", name), None)
 
-    def program_is(self, text: str, name: str = "shop", uid: str = "uid-1", created: str = "1", **spec: Any) -> None:
+    def program_is(self, text: Any, name: str = "shop", uid: str = "uid-1", created: str = "1", **spec: Any) -> None:
         self._versions += 1
         files = {"policies.adm": text} if isinstance(text, str) else text
         body = {"controller": CONTROLLER_NAME, "files": files, **spec}
+        body = {name: value for name, value in body.items() if value is not None}
         version = str(self._versions)
         self.shows(self.programs, Key("", name), ProgramObject(name, uid, created, version, self._versions, body, {}))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -280,6 +281,24 @@ async def test_an_address_of_a_node_is_no_services_while_a_plan_is_published_tha
         assert "rate" not in listed(wanted)
         wanted.in_force([new, old.program], [new])  # a proxy that is away may have the old one
         assert listed(wanted)["rate"]["pods"] == ["10.0.0.1"]
+
+
+async def test_a_config_map_that_comes_late_is_read_though_nothing_else_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("admc.kubernetes.cluster.core.step.READ_AGAIN_SECONDS", 0.1)
+    shown = shop()
+    digest = hashlib.sha256(PROGRAM.encode()).hexdigest()
+    files = [{"name": "policies", "key": "policies.adm", "sha256": digest}]
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        shown.program_is(None, files=None, configMaps=files)
+        await until(lambda: wanted.state.candidate is not None and wanted.state.candidate.read.waits)
+        await asyncio.sleep(0.3)
+        path = "/api/v1/namespaces/admc-system/configmaps"
+        await shown.memory.create(path, {"metadata": {"name": "policies"}, "data": {"policies.adm": PROGRAM}})
+        source = await next_source(wanted)
+        assert source.files == {"policies.adm": PROGRAM.encode()}
 
 
 async def test_what_is_compiled() -> None:

@@ -122,6 +122,11 @@ class ClusterClosing:
     _asked: bool = False
     """The server has named the destinations that have to be closed, so admc's other policies may be removed."""
 
+    def __post_init__(self) -> None:
+        self.shown.take()
+        for policy in self.in_cluster.values():
+            self._seen(policy, self.shown.clock())
+
     def ask(self, destinations: Mapping[str, Program]) -> None:
         self._programs = dict(destinations)
         self._asked = True

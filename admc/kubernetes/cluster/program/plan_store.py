@@ -48,6 +48,9 @@ class PlanStore:
     _sent: dict[str, dict[str, Any]] = field(default_factory=dict)
     """ConfigMaps that were applied and that the watch has not shown yet."""
 
+    def __post_init__(self) -> None:
+        self.shown.take()
+
     async def put(self, plan: bytes, program: Owner, facts: bytes | None = None) -> PlanReference:
         """Keep this plan in the cluster from now on, and the facts that it relies on."""
         # 12 MB are packed in 0.2 s.
