@@ -27,8 +27,8 @@ class ClusterAddresses:
 
     def taken(self, service: str) -> frozenset[str]:
         """The addresses of the pods of a service in the document that `current` returned last."""
-        entry = None if self._given is None else self._given.entries.get(service)
-        return frozenset() if entry is None else frozenset(map(canonical, json.loads(entry)["pods"]))
+        entry = b"" if self._given is None else self._given.entries.get(service)
+        return frozenset(map(canonical, json.loads(entry)["pods"])) if entry else frozenset()
 
     async def changed(self) -> None:
         while True:

@@ -22,7 +22,7 @@ class Located(NamedTuple):
     document: bytes = Endpoints().document
     """An endpoints file (docs/endpoints.md)."""
     entries: Mapping[str, bytes] = HashTrieMap()
-    """The entries of the document by service."""
+    """Service -> its entry in the document; empty if it is not listed."""
 
 
 def located(before: Located, programs: Sequence[FollowedProgram]) -> Located:
@@ -31,12 +31,11 @@ def located(before: Located, programs: Sequence[FollowedProgram]) -> Located:
     endpoints = tuple(program.endpoints for program in programs)
     if len(before.endpoints) == len(endpoints) and all(map(_is, before.endpoints, endpoints)):
         return before
-    entries: dict[str, bytes] = {}
-    for program in reversed(programs):
-        others = {name: entry for name, entry in entries.items() if name not in program.selection.keys}
-        entries = others | program.endpoints.listed
     if len(endpoints) == 1:
-        return Located(endpoints, endpoints[0].document, entries)
+        return Located(endpoints, endpoints[0].document, endpoints[0].entries)
+    entries: dict[str, bytes] = {}
+    for own in reversed(endpoints):
+        entries |= own.entries
     return Located(endpoints, document_of(rows_of(dict(sorted(entries.items())))), entries)
 
 
