@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 1.0
 """How long changes are collected before the next compile."""
+AGAIN_SECONDS: Final = 10.0
+"""The least time to the next compile if a worker failed."""
 
 
 class Audited(NamedTuple):
@@ -48,25 +50,26 @@ class Audit:
         await self._programs.restored.wait()
         while True:
             stepped = self._programs.stepped.next
-            await self._compile()
+            has_failed = await self._compile()
             await stepped.wait()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(AGAIN_SECONDS if has_failed else LOOK_SECONDS)
 
-    async def _compile(self) -> None:
+    async def _compile(self) -> bool:
+        """Compile the candidate if it differs from the last one. Returns whether the worker failed."""
         state = self._programs.state
         candidate, program = state.candidate, state.of_candidate
         if candidate is None or not candidate.is_audit or program is None or candidate.read.content is None:
             self._compiled_source, self._followed, self.result, self._findings = None, None, None, ()
-            return
+            return False
         source = self._programs.source_of(Wanted(candidate.read.content, program.names, program.facts_document))
         if source == self._compiled_source:
-            return
+            return False
         worker = Worker()
         try:
             read, _ = await worker.build(BuildState(source, (program.endpoints.document,), True))
         except WorkerError as error:
             self._followed, self._findings = program.number, (Diagnostic("ADM901", Severity.ERROR, str(error), None),)
-            return
+            return True
         finally:
             await worker.end()
         self._compiled_source, self._followed, self._findings = source, program.number, read.findings
@@ -75,3 +78,4 @@ class Audit:
         else:
             adms = frozenset(adm.service for adm in read.state.placement.adms)
             self.result = Audited(read.recipe.plan, adms, source.facts)
+        return False

@@ -70,11 +70,12 @@ class Cluster:
         self.namespace = namespace
         self.changed = Signal()
         """Sent when the picture has changed."""
+        self.namespaces_changed = Signal()
         self.policies_changed, self.plans_changed = ChangedKeys(), ChangedKeys()
         """The changes of NetworkPolicies, and of the ConfigMaps of plans, for the writers of these objects."""
         self.view = View()
         self._changes: list[Change] = []
-        """The changes since the last call of `take`."""
+        """The changes since the last call of `take`, once everything has been listed."""
         self.pods: Watched[Pod] = Watched(api, "/api/v1/pods", pod, changed=self._pod)
         self.services: Watched[Service] = Watched(api, "/api/v1/services", decode.service, changed=self._service)
         self.slices: Watched[Slice] = Watched(api, _SLICES, decode.endpoint_slice, changed=self._slice)
@@ -161,11 +162,13 @@ class Cluster:
 
     def _namespace(self, key: Key, old: Namespace | None, new: Namespace | None) -> None:
         self._note(with_namespace(self.view, key.name, new))
+        self.namespaces_changed.send()
 
     def _program(self, key: Key, old: ProgramObject | None, new: ProgramObject | None) -> None:
         self._note(with_program(self.view, key, new))
 
     def _note(self, change: Change) -> None:
         self.view = change.view
-        self._changes.append(change._replace(view=View()))  # earlier pictures need not be kept
+        if self.complete:  # before that, no program is followed
+            self._changes.append(change._replace(view=View()))  # earlier pictures need not be kept
         self.changed.send()

@@ -89,7 +89,9 @@ class ClusterPrograms:
         self._is_read = asyncio.Event()
         """Set once the Program has been read, or cannot be read."""
         self._restoring = asyncio.Lock()
-        self._given: Source | None = None  # the one that `current` returned last
+        self._given: Source | None = None
+        self._given_number: int | None = None
+        """The source that `current` returned last, and the number of its `FollowedProgram`."""
         self._compiled: Source | None = None
         """The source that was compiled last, with or without errors."""
 
@@ -97,7 +99,9 @@ class ClusterPrograms:
 
     async def current(self) -> Source | None:
         await self.restored.wait()
-        self._given = self._source
+        servable = self.state.servable
+        self._given, self._given_number = self._source, None if servable is None else servable.followed
+        self.stepped.send()  # `in_force` is called again, before the program can come into force
         return self._given
 
     def compiled(self, files: Signature) -> None:
@@ -160,8 +164,8 @@ class ClusterPrograms:
     def in_force(self, programs: Sequence[Program], published: Sequence[Program]) -> None:
         """Follow the programs that proxies may have, the newest one first, beside the servable one; forget all others.
         `published` are the programs of which something is published at present."""
-        given = InForce(tuple(programs), tuple(published))
-        if given.programs and not (_is_same(given, self._in_force) and set(self.state.earlier) == set(self.state.kept)):
+        given = InForce(tuple(programs), tuple(published), self._given_number)
+        if given.programs and not (_is_same(given, self._in_force) and self.state.earlier == self.state.settled):
             self._in_force = given
             self.advance()
 
@@ -265,6 +269,8 @@ class ClusterPrograms:
 
 def _is_same(one: InForce, other: InForce) -> bool:
     """Whether these are the same objects: to compare programs takes long."""
+    if one.given != other.given:
+        return False
     mine, others = (*one.programs, None, *one.published), (*other.programs, None, *other.published)
     return len(mine) == len(others) and all(program is known for program, known in zip(mine, others, strict=True))
 

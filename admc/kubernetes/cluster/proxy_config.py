@@ -45,7 +45,7 @@ class ProxyConfig:
         """Write the ConfigMaps whenever they may differ, until cancelled."""
         backoff, problem, again = Backoff(), "", 0.0
         while True:
-            changed = self._cluster.changed.next
+            changed = self._cluster.namespaces_changed.next
             if time.monotonic() >= again:
                 self._applied = Applied(self._cluster.api)  # one that was altered by hand is written again
                 again = time.monotonic() + AGAIN_SECONDS

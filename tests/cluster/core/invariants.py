@@ -153,6 +153,9 @@ class Judge:
         """The services of each program in force are followed, under the names with which it was compiled."""
         state = self.walk.state
         for compiled in self.walk.compiled if self.walk.in_force.programs else ():
+            number = state.number_in_force(compiled.program)
+            assert number is not None
+            assert state.followed[number].names == compiled.wanted.names, "a program in force has other Services"
             services = {name: service.namespace for name, service in compiled.program.services.items()}
             assert any(
                 {name: key.namespace for name, key in program.selection.keys.items()} == services
@@ -199,7 +202,7 @@ class Judge:
         candidate = walk.state.candidate
         held = [held for program in walk.state.followed.values() for held in program.facts.held.values()]
         waits = candidate is not None and candidate.read.waits
-        if waits or any(fact.unseen_since is not None for fact in held):
+        if (waits and walk.outputs.to_read is None) or any(fact.unseen_since is not None for fact in held):
             assert walk.deadline is not None, "nothing wakes the server"
             assert walk.deadline <= walk.now + HOLD + 1e-6
 

@@ -76,7 +76,7 @@ def a_changed_service_is_not_looked_at() -> Patch:
 
 
 def the_deadline_is_forgotten() -> Patch:
-    return step, "_deadline", lambda state: None
+    return step, "_deadline", lambda state, now: None
 
 
 def a_program_that_does_not_fit_is_served() -> Patch:

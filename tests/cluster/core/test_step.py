@@ -21,7 +21,10 @@ def simulate(seed: int) -> None:
     try:
         for _ in range(EVENTS):
             for _ in range(walk.random.choice((1, 1, 1, 2, 5))):
+                walk.has_stepped = False
                 walk.event()
+                if walk.has_stepped:
+                    judge.look()
             if walk.random.random() < 0.4:
                 walk.pass_time()
             walk.advance()

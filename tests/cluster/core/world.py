@@ -123,6 +123,8 @@ class Walk:
         self.uids = 0
         self.compiled: list[Compiled] = []
         """The plans that proxies may have, the newest one first."""
+        self.given: Wanted | None = None
+        """What the server compiles, or compiled last."""
         self.in_force = InForce()
         self.reading: ProgramReading | None = None
         self.stored: Stored | None = None
@@ -130,6 +132,8 @@ class Walk:
         self.view = View()
         self.changes: list[Change] = []
         self.events: list[str] = []
+        self.has_stepped = False
+        """Whether there was a step since this was set to False."""
         for name in SPACES:
             self.put("namespace", views.with_namespace, self.world.namespaces, name, Namespace(name, {CONTROLLER: OWN}))
         for name in APPS:
@@ -141,9 +145,12 @@ class Walk:
 
     def advance(self) -> None:
         """One step. The answer to `to_read` comes later, by an event."""
+        if self.in_force.programs and self.state.earlier != self.state.settled:
+            self.in_force = InForce(*self.in_force)  # the server says again what is in force
         change, self.changes = merged(self.view, self.changes), []
         inputs = Inputs(change, self.reading, self.stored, self.in_force)
         self.state, self.outputs, self.deadline = steps.step(self.state, inputs, OWN, self.now)
+        self.has_stepped = True
 
     def repeat(self) -> tuple[State, Outputs, float | None]:
         """The same step again, without any change."""
@@ -171,9 +178,19 @@ class Walk:
         else:
             self.reading = ProgramReading(object_, read, program, ())
 
+    def give(self) -> None:
+        """The server begins to compile the wanted program."""
+        servable = self.state.servable
+        if self.outputs.wanted is not None and servable is not None:
+            self.events.append("give")
+            self.given = self.outputs.wanted
+            self.in_force = self.in_force._replace(given=servable.followed)
+            self.advance()
+
     def compile(self) -> None:
-        """The plan of the wanted program comes into force; up to two earlier ones are at some proxies."""
-        wanted = self.outputs.wanted
+        """The plan of the program that the server was given comes into force; up to two earlier ones are at some
+        proxies."""
+        wanted = self.given
         if wanted is None:
             return
         self.events.append("compile")
@@ -193,7 +210,7 @@ class Walk:
 
     def _put_in_force(self) -> None:
         programs = tuple(compiled.program for compiled in self.compiled)
-        self.in_force = InForce(programs, programs)
+        self.in_force = InForce(programs, programs, self.in_force.given)
 
     def restart(self) -> Walk:
         """Another server begins with the stored state; it has read the Program before."""
@@ -204,6 +221,7 @@ class Walk:
         change = self.world.change(View())
         other.view, other.changes = change.view, [change]
         other.state, other.in_force, other.reading, other.stored = State(), InForce(), None, None
+        other.given = None
         other.advance()
         other.read()
         other.advance()
@@ -340,7 +358,7 @@ class Walk:
         self.events.append(f"late {sorted(self.world.late)}")
 
     def _any_server(self) -> None:
-        self.random.choice((self.read, self.read, self.read, self.compile, self.settle))()
+        self.random.choice((self.read, self.read, self.give, self.compile, self.settle))()
 
 
 def _stored(compiled: Compiled) -> StoredProgram:

@@ -301,6 +301,51 @@ async def test_a_config_map_that_comes_late_is_read_though_nothing_else_changes(
         assert source.files == {"policies.adm": PROGRAM.encode()}
 
 
+async def test_a_program_that_is_being_compiled_keeps_its_names_while_a_newer_one_is_servable() -> None:
+    shown = shop()
+    shown.service_is("till-v1", "10.96.0.7", port=9001, selector={"app": "till"})
+    shown.pod_is(pod("till-1", "till", "10.1.0.7"))
+    shown.program_is(PROGRAM)
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        first, _ = compiled(wanted, await source_of(wanted))
+        wanted.in_force([first.program], [first.program])
+        till = "service till { http 9001  namespace shop }\n"
+        shown.program_is(PROGRAM + till, services={"till": "till-v1"})
+        second, _ = compiled(wanted, await next_source(wanted))
+        shown.program_is(WITH_POLICY)
+        await asyncio.wait_for(wanted.changed(), SECONDS)
+        wanted.in_force([first.program], [first.program])  # the second plan is being stored
+        wanted.in_force([second.program, first.program], [second.program, first.program])
+        assert listed(wanted)["till"]["pods"] == ["10.1.0.7"]
+        assert selection(wanted, second.program).keys["till"] == Key("shop", "till-v1")
+        third, _ = compiled(wanted, await source_of(wanted))
+        wanted.in_force([third.program], [third.program])
+        assert sorted(listed(wanted)) == ["rate", "search"]
+        assert len(wanted.state.followed) == 1
+
+
+async def test_clients_that_came_before_their_program_was_followed_are_checked_again() -> None:
+    shown = shop()
+    wanted = wanted_of(shown)
+    async with running(wanted):
+        program = dsl.load_text(PROGRAM)
+        before = wanted.state.clients
+        wanted.in_force([program], [program])
+        assert {name for name, look in wanted.state.clients.items() if before.get(name) != look} == {"rate", "search"}
+
+
+def test_before_everything_is_listed_no_change_is_kept() -> None:
+    shown = shop()
+    shown.take()
+    shown.policies.synced.clear()
+    for number in range(3):
+        shown.pod_is(pod(f"search-{number}", "search", f"10.1.0.{number}"))
+    change = shown.take()
+    assert change.services == frozenset()
+    assert len(change.view.pods) == 3
+
+
 async def test_what_is_compiled() -> None:
     shown = shop()
     shown.program_is(PROGRAM)

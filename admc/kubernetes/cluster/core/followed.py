@@ -62,7 +62,7 @@ def follow(
 ) -> FollowedProgram:
     """Begin to follow a program. `facts` are those that were in force before; `FactState` decides when they end."""
     selection = selection_of(program, names, view)
-    own = facts.of(program.services)
+    own = facts.at(now).of(program.services)
     followed = FollowedProgram(number, dict(names), selection, own, own.document(), Endpoints(), {})
     return _renewed(followed, program.services, frozenset(), now)
 

@@ -74,6 +74,9 @@ class InForce(NamedTuple):
     """The newest one first; empty before the first plan is in force."""
     published: tuple[Program, ...] = ()
     """The programs of which something is published at present."""
+    given: int | None = None
+    """The number of the servable program that the server was given last. It may come into force, although another one
+    is servable by now."""
 
 
 class Inputs(NamedTuple):
@@ -157,6 +160,8 @@ class State(NamedTuple):
     """The last ones that a step has taken over."""
     kept: tuple[int, ...] = ()
     """The numbers of the programs of `in_force`, one for each."""
+    settled: tuple[int, ...] = ()
+    """`earlier`, as it was when `in_force` was taken over."""
 
     @property
     def published(self) -> tuple[FollowedProgram, ...]:

@@ -63,7 +63,7 @@ def step(state: State, inputs: Inputs, controller: str, now: float) -> Step:
         _owner(state, view),
         state.located.document,
     )
-    return Step(state, outputs, _deadline(state))
+    return Step(state, outputs, _deadline(state, now))
 
 
 def mismatches(state: State, view: View, controller: str) -> tuple[Diagnostic, ...]:
@@ -76,13 +76,15 @@ def mismatches(state: State, view: View, controller: str) -> tuple[Diagnostic, .
 
 
 def number_for(state: State, program: Program) -> int | None:
-    """Return the number of the followed program that a program in force belongs to, or will belong to: the same
-    services, and the servable one if that has them. None if none has them."""
+    """Return the number of the followed program that a program in force belongs to, or will belong to. A program that
+    comes into force is the one that the server was given last, or else one with the same services. None if no program
+    has these services."""
     number = state.number_in_force(program)
     if number is not None and number in state.followed:
         return number
-    services, latest = services_of(program), state.of_servable
-    known = (*(() if latest is None else (latest,)), *state.published)
+    services = services_of(program)
+    numbers = (state.in_force.given, None if state.servable is None else state.servable.followed, *state.earlier)
+    known = (state.followed[number] for number in numbers if number is not None and number in state.followed)
     return next((followed.number for followed in known if services_of(followed.program) == services), None)
 
 
@@ -205,19 +207,24 @@ def _with_in_force(state: State, in_force: InForce, view: View, now: float) -> S
     """Follow the programs in force beside the servable one; earlier servable programs among them stay."""
     if not in_force.programs:
         return state._replace(in_force=in_force)  # the programs of the stored plans stay
-    numbers = []
+    numbers, clients, looks = [], state.clients, state.looks + 1
     for program in in_force.programs:
         number = number_for(state, program)
         if number is None:
             state, number = _followed(state, program, names_of_candidate(state), state.facts, view, now)
-            state = state._replace(earlier=(*state.earlier, number))
+            state = state._replace(earlier=(*state.earlier, number), looks=looks)
+            for name in program.services:  # a client may have been admitted before the program was followed
+                clients = clients.insert(name, looks)
         numbers.append(number)
     programs = {
         number: follow.resting_on(followed, in_force.published, now) if number in numbers else followed
         for number, followed in state.followed.items()
     }
-    earlier = tuple(dict.fromkeys(numbers))
-    return state._replace(followed=programs, in_force=in_force, kept=tuple(numbers), earlier=earlier)
+    given = () if in_force.given not in state.followed else (in_force.given,)
+    earlier = tuple(dict.fromkeys((*numbers, *given)))
+    return state._replace(
+        followed=programs, in_force=in_force, kept=tuple(numbers), earlier=earlier, settled=earlier, clients=clients
+    )
 
 
 def names_of_candidate(state: State) -> Mapping[str, str]:
@@ -259,8 +266,9 @@ def _owner(state: State, view: View) -> Owner | None:
     return Owner(candidate.object.name, candidate.object.uid)
 
 
-def _deadline(state: State) -> float | None:
+def _deadline(state: State, now: float) -> float | None:
     due = [followed.facts.next_change for followed in state.followed.values()]
-    if state.candidate is not None and state.candidate.read.waits:
+    # Once the time to read again has come, `to_read` says so, and the next reading is a step of its own.
+    if state.candidate is not None and state.candidate.read.waits and state.read_again > now:
         due.append(state.read_again)
     return min((time for time in due if time is not None), default=None)
