@@ -87,7 +87,7 @@ def test_a_service_without_a_selector(running: Running, selector: Any) -> None:
     running.replace(selector=selector)
     said = running.shop.said("Resolved", "Resolved", "ADM941")
     assert f"{AT}ADM941: the Service of `cart` has no selector (EndpointSlices say where it is" in said
-    assert running.unlisted == []
+    running.server.until(lambda: running.unlisted == [])
     running.stays()
 
 
@@ -109,7 +109,7 @@ def test_a_service_of_a_form_that_fits(running: Running, spec: Any) -> None:
     running.shop.said("Resolved", "Resolved", "ADM940")
     running.shop.service("cart", 8081, **spec)
     running.shop.said("Resolved", "Resolved", FITS)
-    assert running.unlisted == []
+    running.server.until(lambda: running.unlisted == [])
     running.stays()
 
 
