@@ -1,4 +1,4 @@
-"""A selection that follows a cluster, change by change, as `admc.kubernetes.cluster.follow` does."""
+"""A selection that follows a cluster, change by change. Addresses are computed when a test asks for them."""
 
 from __future__ import annotations
 

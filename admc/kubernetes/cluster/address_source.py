@@ -22,7 +22,7 @@ class ClusterAddresses:
 
     async def current(self) -> bytes:
         await self._programs.restored.wait()
-        self._given = self._programs.state.located
+        self._given = self._programs.outputs.addresses
         return self._given.document
 
     def taken(self, service: str) -> frozenset[str]:
@@ -33,6 +33,6 @@ class ClusterAddresses:
     async def changed(self) -> None:
         while True:
             stepped = self._programs.stepped.next
-            if self._given is None or self._programs.state.located.document != self._given.document:
+            if self._given is None or self._programs.outputs.addresses.document != self._given.document:
                 return
             await stepped.wait()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.kubernetes.cluster.core.state import Wanted
+from admc.kubernetes.cluster.core.step import wanted_of
 from admc.serve.compiling.worker import BuildState, Worker, WorkerError
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
@@ -61,7 +61,7 @@ class Audit:
         if candidate is None or not candidate.is_audit or program is None or candidate.read.content is None:
             self._compiled_source, self._followed, self.result, self._findings = None, None, None, ()
             return False
-        source = self._programs.source_of(Wanted(candidate.read.content, program.names, program.facts_document))
+        source = self._programs.source_of(wanted_of(candidate.read.content, program))
         if source == self._compiled_source:
             return False
         worker = Worker()

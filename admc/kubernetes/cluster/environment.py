@@ -7,7 +7,6 @@ Cluster --ClusterPrograms--> programs, addresses, identities      Secrets --> st
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,6 +15,7 @@ from admc.kubernetes.cluster.address_source import ClusterAddresses
 from admc.kubernetes.cluster.api import counts
 from admc.kubernetes.cluster.audit import Audit
 from admc.kubernetes.cluster.closing.policies import ClusterClosing
+from admc.kubernetes.cluster.follow import wait_for_any
 from admc.kubernetes.cluster.identity.pods import PodIdentities
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.program.plan_store import PlanStore
@@ -160,13 +160,11 @@ class ClusterEnvironment:
             )
             self.programs.in_force(served[::-1], published)
             self._plan_closing(self._serving)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await stepped.wait()
+            await wait_for_any(stepped, seconds=LOOK_SECONDS)
 
     def _plan_closing(self, serving: Serving) -> None:
         """Compute the policies of closed destinations anew, if they may differ."""
-        numbers = tuple(program.number for program in self.programs.published)
+        numbers = tuple(program.number for program in self.programs.state.published)
         before, now = self._planned, _Planned(self.programs.outputs.owner, numbers, self._cluster.view.services)
         if before[:2] == now[:2] and before.services is now.services:
             return
@@ -187,7 +185,7 @@ class ClusterEnvironment:
     @property
     def _selections(self) -> list[Selection]:
         """The selections of the published programs; the first program that has a service decides about it."""
-        return [program.selection.at(self._cluster.view) for program in self.programs.published]
+        return [program.selection.at(self._cluster.view) for program in self.programs.state.published]
 
     def _selection_with(self, service: str) -> Selection | None:
         return next((selection for selection in self._selections if service in selection.keys), None)

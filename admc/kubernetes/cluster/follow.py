@@ -60,6 +60,16 @@ class Signal:
         self._event = asyncio.Event()
 
 
+async def wait_for_any(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until one of the events is set, at most for so many seconds."""
+    tasks = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
 class Cluster:
     """The watches of one installation. All calls belong on one event loop."""
 

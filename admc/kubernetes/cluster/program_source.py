@@ -34,7 +34,7 @@ from admc.kubernetes.cluster.core.state import (
     Wanted,
 )
 from admc.kubernetes.cluster.core.step import mismatches, names_of_candidate, number_for, step
-from admc.kubernetes.cluster.follow import Signal
+from admc.kubernetes.cluster.follow import Signal, wait_for_any
 from admc.kubernetes.cluster.program import reader
 from admc.kubernetes.cluster.program.conditions import finding_text
 from admc.kubernetes.cluster.program.content import Content, served_file
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from admc.kubernetes.cluster.core.facts import FactState
-    from admc.kubernetes.cluster.core.followed import FollowedProgram
     from admc.kubernetes.cluster.core.selection import Selection
     from admc.kubernetes.cluster.core.state import Candidate
     from admc.kubernetes.cluster.follow import Cluster
@@ -89,20 +88,21 @@ class ClusterPrograms:
         self._is_read = asyncio.Event()
         """Set once the Program has been read, or cannot be read."""
         self._restoring = asyncio.Lock()
-        self._given: Source | None = None
+        self._given: Wanted | None = None
         self._given_number: int | None = None
-        """The source that `current` returned last, and the number of its `FollowedProgram`."""
-        self._compiled: Source | None = None
-        """The source that was compiled last, with or without errors."""
+        """The program that `current` returned last, and the number of its `FollowedProgram`."""
+        self._compiled: Wanted | None = None
+        """The program that was compiled last, with or without errors."""
 
     # ---- Programs ----
 
     async def current(self) -> Source | None:
         await self.restored.wait()
         servable = self.state.servable
-        self._given, self._given_number = self._source, None if servable is None else servable.followed
+        wanted = self.outputs.wanted
+        self._given, self._given_number = wanted, None if servable is None else servable.followed
         self.stepped.send()  # `in_force` is called again, before the program can come into force
-        return self._given
+        return None if wanted is None else self.source_of(wanted)
 
     def compiled(self, files: Signature) -> None:
         self._compiled = self._given
@@ -110,30 +110,26 @@ class ClusterPrograms:
     async def changed(self) -> None:
         while True:
             stepped = self.stepped.next
-            if self.restored.is_set() and self._source != self._given:
+            if self.restored.is_set() and self.outputs.wanted != self._given:
                 return
             await stepped.wait()
 
-    @property
-    def _source(self) -> Source | None:
-        return None if self.outputs.wanted is None else self.source_of(self.outputs.wanted)
-
     def source_of(self, wanted: Wanted) -> Source:
         return Source(
-            Path(wanted.content.main),
+            Path(wanted.main),
             Mode.POD,
             self._effort,
-            files=wanted.content.files,
+            files=wanted.files,
             facts=wanted.facts,
             notes=((NAMES, json.dumps(dict(wanted.names), sort_keys=True).encode()),) if wanted.names else (),
         )
 
     def is_compiled(self, candidate: Candidate) -> bool:
         """Whether the last compile was of this candidate, with any facts."""
-        servable, last, source = self.state.servable, self._compiled, self._source
-        if servable is None or servable.followed != candidate.followed or last is None or source is None:
+        servable, last, wanted = self.state.servable, self._compiled, self.outputs.wanted
+        if servable is None or servable.followed != candidate.followed or last is None or wanted is None:
             return False
-        return last._replace(facts=None) == source._replace(facts=None)
+        return last._replace(facts=b"") == wanted._replace(facts=b"")
 
     # ---- what the cluster shows at present ----
 
@@ -142,22 +138,14 @@ class ClusterPrograms:
         """Where the cluster does not fit the candidate."""
         return mismatches(self.state, self._cluster.view, self._cluster.controller)
 
-    @property
-    def published(self) -> tuple[FollowedProgram, ...]:
-        """The programs whose addresses are published."""
-        return self.state.published
-
-    def number_for(self, program: Program) -> int | None:
-        """Return the number of the followed program by which the clients of a program are known."""
-        return number_for(self.state, program)
-
-    def selection_for(self, program: Program, number: int | None) -> Selection:
-        """Return the present pods of a program, as the followed program `number` has them. Without that, the Program of
-        the cluster has the names of Services."""
-        followed = None if number is None else self.state.followed.get(number)
-        if followed is None:
-            return selection_of(program, names_of_candidate(self.state), self._cluster.view)
-        return followed.selection.at(self._cluster.view)
+    def selection_for(self, program: Program, number: int | None = None) -> tuple[int | None, Selection]:
+        """Return the present pods of a program, and the number of the followed program that has them: `number`, while
+        that one is followed. If there is none, the Program of the cluster has the names of Services."""
+        if number is None or number not in self.state.followed:
+            number = number_for(self.state, program)
+        if number is None:
+            return None, selection_of(program, names_of_candidate(self.state), self._cluster.view)
+        return number, self.state.followed[number].selection.at(self._cluster.view)
 
     # ---- inputs ----
 
@@ -213,7 +201,8 @@ class ClusterPrograms:
         earlier deadline."""
         while True:
             changed, stepped, due = self._cluster.changed.next, self.stepped.next, self._deadline
-            await _wait_for_any((changed, stepped), None if due is None else max(0.0, due - time.monotonic()) + 0.01)
+            seconds = None if due is None else max(0.0, due - time.monotonic()) + 0.01
+            await wait_for_any(changed, stepped, seconds=seconds)
             if changed.is_set():
                 await asyncio.sleep(GATHER_SECONDS)
                 self.advance()
@@ -288,13 +277,3 @@ def _program(main: str, content: Content) -> Program:
 
 def _unexpected(error: Exception) -> Diagnostic:
     return Diagnostic("ADM901", Severity.ERROR, "admc met an unexpected error", None, describe(error))
-
-
-async def _wait_for_any(events: tuple[asyncio.Event, ...], seconds: float | None) -> None:
-    """Wait for one of the events, at most for so many seconds."""
-    tasks = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -6,7 +6,6 @@ authority of the server's certificate, where it is reached --pod_bootstrap--> Co
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from admc.kubernetes.cluster.api.applied import Applied
 from admc.kubernetes.cluster.api.backoff import Backoff
 from admc.kubernetes.cluster.api.errors import ApiError, is_refusal
+from admc.kubernetes.cluster.follow import wait_for_any
 from admc.kubernetes.cluster.names import CONTROLLER
 from emitters.envoy.bootstrap.pod import pod_bootstrap, server
 
@@ -61,9 +61,7 @@ class ProxyConfig:
                 problem = str(error)
                 await asyncio.sleep(backoff.seconds(error.retry_after))
                 continue
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await changed.wait()
+            await wait_for_any(changed, seconds=LOOK_SECONDS)
 
     async def write(self, owner: Owner) -> None:
         """Write all ConfigMaps. A namespace that refuses one does not stop the others. Raises the first `ApiError`."""

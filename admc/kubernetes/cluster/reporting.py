@@ -227,7 +227,7 @@ class Reporter:
         recipe, wanted = self._serving.recipe, self._programs.outputs.wanted
         if recipe is None or wanted is None or not self._programs.is_compiled(candidate):
             return False
-        if wanted.content.main not in recipe.inputs:
+        if wanted.main not in recipe.inputs:
             return False  # a reviewed plan, or another main file, that was not there before
         source = self._programs.source_of(wanted)
         notes = dict(source.notes)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from admc.compile.facts import from_json
 from admc.kubernetes.cluster.core.step import READ_AGAIN_SECONDS, mismatches
-from admc.kubernetes.cluster.program.content import Content
 from dsl.diagnostics.diagnostic import Severity
 from tests.cluster.core.world import OWN, Walk
 
 if TYPE_CHECKING:
     from admc.kubernetes.cluster.core.followed import FollowedProgram
-    from admc.kubernetes.cluster.core.state import Outputs, ProgramReading
+    from admc.kubernetes.cluster.core.state import Outputs, ProgramReading, Wanted
     from admc.kubernetes.cluster.records import Key
 
 HOLD = 300.0
@@ -117,8 +116,8 @@ class Judge:
             for name in program.selection.keys:
                 expected.pop(name, None)
             expected |= listed[program.number]
-        assert _services(self.walk.outputs.addresses) == expected
-        entries = self.walk.state.located.entries
+        assert _services(self.walk.outputs.addresses.document) == expected
+        entries = self.walk.outputs.addresses.entries
         assert {name: json.loads(entry) for name, entry in entries.items() if entry} == expected
 
     # ---- facts ----
@@ -173,7 +172,8 @@ class Judge:
         state = self.walk.state
         candidate = state.candidate
         assert candidate is not None
-        assert candidate.read.content == after.wanted.content
+        assert candidate.read.content is not None
+        assert (candidate.read.content.main, candidate.read.content.files) == after.wanted[:2]
         assert candidate.object.spec["mode"] == "Enforce", "a program that is audited is served"
         assert not any(finding.severity is Severity.ERROR for finding in mismatches(state, self.walk.view, OWN)), (
             "a program that does not fit replaces one that does"
@@ -228,7 +228,8 @@ def restarted(walk: Walk) -> None:
     if _what(other.outputs) != _what(outputs):
         # A Program that changed since, and fits.
         assert again is not None
-        assert again.read.content == wanted.content
+        assert again.read.content is not None
+        assert (again.read.content.main, again.read.content.files) == wanted[:2]
         return
     assert wanted.names == outputs.wanted.names
     worse = from_json(wanted.facts)
@@ -236,7 +237,7 @@ def restarted(walk: Walk) -> None:
         for field, value in facts._asdict().items():
             assert not value or (name in worse and getattr(worse[name], field)), "a fact is lost by the restart"
     if candidate == again and not _contested(walk):
-        mine, others = (_services(made.addresses) for made in (outputs, other.outputs))
+        mine, others = (_services(made.addresses.document) for made in (outputs, other.outputs))
         for name in mine.keys() & others.keys():
             assert mine[name] == others[name]
 
@@ -264,9 +265,9 @@ def _one_owner(program: FollowedProgram, listed: Mapping[str, Any]) -> None:
                 assert owners.setdefault(address, name) == name, f"{address} is of `{owners[address]}` and `{name}`"
 
 
-def _what(outputs: Outputs) -> tuple[Content, dict[str, str]] | None:
-    wanted = outputs.wanted
-    return None if wanted is None else (wanted.content, dict(wanted.names))
+def _what(outputs: Outputs) -> Wanted | None:
+    """What is compiled, whatever its facts."""
+    return None if outputs.wanted is None else outputs.wanted._replace(facts=b"")
 
 
 def _contested(walk: Walk) -> bool:

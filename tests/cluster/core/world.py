@@ -195,7 +195,7 @@ class Walk:
             return
         self.events.append("compile")
         # Each compile reads the program anew.
-        program = parsed(wanted.content.files["policies.adm"].decode())
+        program = parsed(wanted.files["policies.adm"].decode())
         assert not isinstance(program, tuple)
         program = copy(with_facts(program, wanted.facts))
         self.compiled = [Compiled(program, wanted), *self.compiled[:2]]
@@ -362,6 +362,6 @@ class Walk:
 
 
 def _stored(compiled: Compiled) -> StoredProgram:
-    content, names, facts = compiled.wanted
-    recipe = Recipe(content.main, "pod", {**content.files, "facts": facts}, b"plan", None)
-    return StoredProgram(recipe, content, names, compiled.program)
+    main, files, names, facts = compiled.wanted
+    recipe = Recipe(main, "pod", {**files, "facts": facts}, b"plan", None)
+    return StoredProgram(recipe, Content(main, files, ""), names, compiled.program)

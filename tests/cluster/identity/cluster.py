@@ -52,7 +52,7 @@ class Cluster:
         """Put a program in force."""
         program = dsl.load_text(text)
         self.programs.in_force([program], [program])
-        self.identifier = PodIdentifier(self.source, program)
+        self.identifier = PodIdentifier(self.source, self.programs, program)
 
     async def fetch(self) -> bytes:
         self.requests += 1

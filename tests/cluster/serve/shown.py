@@ -92,7 +92,7 @@ def wanted_of(shown: Shown) -> ClusterPrograms:
 def compiled(wanted: ClusterPrograms, source: Source) -> tuple[State, Recipe]:
     """As the server would make it, at the current addresses."""
     wanted.advance()
-    found = read(source, (wanted.outputs.addresses,), with_recipe=True)
+    found = read(source, (wanted.outputs.addresses.document,), with_recipe=True)
     assert found.state is not None, found.findings
     assert found.recipe is not None
     return found.state, found.recipe._replace(endpoints=None)
@@ -100,5 +100,5 @@ def compiled(wanted: ClusterPrograms, source: Source) -> tuple[State, Recipe]:
 
 def listed(wanted: ClusterPrograms) -> Mapping[str, Any]:
     wanted.advance()
-    found: Mapping[str, Any] = json.loads(wanted.outputs.addresses)["services"]
+    found: Mapping[str, Any] = json.loads(wanted.outputs.addresses.document)["services"]
     return found

@@ -59,7 +59,7 @@ async def next_source(wanted: ClusterPrograms) -> Source:
 
 def selection(wanted: ClusterPrograms, program: Program) -> Selection:
     """The pods by which the clients of a program in force are known."""
-    return wanted.selection_for(program, wanted.number_for(program))
+    return wanted.selection_for(program)[1]
 
 
 async def until(condition: Any) -> None:

@@ -65,7 +65,7 @@ class Reported:
         self.redirection = PodRedirection(self.pods, self.pods)
 
     def pods(self, service: str) -> Any:
-        found = self.wanted.published
+        found = self.wanted.state.published
         return found[0].selection.pods(service).values() if found and service in found[0].selection.keys else ()
 
     async def serve(self) -> None:

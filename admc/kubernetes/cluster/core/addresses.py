@@ -64,11 +64,6 @@ class Endpoints:
     """Service -> the addresses of its pods."""
 
     @property
-    def listed(self) -> dict[str, bytes]:
-        """The entry of each listed service."""
-        return {name: entry for name, entry in self.entries.items() if entry != UNLISTED}
-
-    @property
     def unlisted(self) -> tuple[str, ...]:
         """The services whose addresses are not known."""
         return tuple(name for name, entry in self.entries.items() if entry == UNLISTED)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dsl.program import Program
 
 REMEMBERED: Final = 10_000
+"""How many pods that ended are remembered, at least."""
 
 # ---- what comes in ----
 
@@ -119,7 +120,7 @@ class ServableProgram(NamedTuple):
 
 
 class EndedPods(NamedTuple):
-    """The uids of the pods that ended last: at least as many as `REMEMBERED`, at most twice as many."""
+    """The uids of the last pods that ended, in two parts. A full first part takes the place of the second."""
 
     recent: HashTrieSet[str] = HashTrieSet()
     earlier: HashTrieSet[str] = HashTrieSet()
@@ -127,7 +128,7 @@ class EndedPods(NamedTuple):
     def has(self, uid: str) -> bool:
         return uid in self.recent or uid in self.earlier
 
-    def and_(self, uids: Iterable[str]) -> EndedPods:
+    def with_uids(self, uids: Iterable[str]) -> EndedPods:
         recent, earlier = self.recent.update(uids), self.earlier
         return EndedPods(recent, earlier) if len(recent) < REMEMBERED else EndedPods(HashTrieSet(), recent)
 
@@ -160,8 +161,6 @@ class State(NamedTuple):
     """The last ones that a step has taken over."""
     kept: tuple[int, ...] = ()
     """The numbers of the programs of `in_force`, one for each."""
-    settled: tuple[int, ...] = ()
-    """`earlier`, as it was when `in_force` was taken over."""
 
     @property
     def published(self) -> tuple[FollowedProgram, ...]:
@@ -169,6 +168,12 @@ class State(NamedTuple):
         served concerns no proxy."""
         latest = () if self.servable is None else (self.servable.followed,)
         return tuple(self.followed[number] for number in dict.fromkeys((*self.earlier, *latest)))
+
+    @property
+    def settled(self) -> tuple[int, ...]:
+        """`earlier`, as `in_force` asks for it: these programs, and the one that the server was given."""
+        given = self.in_force.given
+        return tuple(dict.fromkeys((*self.kept, *(() if given is None or given not in self.followed else (given,)))))
 
     def number_in_force(self, program: Program) -> int | None:
         """The number of a program in force (the same object); None if it is not in force, or not yet."""
@@ -195,7 +200,9 @@ class State(NamedTuple):
 class Wanted(NamedTuple):
     """The program that the server should compile, and what the plan relies on."""
 
-    content: Content
+    main: str
+    """The file that is served."""
+    files: Mapping[str, bytes]
     names: Mapping[str, str]
     facts: bytes
 
@@ -210,7 +217,7 @@ class Outputs(NamedTuple):
     owner: Owner | None = None
     """The Program that owns the objects written for the plan in force. None while there is no such Program: the cluster
     removes the objects of a Program that is gone."""
-    addresses: bytes = Located().document
+    addresses: Located = Located()
 
 
 class Step(NamedTuple):

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from admc.kubernetes.cluster.core.facts import FactState
+    from admc.kubernetes.cluster.core.followed import FollowedProgram
     from admc.kubernetes.cluster.core.state import InForce, Inputs, ProgramReading, State, Stored, StoredProgram
     from admc.kubernetes.cluster.core.view import Change, View
+    from admc.kubernetes.cluster.program.content import Content
     from admc.kubernetes.cluster.program.spec import ProgramObject
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
@@ -61,7 +63,7 @@ def step(state: State, inputs: Inputs, controller: str, now: float) -> Step:
         served if served is not None and _is_to_be_read(state, served, now) else None,
         _wanted(state),
         _owner(state, view),
-        state.located.document,
+        state.located,
     )
     return Step(state, outputs, _deadline(state, now))
 
@@ -98,7 +100,7 @@ def _looked(state: State, change: Change, now: float) -> State:
         programs[number] = follow.at(follow.changed(followed, change, now), now)
         for name in followed.selection.concerned(change.regrouped):
             clients = clients.insert(name, looks)
-    return state._replace(followed=programs, clients=clients, looks=looks, ended=state.ended.and_(change.ended))
+    return state._replace(followed=programs, clients=clients, looks=looks, ended=state.ended.with_uids(change.ended))
 
 
 # ---- the candidate ----
@@ -220,11 +222,8 @@ def _with_in_force(state: State, in_force: InForce, view: View, now: float) -> S
         number: follow.resting_on(followed, in_force.published, now) if number in numbers else followed
         for number, followed in state.followed.items()
     }
-    given = () if in_force.given not in state.followed else (in_force.given,)
-    earlier = tuple(dict.fromkeys((*numbers, *given)))
-    return state._replace(
-        followed=programs, in_force=in_force, kept=tuple(numbers), earlier=earlier, settled=earlier, clients=clients
-    )
+    state = state._replace(followed=programs, in_force=in_force, kept=tuple(numbers), clients=clients)
+    return state._replace(earlier=state.settled)
 
 
 def names_of_candidate(state: State) -> Mapping[str, str]:
@@ -249,11 +248,16 @@ def _without_unused(state: State) -> State:
 # ---- what comes out ----
 
 
+def wanted_of(content: Content, followed: FollowedProgram) -> Wanted:
+    """Return a followed program with this content in the form in which it is compiled."""
+    return Wanted(content.main, content.files, followed.names, followed.facts_document)
+
+
 def _wanted(state: State) -> Wanted | None:
     servable, followed = state.servable, state.of_servable
     if servable is None or followed is None:
         return None
-    return Wanted(servable.content, followed.names, followed.facts_document)
+    return wanted_of(servable.content, followed)
 
 
 def _owner(state: State, view: View) -> Owner | None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from admc.base.terminal import visible
+from admc.kubernetes.cluster.follow import wait_for_any
 from admc.kubernetes.cluster.records import Key
 from admc.serve.auth.tokens import bearer
 from xds_server.transport.client import Admission, DeniedError, NotYetError
@@ -19,7 +20,6 @@ from xds_server.transport.client import Admission, DeniedError, NotYetError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from admc.kubernetes.cluster.core.selection import Selection
     from admc.kubernetes.cluster.follow import Cluster
     from admc.kubernetes.cluster.identity.keys import ClusterKeys
     from admc.kubernetes.cluster.program_source import ClusterPrograms
@@ -51,18 +51,12 @@ class PodIdentities:
         """The `State.clients` up to which streams have been checked."""
 
     async def of(self, program: Program, *, ignore_unknown: bool = False) -> PodIdentifier:
-        return PodIdentifier(self, program)
+        return PodIdentifier(self, self._programs, program)
 
     async def changed(self) -> Collection[str] | None:
         """Wait for a change (see the protocol): streams of pods that are gone, or no longer selected, then end."""
         while not self._keys.replaced.is_set() and self._programs.state.clients is self._checked:
-            events = self._programs.stepped.next, self._keys.replaced
-            waits = [asyncio.ensure_future(event.wait()) for event in events]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+            await wait_for_any(self._programs.stepped.next, self._keys.replaced)
         await asyncio.sleep(QUIET_SECONDS)
         before, self._checked = self._checked, self._programs.state.clients
         if self._keys.replaced.is_set():
@@ -105,13 +99,6 @@ class PodIdentities:
             raise DeniedError("gone", f"the pod `{_shown(bound)}` of its token is gone")
         raise NotYetError("not_yet", f"the pod `{_shown(bound)}` of its token is not known yet")
 
-    def selection_for(self, program: Program, number: int | None) -> tuple[int | None, Selection]:
-        """Return the present pods of a program, and the number of the followed program that has them: `number`, while
-        that one is followed."""
-        if number is None or number not in self._programs.state.followed:
-            number = self._programs.number_for(program)
-        return number, self._programs.selection_for(program, number)
-
     @property
     def complete(self) -> bool:
         """Whether everything has been listed once."""
@@ -121,8 +108,8 @@ class PodIdentities:
 class PodIdentifier:
     """`admc.serve.environment.Identifier`, for one program. It looks at the present pods."""
 
-    def __init__(self, source: PodIdentities, program: Program) -> None:
-        self._source = source
+    def __init__(self, source: PodIdentities, programs: ClusterPrograms, program: Program) -> None:
+        self._source, self._programs = source, programs
         self._program = program
         self._number: int | None = None
         """The number of the followed program by which its clients are known."""
@@ -130,7 +117,7 @@ class PodIdentifier:
     def identify(self, caller: Caller) -> Admission:
         pod, claims = self._source.pod_of(caller)
         shown = f"{pod.key.namespace}/{pod.key.name}"
-        self._number, selection = self._source.selection_for(self._program, self._number)
+        self._number, selection = self._programs.selection_for(self._program, self._number)
         services = selection.services_of(pod.key)
         if not services and not self._source.complete:
             raise NotYetError("not_yet", f"the Services that select the pod `{shown}` are not known yet")
