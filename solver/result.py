@@ -18,7 +18,8 @@ from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
 
 
 class Solution:
-    """Every decision point with its choice, and the ADMs and loads that follow."""
+    """Every decision point with its choice, and the ADMs and loads that follow. The `Placement` made from it has no
+    loads."""
 
     def __init__(
         self,

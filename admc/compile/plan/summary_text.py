@@ -17,7 +17,8 @@ from admc.compile.plan.cost_line import overhead_line
 from admc.compile.plan.summary import Summary, headline
 
 ROWS = 25
-"""The most ADMs, warnings and assumptions that are listed. The others are counted."""
+"""The most ADMs, calls with timeouts and retries, and warnings that are listed; the others are counted. All assumptions
+are listed."""
 NAMES = 4
 NARROW = 22
 TABLE = 92

@@ -260,7 +260,9 @@ def of_knots(rates: Sequence[float], figures: Sequence[Amount]) -> Line:
 
 def together(functions: Sequence[Function]) -> Function:
     """The sum of the functions of one hop. Its knots are those of all functions, and it is linear in the logarithm
-    between two neighbouring knots, as each function is."""
+    between two neighbouring knots, as each function is. Only beyond the outermost of these knots is an estimate marked
+    as extrapolated: where the functions were measured at different rates, the figure of one may be extrapolated
+    without a mark."""
     slopes = [function_of_part.slope for function_of_part in functions if function_of_part.slope is not None]
     slope = _sum_of_lines(slopes) if slopes else None
     return Function(_sum_of_lines([function_of_part.base for function_of_part in functions]), slope, functions[0].sizes)

@@ -1,8 +1,8 @@
 """Label selectors of Kubernetes as sets that can be compared: disjoint, or one inside the other.
 
 A selector is a product of sets: for each label, the values that it allows. Such a set is finite, or the complement of a
-finite one; `None` in it stands for an object without the label. So answers are exact, except for a union of many
-selectors, which is compared in a bounded number of steps.
+finite one; `None` in it stands for an object without the label. So answers about two selectors are exact. Whether a
+selector is inside a union of several ones may be answered with False although it is (`within_any`).
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def is_empty(labels: Labels) -> bool:
 
 
 def within_any(one: Labels, others: Sequence[Labels]) -> bool:
-    """Whether each object of `one` is in one of the others. Also False if the comparison takes too many steps."""
+    """Whether each object of `one` is in one of the others. True is certain. False may also mean that the comparison
+    takes too many steps, or that a complement would have to be split, as for `{}` in (`a In x`) or (`a NotIn x`)."""
     parts = [one]
     for _ in range(MAX_SPLITS):
         if not parts:
