@@ -1,4 +1,5 @@
-"""Modules that every room of admc uses: exit codes, files, the terminal, numbers, findings. They import no other room.
+"""Modules that all rooms of admc but `pod` use: exit codes, files, terminal, numbers, findings. They import no
+other room.
 
 path --files--> bytes                 bytes --files--> path, whole or not at all
 text of a user --terminal--> text that is safe to print

@@ -1,4 +1,4 @@
-"""The services that can host an ADM: every command compares the number of ADMs with their number."""
+"""The services that can host an ADM: commands compare the number of ADMs with the number of these services."""
 
 from __future__ import annotations
 

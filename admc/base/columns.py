@@ -1,4 +1,4 @@
-"""Plain tables: cells in columns, two blanks apart; and lines that fit the width of a terminal."""
+"""Plain tables: cells in columns, two blanks apart; and lines that are wrapped at the width of a terminal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from admc.base.terminal import cells, visible
 def table(
     rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: str = "", width: int | None = None
 ) -> list[str]:
-    """Return the lines of a table. Columns in `right` are aligned to the right.
+    """Return the lines of a table, with escapes for what does not print. Columns in `right` are aligned to the right.
 
-    If the table is wider than `width`, the cells of a row stand below its first cell, each after the head of its
-    column. The first row then contains the heads.
+    If the table is wider than `width`, the cells of a row that are not empty stand below its first cell, each after the
+    head of its column. The first row then contains the heads.
     """
     shown = [[visible(cell) for cell in row] for row in rows]
     columns = max((len(row) for row in shown), default=0)
@@ -54,7 +54,8 @@ def _stacked(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
 
 def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
-    """Wrap lines of text at `width` columns, between words only. Without a width (in a file) lines stay as they are."""
+    """Wrap lines of text at `width` columns, between words only: a long word may still be wider. Without a width (in a
+    file) lines stay as they are."""
     for line in lines:
         if width is None or cells(line) <= width:
             yield line

@@ -21,7 +21,7 @@ def fixed(value: float | Fraction, places: int) -> str:
 
 
 def significant(value: float | Fraction, digits: int = 5) -> str:
-    """A decimal with `digits` significant digits, and all digits before the point.
+    """A decimal with at most `digits` significant digits, but with all digits before the point.
 
     >>> significant(123456), significant(1 / 3), significant(Fraction(1, 30000))
     ('123456', '0.33333', '0.000033333')

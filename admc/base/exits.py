@@ -26,7 +26,7 @@ _WORST_FIRST = (Exit.BUG, Exit.INPUT, Exit.NO_PLACEMENT, Exit.NOT_PROVEN, Exit.G
 
 
 def worst(codes: Iterable[Exit]) -> Exit:
-    """Return the worst code of a command that did several things; DONE if there is none."""
+    """Return the worst code of a command that did several things; DONE if there is none. `INTERRUPTED` is ignored."""
     distinct = set(codes)
     return next((code for code in _WORST_FIRST if code in distinct), Exit.DONE)
 

@@ -44,10 +44,9 @@ def is_folder(path: Path) -> bool:
 
 
 def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) -> bytes:
-    """Read a file named on the command line. Raises `CommandError` if the file is not readable, or too large.
+    """Read a whole file. Raises `CommandError` if the file is not readable, or has more than `limit` bytes.
 
-    `regular`: only a regular file is accepted. The server uses it for the files that it follows, because a named pipe
-    would block until another process writes to it.
+    `regular`: only a regular file is accepted, since a named pipe would block until another process writes to it.
     """
     try:
         # `Path.open` takes no opener.
@@ -84,8 +83,9 @@ def _open_nonblocking(path: str, flags: int) -> int:
 def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), private: bool = False) -> bool:
     """Write `content` to `path`; False if the file has it already. `inputs` are files that must not be overwritten.
 
-    Keeps the mode of an existing file; a `private` file is readable for its owner only. A symbolic link is refused:
-    replacing it would not change its target, and writing through it could reach any file.
+    Keeps the mode of an existing file; a `private` file that is written is readable for its owner only. Raises
+    `CommandError`, also for a symbolic link: replacing it would not change its target, and writing through it could
+    reach any file.
     """
     try:
         status = _permitted(path, inputs)

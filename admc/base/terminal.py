@@ -1,7 +1,7 @@
 """Text for terminals: its colour, its width, and the escape of characters that could control the terminal.
 
 A program may be hostile: a name in an error message could contain escape sequences, line breaks or characters that
-reverse the reading direction. So all text of users passes `visible` before it is printed.
+reverse the reading direction. So text of users passes `visible` before it is printed.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def width(stream: TextIO) -> int:
-    """Return the number of columns to fill: that of the terminal, or a fixed number for a file or a pipe."""
+    """Return the number of columns to fill: that of the terminal, from 40 to 140, or 100 for a file or a pipe."""
     if not is_terminal(stream):
         return 100
     return max(40, min(shutil.get_terminal_size().columns, 140))

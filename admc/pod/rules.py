@@ -2,9 +2,10 @@
 
     arguments -> rules of both families -> iptables-restore, ip6tables-restore -> a check that they are loaded
 
-It needs NET_ADMIN and root. It may run again at any time: rules of the same service are replaced in one step for each
-table, and a jump is added only if it is missing. It exits with 0 once the rules of all families that the pod has are
-loaded, and with 1 if one family fails.
+In a pod with a global IPv6 address it also adds an address to the loopback interface. It needs NET_ADMIN and root. It
+may run again at any time: rules of the same service are replaced in one step for each table, and a jump is added only
+if it is missing. Rules of another service are never replaced. It exits with 0 once the rules of all families that the
+pod has are loaded, and with 1 if one family fails; those of the other may be loaded then.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _LINES_SHOWN: Final = 5
 
 
 class RulesError(Exception):
-    """The rules are not loaded. `code` is a code for `admc explain`."""
+    """The rules of a family are not loaded. `code` is a code for `admc explain`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -79,7 +80,8 @@ _TITLE: Final = {Family.IPV4: "IPv4", Family.IPV6: "IPv6"}
 
 
 def load(asked: PodRules) -> tuple[Family, ...]:
-    """Load the rules of all families that the pod has, and return these. Raises `RulesError`."""
+    """Load the rules of all families that the pod has, and return these families. Raises `RulesError`: before anything
+    is changed, if rules of another service are loaded."""
     tools = [_tool(family) for family in _families()]
     for tool in tools:  # before anything is changed
         _check_owner(tool, asked)
@@ -217,7 +219,7 @@ def _verify(tool: Tool, text: str) -> None:
 
 
 def _counts(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield each of admc's chains with the number of its rules."""
+    """Yield each of admc's chains that the lines declare, with the number of its rules."""
     for chains in CHAINS.values():
         for chain in chains:
             if f":{chain} - [0:0]" in lines:

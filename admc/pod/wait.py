@@ -2,8 +2,9 @@
 
     token, authority --WaitUntilKnown--> lines with the reasons to wait; at the end OK
 
-It never gives up: without a server it waits, and asks again. It prints a line each time the reasons change. The server
-identifies the pod by its token, and takes the pod's addresses from its own records: this program sends neither.
+It never gives up: without a server it waits, and asks again. Only wrong arguments (exit 1) or SIGTERM end it earlier.
+It prints a line on stderr each time the reasons change. It sends the token alone: by that the server identifies the
+pod, and it takes the pod's addresses from its own records.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Target(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Wait, and return the exit code: 0 once the address of the pod is known."""
+    """Wait, and return the exit code: 0 once the address of the pod is known, 1 after wrong arguments."""
     target = _parsed(arguments)
     if target is None:
         return 1
@@ -116,7 +117,7 @@ def _failure(error: Any) -> str:
 
 
 class _Lines:
-    """Prints a line unless it equals the last one."""
+    """Prints a line on stderr unless it equals the last one."""
 
     def __init__(self, target: Target) -> None:
         self._prefix = f"{target.name} at {target.server}"

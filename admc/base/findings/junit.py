@@ -41,13 +41,13 @@ def document(suites: Sequence[Suite]) -> str:
 
 
 def render(report: Report) -> str:
-    """Return a case for each finding. Without findings, one case that passed shows that admc ran."""
+    """Return a document with a case for each finding. Without findings, one case that passed shows that admc ran."""
     cases = tuple(case(item, report.folder, "admc") for item in report.diagnostics)
     return document([Suite("findings", cases or (Case("no findings", "admc"),))])
 
 
 def case(item: Diagnostic, folder: str, suite: str) -> Case:
-    """A finding as a case. A warning or a note is no failure, since no exit code depends on it."""
+    """A finding as a case: one with `error` if it is an error. A warning or a note passes."""
     path, line = "", 0
     if item.span is not None:
         where = place(item.span, folder)

@@ -79,7 +79,7 @@ def place(span: Span, folder: str) -> SourcePlace:
 
 
 def counts(diagnostics: tuple[Diagnostic, ...]) -> str:
-    """Return `2 errors, 1 warning`; empty without diagnostics."""
+    """Return `2 errors, 1 warning`, with a remark if a list was cut off at its maximum; empty without diagnostics."""
     parts = []
     for severity in Severity:
         number = sum(1 for item in diagnostics if item.severity is severity)
