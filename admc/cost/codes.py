@@ -1,4 +1,5 @@
-"""Codes about profiles: title, explanation, and examples of what is wrong and right. This module holds data only."""
+"""Codes about costs (profiles, estimates, measurements, traces): title, explanation, and examples of what is wrong and
+right. This module holds data only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Writes an estimate for a person at a terminal: totals, each ADM with its hops, and the missing figures."""
+"""Writes an estimate for a person at a terminal: totals, the first `ROWS` ADMs with
+their hops and as many requests, and what is missing or extrapolated."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ class Report(NamedTuple):
 
 @no_collection()
 def report(program: Program, placement: Placement, folder: str = "") -> Report:
-    """Estimate a placement by the profile of its program. Raises `CommandError` (exit 1) if there is none."""
+    """Estimate a placement by the profile of its program. Raises `CommandError` (exit 1) if there is none, or it
+    cannot be used."""
     named = profile_of(program, folder)
     if named is None:
         raise CommandError(

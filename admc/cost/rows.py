@@ -18,7 +18,8 @@ REASONS: Final = ("component", "hop", "bytes", "rate", "size", "idle", "memory",
 class AmountRow:
     value: Count
     interval: tuple[Signed, Signed] | None
-    """Null if a figure in the amount has no interval. The low end may be negative: such a cost may be zero."""
+    """Null for a lower bound, and if a figure in the amount has no interval. The low end may be negative: such a cost
+    may be zero."""
     at_least: bool
     """The amount is a lower bound: it lacks a figure that is not known."""
 

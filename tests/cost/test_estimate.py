@@ -290,6 +290,9 @@ def test_sizes_and_rates_outside_of_the_measured_ones() -> None:
     assert ("size", "http hop") in subjects(ONE.replace("100B", "99B"))
     assert ("size", "http hop") in subjects(ONE.replace("100B", "65537B"))
     assert ("rate", "http hop") in subjects(ONE.replace("5/s", "4/s"))
+    # the part `user` was measured up to 1,600/s, and the part `kernel` at 5/s alone
+    assert ("rate", "http hop") not in subjects(ONE)
+    assert ("rate", "http hop") in subjects(ONE.replace("5/s", "100/s"))
 
 
 def test_bytes_without_a_slope_are_missing() -> None:

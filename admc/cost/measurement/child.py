@@ -47,7 +47,8 @@ class Message(NamedTuple):
 
 @contextmanager
 def started(run: Callable[[Channel], None]) -> Iterator[Iterator[Message]]:
-    """The messages of a measurement. The process is ended with the context, also if the context is left early."""
+    """The messages of a measurement. Instead of `failed` and `broken`, `FailedError` and `BrokenError` are raised.
+    The process is ended with the context, also if the context is left early."""
     reading, writing = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()

@@ -2,8 +2,8 @@
 
     ceiling -> rates -> SliceGroup: all slices at one rate that are compared with each other -> slices of a turn
 
-A group is begun only if it is expected to end before the time is up, so no turn lacks a size that others have. The
-order of the arms in a group differs from turn to turn.
+The session measures a whole group or none of it, so no turn ends between two sizes. It begins a group only if the group
+is expected to end in time, or if the first turn needs it. The order of the arms in a group differs from turn to turn.
 """
 
 from __future__ import annotations
@@ -190,7 +190,8 @@ on for seconds."""
 
 
 def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int = 2) -> Highest:
-    """The highest rate that holds on this machine: rates are doubled until one does not hold, and then bisected."""
+    """A rate near the highest that holds on this machine, at most `HIGHEST_RATE`: rates are doubled until one does not
+    hold, and then bisected. The rate `start` is taken to hold. `run` measures a slice at a rate."""
     calm_first = calmest([run(start) for _ in range(_FIRST_TRIES)], lambda tried: tried.stolen)
     first = sorted(calm_first, key=lambda tried: tried.latency)[len(calm_first) // 2]
 

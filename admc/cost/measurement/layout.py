@@ -188,7 +188,8 @@ class Layout:
         )
 
     def files(self) -> dict[str, bytes]:
-        """The emitted files: the configuration of each sidecar, and the rules of redirection. Raises `EmitError`."""
+        """The emitted files: the configuration of each sidecar, and its rules if connections are redirected. Raises
+        `EmitError`."""
         from emitters.envoy.bootstrap import static_json
         from emitters.envoy.messages.typed import to_yaml
 

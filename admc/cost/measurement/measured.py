@@ -87,14 +87,15 @@ def check_output(path: Path | None, inputs: tuple[Path, ...]) -> None:
 
 
 def name_of(output: Path | None) -> str:
-    """The name of a profile: the name of its file, with the characters that a name may have."""
+    """The name of a profile: the name of its file, with `-` for each character that a name must not have."""
     return re.sub(r"[^A-Za-z0-9_.-]", "-", "" if output is None else output.stem)[:100] or "measured"
 
 
 def measured(
     program: Program | None, name: str, minutes: float, *, quick: bool, progress: Callable[[str], None]
 ) -> Measurement:
-    """Raises `CommandError`: exit 1 if nothing can be measured, 130 if an interrupt comes before the first hop."""
+    """Raises `CommandError`: exit 1 if nothing can be measured, 130 if an interrupt comes before the first hop. After a
+    later interrupt the profile is that of the rows so far. An interrupt of the build of the load is raised as it is."""
     if sys.platform != "linux":
         raise wrong_usage("ADM896", "nothing can be measured: CPU times are taken from the files of Linux's kernel")
     envoy, version = programs.envoy()
@@ -263,7 +264,7 @@ def _parts(facts: Mapping[str, Any]) -> str:
 
 
 def _saturation(rows: Sequence[Row]) -> Decimal:
-    """The largest load of a sidecar that was measured, in cores."""
+    """The largest load of a sidecar that was measured, in cores, and at most `WORKER_SHARE`."""
     most = max((row.cores or 0.0 for row in rows), default=0.0)
     return Decimal(f"{max(0.01, min(design.WORKER_SHARE, most)):.2f}")
 

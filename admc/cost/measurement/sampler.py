@@ -2,8 +2,9 @@
 
     process, period -> [Sampler.sampling] -> Sampled: how many stacks each part has
 
-Each thread has an event that fires after a period of its CPU time, so a thread that waits is not sampled. The samples
-stay in the buffer of the event until the end, since reading them would take CPU during the measurement.
+Each thread that the process has at the start gets an event that fires after a period of its CPU time, so a thread that
+waits is not sampled. The samples stay in the buffer of the event until the end, since reading them would take CPU
+during the measurement.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     Task -> [run] -> idle sidecar -> arms in one bed -> ceiling of each protocol -> turns until intervals are narrow
         -> rows, notes and facts through the Channel
 
-A row is sent as soon as it is measured, so an interrupted measurement keeps its rows. The budget ends the turns.
+A row is sent as soon as it is measured (those of the idle sidecar together), so an interrupted measurement keeps its
+rows. The budget ends the turns, but for the first turn (with `Grid.strict`: its bare hops).
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class _Session:
     # ---- before the first turn ----
 
     def check(self) -> None:
-        """Leave out arms whose requests fail."""
+        """Note the arms whose requests fail. Those of components are left out."""
         self.channel.progress("checking each arm")
         for arm in self.arms.values():
             size = self.task.grid.sizes[0]
@@ -218,7 +219,8 @@ class _Session:
     def _slice(
         self, group: SliceGroup, names: Sequence[str], side: Side, cell: Cell, turn: int
     ) -> Iterator[tuple[str, Sample]]:
-        """Measure one slice, with the requests of one arm or of two that alternate. Yields the sample of each arm."""
+        """Measure one slice, with the requests of one arm or of two that alternate. Yields the sample of each
+        arm without a failed request."""
         hop = self.arms[bare(group.protocol, side)]
         pod = self.arms.get(names[0], hop).pod
         loads = [Load(self._destination(name, hop), cell.rate, cell.size) for name in names]

@@ -146,7 +146,7 @@ def _protocols(kind: str) -> list[Protocol]:
 
 
 def of_program(program: Program) -> Uses:
-    """The policies of a program, once for each kind, protocol, script and choice."""
+    """The policies of a program, once for each kind, side, script, choice, and protocol of declared calls."""
     uses: dict[tuple[Protocol, Arm], Use] = {}
     left_out: dict[str, None] = {}
     for policy in program.policies:

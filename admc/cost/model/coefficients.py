@@ -2,7 +2,7 @@
 
     Program, decision points, Profile -> [Costs]
 
-A sum of coefficients is never below the full model, so that `capacity` (R9) errs on the safe side:
+The CPU of a sum of coefficients is never below the full model, so that `capacity` (R9) errs on the safe side:
 
 - A coefficient takes its hop at the hop's own rate, since the other hops of the sidecar are not decided yet. The rate
   of the whole sidecar is not lower, and the CPU of a request never rises with the rate (`ADM867`).

@@ -2,7 +2,8 @@
 
     Program, Layout, Profile -> [Overhead]
 
-The figures of every hop are those at the rate of the whole sidecar (of one replica). Retries, injected delays and the
+The figures of every hop are those at the rate of the whole sidecar (of one replica). If one of its calls has no rate,
+CPU is a lower bound, and a latency that depends on the rate is not known. Retries, injected delays and the
 time that an authorization service takes are no overhead of a sidecar.
 """
 
@@ -62,7 +63,7 @@ class _Model:
         return Overhead(adms, totals, self.notes.missing(), self.notes.extrapolated(), saturated)
 
     def _weighted(self, adms: Sequence[AdmOverhead]) -> Whole:
-        """The sum over all calls of their rate times their added latency, rounded once."""
+        """The sum over all calls of their rate times their added latency, as far as both are known, rounded once."""
         values: list[float] = []
         lows: list[float] = []
         highs: list[float] = []
@@ -140,7 +141,8 @@ class _Model:
         *,
         saturated: bool,
     ) -> HopOverhead:
-        """The costs of a hop. `rate` is the rate of the whole sidecar; None if one of its calls has no rate."""
+        """The costs of a hop. `rate` is the rate of the whole sidecar; None if one of its calls has no rate, or no
+        figure has one."""
         parts = self.prices.hops.get(hop.port.protocol, ())
         latencies = None if saturated else self.latency.of_hop(hop, rate)
         calls = tuple(CallLatency(index, self.latency.of_call(hop, index, latencies)) for index in hop.calls)

@@ -4,7 +4,8 @@ those of the plan.
     Program, Placement, Profile -> [FullMesh]
 
 The model is that of `estimate`. All requests of one protocol at one sidecar are taken together, since a law is linear
-in the size. So a sum is rounded once for a sidecar, and not once for each hop.
+in the size. So a sum is rounded once for a sidecar, and not once for each hop. The figures that are missing or
+extrapolated are not listed.
 """
 
 from __future__ import annotations

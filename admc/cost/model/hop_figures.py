@@ -16,7 +16,8 @@ from dsl.program import Program, Protocol
 
 
 class Base(NamedTuple):
-    """The base of a hop and its parts, in the order of the profile; None where the profile has no figure."""
+    """The base of a hop and its parts, in the order of the profile; None where a figure is not known. `parts` is empty
+    if the profile has no such hop."""
 
     whole: Whole | None
     parts: tuple[int | None, ...]

@@ -40,7 +40,7 @@ class Lack(StrEnum):
 class Missing(NamedTuple):
     lack: Lack
     subject: str
-    """A component, a protocol, a part or a call."""
+    """A component, the hop of a protocol, parts of it, or a call; for a sidecar `idle`, `memory` or `latency`."""
     services: tuple[str, ...]
     """The services whose ADMs need the figure."""
 
@@ -55,7 +55,7 @@ class Extrapolated(NamedTuple):
 
 
 class PartShare(NamedTuple):
-    """One part of the base of a hop. A figure is None where the profile has none. CPU adds up to `HopOverhead.base`."""
+    """One part of the base of a hop. A figure is None where it is not known. CPU adds up to `HopOverhead.base`."""
 
     name: str
     cpu: int | None
@@ -69,12 +69,14 @@ class ComponentShare(NamedTuple):
     component: str | None
     cpu: Whole | None
     latency: Whole | None
-    """The latency added to a request in the scope of the policy. It is also None in a saturated sidecar."""
+    """The latency added to a request in the scope of the policy. It is also None in a saturated sidecar, and if it
+    depends on a rate that is not known."""
     memory: Whole | None
 
 
 class CallLatency(NamedTuple):
-    """The latency that a hop adds to a request of a call; None if it is not known, as in a saturated sidecar."""
+    """The latency that a hop adds to a request of a call: `at_least` if a figure is not known, and None in a saturated
+    sidecar."""
 
     call: int
     """Index into `Program.calls`."""
@@ -94,7 +96,8 @@ class HopOverhead:
     cpu: Whole
     """CPU of the hop with its policies."""
     latency: Whole | None
-    """The mean added latency over the calls, weighted by their rates (1/s for a call without a rate)."""
+    """The mean added latency over the calls, weighted by their rates (1/s for a call without a rate); None in a
+    saturated sidecar."""
     parts: tuple[PartShare, ...]
     """Shares of `base`, and of its mean latency."""
     components: tuple[ComponentShare, ...]
@@ -106,7 +109,7 @@ class AdmOverhead:
     service: str
     replicas: int
     rate: float
-    """Requests per second in one replica. A request counts at every hop that it passes."""
+    """Requests per second in one replica, as far as rates are known. A request counts at every hop that it passes."""
     idle: Whole | None
     """CPU without any request; None if the profile has no such figure."""
     cpu: Whole

@@ -113,7 +113,7 @@ class Prices:
         return (min(rates), max(rates)) if rates else None
 
     def equivalent(self, rate: float | None) -> float | None:
-        """A rate at which the profile has the same figures as at `rate`; None if its figures have no rates.
+        """A rate at which the profile has the same figures as at `rate`; None without a rate, or if no figure has one.
 
         All rates far below those of the profile become one rate, and so do all rates far above, so that figures which
         are kept by their rate are used again."""

@@ -48,7 +48,7 @@ class PriceList:
 
 
 def named_prices(path: Path) -> PriceList:
-    """Read the prices in a file. Raises `CommandError` (exit 1) with all mistakes of the file."""
+    """Read the prices in a file. Raises `CommandError` (exit 1) with the mistakes of the file."""
     content = read_bounded(path, MAX_CHARACTERS, "the price list")
     diagnostics = Diagnostics()
     text = decode(str(path), content, None, diagnostics)

@@ -18,7 +18,7 @@ _Value = TypeVar("_Value")
 
 
 def calmest(values: Sequence[_Value], stolen: Callable[[_Value], float | None]) -> list[_Value]:
-    """The half of the values with the least stolen time, and all values that were not disturbed.
+    """About half of the values, those with the least stolen time (at least `LEAST`), and all that were not disturbed.
 
     `stolen` returns the part of the time of all cores that the host took away. If it is None for one value, all values
     are kept. Values with equal parts are kept or left out together, so that their order has no influence."""

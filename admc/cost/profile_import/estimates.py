@@ -29,7 +29,8 @@ _LEAST_FOR_SPREAD: Final = 3
 
 
 class Estimate(NamedTuple):
-    """A median over turns, in the unit of one request, with its interval. `weight` is the number of turns."""
+    """A median over turns, or the mean of several (`merged`), in the unit of one request, with its interval. `weight`
+    is the number of turns."""
 
     median: Fraction
     """The median of a cost near zero may be below zero by chance."""

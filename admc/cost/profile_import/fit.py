@@ -74,7 +74,7 @@ class Fitted(NamedTuple):
 
 
 def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, saturation: Decimal | None) -> Fitted:
-    """The profile of a measurement. Runs that cannot be compared are named in the notes."""
+    """The profile of a measurement; it may have no hop. The notes name hops and components that no turn compares."""
     maker = _Maker(runs)
     arms = sorted({(run.protocol, run.arm) for run in runs if run.protocol is not None}, key=_order)
     hops = [hop for protocol in Protocol if (hop := maker.hop(protocol)) is not None]

@@ -30,7 +30,7 @@ def pooled(measured: Sequence[Estimate], hop: Sequence[Fraction | None]) -> list
     """Move the figures of a component at rising rates towards their mean. `hop` has the costs of the bare hop.
 
     A figure stays if the hop has no cost at its rate. All figures stay if the variance of one is unknown or zero, since
-    the runs then do not show how far chance goes."""
+    the runs then do not show how far chance goes, and if fewer than two can be compared."""
     at = [index for index, cost in enumerate(hop) if cost]
     parts = [
         _Part(estimate.median / cost, estimate.variance / cost**2)

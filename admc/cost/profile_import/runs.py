@@ -1,4 +1,5 @@
-"""Reads the raw runs of a measurement from a CSV table. Each finding points at a line.
+"""Reads the raw runs of a measurement from a CSV table. Each finding points at a line, or at the start if
+there is no run.
 
 text -> [read_runs] -> Run after Run
 """
@@ -84,7 +85,7 @@ class Run(NamedTuple):
     turn: str
     arm: Arm
     protocol: Protocol | None
-    """None for `idle`, as are rate and size."""
+    """None for an idle sidecar and its parts, as are rate, size and latency."""
     rate: Decimal | None
     size: Decimal | None
     latency: Decimal | None

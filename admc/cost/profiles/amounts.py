@@ -1,4 +1,5 @@
-"""Rounds the figures of an estimate to whole numbers: each is rounded once, and from then on only added."""
+"""Rounds the figures of an estimate to whole numbers: each is rounded once, and sums add whole numbers. Only a mean is
+rounded again, and the error of a sum of independent amounts."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ class Whole(NamedTuple):
     """A whole number of nano-cores, nanoseconds or bytes, with its interval.
 
     `low` and `high` are None if a figure in the sum has no interval. With `at_least`, the sum lacks a figure that is
-    not known.
+    not known, and `high` is None.
     """
 
     value: int
@@ -29,7 +30,8 @@ ZERO: Final = Whole(0, 0, 0)
 
 
 def whole(amount: Amount, factor: float = 1, *, at_least: bool = False) -> Whole:
-    """An amount times a factor, rounded once: the value to the nearest whole number, and its interval outwards."""
+    """An amount times a factor, rounded once: the value to the nearest whole number, and its interval outwards. A lower
+    bound (`at_least`) has no `high`."""
     value, low, high = amount
     return Whole(
         nearest(value * factor),
@@ -67,7 +69,7 @@ def rounded_up(value: float) -> int:
 
 
 def added(amounts: Iterable[Whole | None]) -> Whole:
-    """The sum of the known amounts. It is `at_least` if an amount is not known (None)."""
+    """The sum of the known amounts. It is `at_least` if an amount is, or is not known (None)."""
     value = low = high = 0
     known_low = known_high = True
     at_least = False

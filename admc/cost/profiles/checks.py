@@ -4,7 +4,8 @@
 
 The CPU of a request must not rise with the rate. The solver takes each hop at the hop's own rate, and the sidecar works
 at the sum of the rates of its hops. So the solver's figure is an upper bound of the model's, and rule R9 (capacity)
-relies on that.
+relies on that. The parts of a hop also have to add up to `whole`, no cost is negative for the smallest messages, and
+there are at most `MAX_RATES` rates. Only the first problem is returned.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     Profile as it was read -> [Profile in its canonical order], or diagnostics
 
-The types in `profile.py` bound each field alone, and `checks.py` checks the figures of one hop against each other.
+The types in `profile.py` bound each field alone, and `checks.py`, which is called here, checks the figures of one
+hop or component against each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Compares two profiles: totals, and parts and components of equal name. Figures of the two are never added."""
+"""Compares two profiles: latency and CPU of hops, of the parts that both have and of components, and the figures of
+sidecars. Figures of the two are never added."""
 
 from __future__ import annotations
 

@@ -94,11 +94,12 @@ class Estimate(NamedTuple):
 
     amount: Amount
     rate_outside: bool = False
-    """The rate is not among those that were measured."""
+    """The rate is beyond those that were measured, or is not known, or the source states none."""
     size_outside: bool = False
-    """The size is not among those that were measured."""
+    """The size is beyond those that were measured, or the source states no sizes."""
     no_slope: bool = False
-    """The size differs from the reference, or is not known, and the law has no cost of a byte."""
+    """The law has no cost of a byte, and the size differs from the reference, or the source states no sizes. False for
+    a size that is not known."""
 
 
 class Line(NamedTuple):
@@ -111,7 +112,7 @@ class Line(NamedTuple):
     """The figures at the rates."""
 
     def at(self, rate: float | None) -> tuple[Amount, bool]:
-        """The figure at a rate, and whether the rate lies outside of the knots."""
+        """The figure at a rate, and whether the rate is outside of the knots, or it or theirs are not known."""
         rates = self.rates
         if rates is None or rate is None:
             return self.knots[0], True
@@ -210,7 +211,7 @@ class Load(NamedTuple):
     """The size of some request is known."""
     size_outside: bool
     differs: bool
-    """The size of some request differs from the reference."""
+    """The size of some request differs from the reference, or the source states no sizes."""
 
 
 def load_of(sizes: MeasuredSizes | None, by_size: Mapping[int | None, float], requests: float) -> Load:
@@ -261,8 +262,8 @@ def of_knots(rates: Sequence[float], figures: Sequence[Amount]) -> Line:
 def together(functions: Sequence[Function]) -> Function:
     """The sum of the functions of one hop. Its knots are those of all functions, and it is linear in the logarithm
     between two neighbouring knots, as each function is. Only beyond the outermost of these knots is an estimate marked
-    as extrapolated: where the functions were measured at different rates, the figure of one may be extrapolated
-    without a mark."""
+    as extrapolated. No caller reads this mark: the solver and the totals of a full mesh have no marks, and an estimate
+    takes its marks from the single functions (`Prices.sum_of`)."""
     slopes = [function_of_part.slope for function_of_part in functions if function_of_part.slope is not None]
     slope = _sum_of_lines(slopes) if slopes else None
     return Function(_sum_of_lines([function_of_part.base for function_of_part in functions]), slope, functions[0].sizes)

@@ -2,7 +2,8 @@
 
     SourceText -> [Profile], or diagnostics
 
-Nothing is corrected and nothing is left out: a profile with one mistake is refused, because its figures decide plans.
+No mistake is corrected and nothing is left out: a profile with one mistake is refused, because its figures decide
+plans. Only the order of entries and the form of arguments become canonical.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class NamedProfile(NamedTuple):
 
 
 def profile_of(program: Program, folder: str = "") -> NamedProfile | None:
-    """The profile of a program; None if the program has none. Raises `CommandError` (exit 1) with all findings."""
+    """The profile of a program; None if the program has none. Raises `CommandError` (exit 1) with the findings."""
     source = program.profile
     if source is None:
         return None

@@ -2,7 +2,8 @@
 
     Step of a request, latencies of calls -> [Outcomes]
 
-The times of steps that follow each other add up; among steps that run together, the longest time counts. The longest
+The times of steps that follow each other add up; among steps that run together, the longest time counts;
+asynchronous steps take no time. The longest
 path with ADMs may be another path than the longest one without them, and both depend on the same chances. So each
 outcome has a time without ADMs and one or more times with them. The added latency is their difference within one
 outcome, and never a difference of means or of maxima.

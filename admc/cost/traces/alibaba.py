@@ -3,6 +3,7 @@
     file -> [csv_batches, parquet_batches] -> Batch after Batch
 
 The id of a call is the column `rpcid` in files of 2021, and `rpc_id` in files of 2022. Other columns are not read.
+Both functions raise `CommandError` (exit 1).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ MAX_DEPTH: Final = 200
 MAX_NANOSECONDS: Final = 3600 * 10**9
 """Longest request."""
 MAX_PART: Final = 1 << 19
-"""Most calls of one `Linked`, unless one trace has more. Fewer calls have shorter keys in `_by_parent`."""
+"""Most calls of one `Linked` of spans, unless one trace has more. Fewer calls have shorter keys in `_by_parent`."""
 
 
 @dataclass(frozen=True, slots=True)

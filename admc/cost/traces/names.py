@@ -37,7 +37,7 @@ class TraceNames(NamedTuple):
 
 def read_names(path: Path, parties: Collection[str] | None) -> TraceNames:
     """Return the names of a file. `parties` are the services and externals of the program, and each name has to stand
-    for one of them; with None, a name may stand for anything. Raises `CommandError` with all findings."""
+    for one of them; with None, a name may stand for anything. Raises `CommandError` with the findings."""
     content = read_bounded(path, MAX_BYTES, "the names of traces", regular=True)
     findings = Diagnostics()
     known: dict[str, str] = {}

@@ -52,8 +52,8 @@ def evaluated(
     *,
     partial_traces: bool = False,
 ) -> Iterator[T]:
-    """The result of `work` for each part of the trees, in order. `partial_traces` is described at `parts`. Raises
-    `CommandError` (exit 1)."""
+    """The result of `work` for each part of the trees, in order. Several threads may call `work`. `partial_traces` is
+    described at `parts`. Raises `CommandError` (exit 1)."""
     table = Table(directory, drops)
     formats = {otlp.KEY: Spans(otlp.RESOLUTION), jaeger.KEY: Spans(jaeger.RESOLUTION)}
     for path in dict.fromkeys(paths):

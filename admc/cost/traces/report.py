@@ -113,7 +113,8 @@ def trace_report(
     *,
     partial_traces: bool = False,
 ) -> TraceReport:
-    """Raises `CommandError` (exit 1) if a file cannot be read, or no trace is left."""
+    """Raises `CommandError` (exit 1) if a file cannot be read, no trace is left, or ADMs add more than `MAX_COST` to a
+    call."""
     drops = Drops()
     directory = Directory(program, drops, names, partial_traces=partial_traces)
     plan = _costs(program, of_placement(program, placement), profile)

@@ -1,8 +1,9 @@
-"""Makes a request from each shape of traces, with the steps of a `request` statement.
+"""Makes a request from each of the most frequent shapes of traces, with the steps of a `request` statement.
 
-    files -> [imported] -> Import: a request for each shape, with its rate and the work of each step
+    files -> [imported] -> Import: at most `MAX_REQUESTS` requests, each with its rate and the work of each step
 
-Equal steps that follow each other become one step with `times`. Nothing else is merged: traces that differ in one call
+Calls that follow each other become steps in the order of names, not of time, and equal ones become one step with
+`times`. Nothing else is merged: traces that differ in one call
 have different shapes, and become different requests.
 """
 

@@ -185,7 +185,7 @@ class Table:
         return TraceStart(file, "row", int(numbers[trace - first]), next(islice(self.traces, trace, None)))
 
     def counts(self) -> Ints:
-        """Rows of each trace."""
+        """The usable rows of each trace."""
         counts = np.zeros(len(self.traces), np.int64)
         for rows in self._rows:
             counts += np.bincount(rows.trace, minlength=len(counts))

@@ -24,7 +24,7 @@ _EXAMPLE: Final = "write `ipc.latency=-50%`, or a factor: `ipc.latency=x0.5`"
 
 
 class Change(NamedTuple):
-    """A factor for all figures of one quantity of a part or a component."""
+    """A factor for all figures of one quantity of a part, a component or the sidecar."""
 
     text: str
     """The change as the user wrote it."""

@@ -1,9 +1,11 @@
-"""Compares two estimates of one application, figure by figure: totals, and each ADM that differs.
+"""Compares two estimates of one application, figure by figure: totals, and each ADM and each request
+that differs.
 
     Scenario, two Reports -> [Comparison]
 
-Figures of the two estimates are never added. A lower bound is the sum of the known figures. Two lower bounds have a
-difference only if both estimates lack the same figures: the difference of the two sums of known figures.
+Figures of the two estimates are never added. A lower bound is the sum of the known figures. Where one of two
+figures is a lower bound, they have a difference only if both estimates lack the same figures: the difference of the two
+sums of known figures. A lower bound of zero has none.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Estimates(NamedTuple):
 def estimates(program: Program, scenario: Scenario, solve: Solve, folder: str = "") -> Estimates:
     """Estimate a program, and the program after a change if there is one.
 
-    Raises `CommandError` without a profile, for a wrong change, and if no placement is correct after the change.
+    Raises `CommandError` without a profile, for a wrong change, and if no placement is correct before or after it.
     """
     placement = solve(program)
     base = before(program, scenario)

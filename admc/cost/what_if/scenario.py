@@ -51,7 +51,8 @@ def read_scenario(what_if: Iterable[str], profile: str | None, traffic: str | No
 
 
 def before(program: Program, scenario: Scenario) -> Program:
-    """The program before the change. If it has no profile, that of the scenario is used."""
+    """The program before the change. If it has no profile, that of the scenario is used. Raises `CommandError` (exit 1)
+    for a profile that cannot be read."""
     if program.profile is not None or scenario.profile is None:
         return program
     return replace(program, profile=_source(program, scenario.profile))
