@@ -1,4 +1,4 @@
-"""The description of an error that admc does not expect, which is a bug in admc. All its processes use it."""
+"""The description of an error that admc does not expect, which is a bug in admc."""
 
 from __future__ import annotations
 

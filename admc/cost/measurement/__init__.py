@@ -5,8 +5,8 @@
 
     arm     a hop that is measured: a bare one, or one with a policy
     cell    a rate and a size
-    slice   load on one arm in one cell, for about a second
-    turn    each slice once
+    slice   load on one arm in one cell, or on two whose requests alternate, for at most two seconds
+    turn    slices of each arm in each cell, as long as intervals are not narrow
 
 The measurement runs in a process of its own (`child`). `sampler` and `stacks` split the CPU of a proxy into parts.
 """

@@ -86,8 +86,9 @@ class SliceGroup(NamedTuple):
 
 
 ALTERNATE_RATE: Final = 120.0
-"""Up to this rate, requests through a bare hop and requests past it alternate in one slice: two slices have so few
-requests that their difference would be chance. At higher rates both together are too much for a small machine."""
+"""Up to this rate, and half of the highest, requests through a bare hop and requests past it alternate in one slice:
+two slices have so few requests that their difference would be chance. At higher rates both together are too much for a
+small machine."""
 _BETWEEN_FIRST: Final = 5
 _OVERHEAD: Final = 0.02
 """Seconds of a slice beside the load."""

@@ -42,7 +42,8 @@ class NetworkError(Exception):
 
 
 def isolate() -> None:
-    """Move this process into a network of its own, and check that redirection works in it. Raises `NetworkError`."""
+    """Move this process into a network of its own, and check that redirection works in it. Raises `NetworkError`,
+    `OSError`."""
     if sys.platform != "linux":
         raise NetworkError("only Linux has network namespaces")
     lacking = [tool for tool in ("ip", "iptables-restore") if shutil.which(tool, path=_PATH) is None]

@@ -29,7 +29,8 @@ class Traffic(NamedTuple):
 
 
 class PartFunctions(NamedTuple):
-    """The functions of a part of a hop, or of a component, by quantity; None for a quantity that was not measured."""
+    """The functions of a part of a hop, or of a component, by quantity; None for a quantity that was not measured.
+    In `Prices.bases` each has one quantity."""
 
     name: str
     functions: Mapping[str, Function | None]

@@ -200,7 +200,8 @@ class ComponentCost:
 
 @document
 class SidecarCost:
-    """The costs of one sidecar without any request: CPU in cores, memory in bytes."""
+    """The costs of one sidecar without any request: CPU in cores, memory in bytes. Each hop, policy and connection adds
+    the memory of its own field."""
 
     idle_cpu: Figure | None
     memory: Figure | None

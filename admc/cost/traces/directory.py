@@ -118,8 +118,8 @@ class Directory:
         return len(self.calls) - 1
 
     def explain(self, source: str, destination: str, code: int, count: int = 1) -> None:
-        """Record, for a negative code, that `count` calls are dropped because of an unknown name or an undeclared
-        call."""
+        """Record, for a negative code, that `count` calls are dropped because of an unknown name, or an undeclared
+        or unclear call."""
         if code == -1 - Reason.UNKNOWN_SERVICE:
             unknown = destination if not self.knows(destination) else source
             self._drops.name(Reason.UNKNOWN_SERVICE, unknown or NAMELESS, count)

@@ -115,7 +115,7 @@ class Dropped(NamedTuple):
     first: TraceStart | None
     """None if no place is known."""
     names: tuple[str, ...] = ()
-    """Unknown services or undeclared calls, the most frequent first."""
+    """Unknown services, or undeclared or unclear calls, the most frequent first."""
 
 
 NAMES: Final = 1000

@@ -254,7 +254,7 @@ def where(dropped: Dropped) -> str:
 
 
 def names_of(dropped: Dropped) -> str | None:
-    """The unknown names or undeclared calls, as messages list them."""
+    """The unknown names, or the undeclared or unclear calls, as messages list them; None without any."""
     if not dropped.names:
         return None
     more = f" and {len(dropped.names) - SHOWN} more" if len(dropped.names) > SHOWN else ""
