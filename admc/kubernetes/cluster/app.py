@@ -193,7 +193,8 @@ class _Replica:
 
 
 def own_address() -> str:
-    """Return the address of this pod; outside of a pod, the address by which the machine sends to other networks."""
+    """Return the address of this pod; outside of a pod, the address by which the machine sends to other networks, or
+    127.0.0.1 if there is none."""
     given = os.environ.get("POD_IP", "")
     if given:
         return str(ipaddress.ip_address(given))

@@ -131,7 +131,7 @@ class ClusterEnvironment:
         return self._standby.may_act()
 
     async def run(self) -> int:
-        """Write the status, the plan and NetworkPolicies, until cancelled."""
+        """Write the status, the events, the plan, NetworkPolicies and the ConfigMaps of proxies, until cancelled."""
         assert self._serving is not None  # noqa: S101 - the server calls `services` first
         cluster, programs, may_act = self._cluster, self.programs, self._standby.may_act
         plans = PlanStore(

@@ -155,7 +155,8 @@ class Cluster:
         )
 
     def take(self) -> Change:
-        """Return the present picture, and where it differs from that of the last call."""
+        """Return the present picture, and where it differs from that of the last call. Before everything has been
+        listed, no differences are collected."""
         changes, self._changes = self._changes, []
         return merged(self.view, changes)
 

@@ -70,7 +70,7 @@ class ClusterPrograms:
     """`Programs` of a cluster. `run` has to run beside it."""
 
     def __init__(self, cluster: Cluster, effort: float | None) -> None:
-        """`current` returns nothing before `restore` was called."""
+        """`current` waits until `restore` was called."""
         self._cluster = cluster
         self._effort = effort
         self.state = State()
@@ -150,8 +150,9 @@ class ClusterPrograms:
     # ---- inputs ----
 
     def in_force(self, programs: Sequence[Program], published: Sequence[Program]) -> None:
-        """Follow the programs that proxies may have, the newest one first, beside the servable one; forget all others.
-        `published` are the programs of which something is published at present."""
+        """Follow the programs that proxies may have, the newest one first, beside the candidate, the servable program
+        and the one that `current` returned last; forget all others. Without `programs` nothing changes. `published` are
+        the programs of which something is published at present."""
         given = InForce(tuple(programs), tuple(published), self._given_number)
         if given.programs and not (_is_same(given, self._in_force) and self.state.earlier == self.state.settled):
             self._in_force = given

@@ -35,7 +35,7 @@ class Pod:
     account: str
     """Its service account."""
     ports: Mapping[str, int]
-    """Named container ports."""
+    """Container ports of TCP, by name."""
     hosts_no_adm: str
     """Why it cannot host an ADM (a mirror pod, Windows); empty if it can."""
     untrusted: str
@@ -83,7 +83,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """An EndpointSlice of a Service without a selector."""
+    """An EndpointSlice of a Service, with or without a selector."""
 
     key: Key
     service: str

@@ -69,7 +69,8 @@ class PodRedirection:
 
     def __init__(self, pods_of: Callable[[str], Iterable[Pod]], hosting: Callable[[str], Iterable[Pod]]) -> None:
         """`pods_of` returns the pods of a service that exist and are not over. `hosting` returns the pods that may have
-        the ADM of a service: those of the service, or all pods if no Service selects its pods."""
+        the ADM of a service: those of the service; if its Service is absent, all pods of its namespace with this
+        ADM."""
         self._pods_of = pods_of
         self._hosting = hosting
         self._app = ""
@@ -78,7 +79,7 @@ class PodRedirection:
 
     @property
     def lacking(self) -> dict[str, Lacking]:
-        """Service -> its pods without redirection that the plans in force need."""
+        """Service -> its pods without redirection that the plan needs which `ask` or `begin` named last."""
         by_service = {name: self._of(self._app, name, names) for name, names in self._needed.items()}
         return {name: lacking_pods for name, lacking_pods in by_service.items() if lacking_pods.pods}
 

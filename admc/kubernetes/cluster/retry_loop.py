@@ -47,7 +47,7 @@ async def retry_while_pending(pending: asyncio.Event, work: Callable[[], Awaitab
     """Call `work` each time that `pending` is set, until cancelled. `work` clears `pending`, and sets it again if it
     fails.
 
-    A failure is logged once, with the subject `what`, until `work` succeeds.
+    An `ApiError` is logged once, with the subject `what`, until `work` succeeds; another exception is raised.
     """
     backoff = Backoff()
     is_failing = False

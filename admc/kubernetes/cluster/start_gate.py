@@ -1,4 +1,5 @@
-"""Decides when a waiting pod may start: once the ADMs that need its addresses have them.
+"""Decides when a waiting pod may start: once the ADMs that need its addresses have them. Proxies that are not connected
+are waited for during `AWAY_SECONDS` only, and so is a Service that selects the pod.
 
     token --Pods--> pod --published addresses, acknowledged snapshots--> reasons to wait; without any, the pod starts
 

@@ -1,6 +1,7 @@
 """The gRPC service `admc.v1.Pods`, on the xDS port: streams of pods that wait until ADMs know their addresses.
 
-    WaitUntilKnown: empty bytes -> a line of text each time the reasons to wait change; OK at the end
+    WaitUntilKnown: empty bytes -> a line of text each time the reasons to wait change; OK at the end, or the status by
+                    which the server denies a client, or asks it to try again
 
 One task checks what proxies have acknowledged, for all waiting pods together.
 """

@@ -1,4 +1,5 @@
-"""Server-side apply that makes no request where the cluster has the same fields already."""
+"""Server-side apply that makes no request for a body that it has applied before, unless a watch has shown a difference
+since."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ async def start(chunks: AsyncIterable[bytes], limit: int) -> bytes:
 
 
 async def lines(chunks: AsyncIterable[bytes], limit: int = MAX_LINE) -> AsyncIterator[bytes]:
-    """Yield each complete line. Raises `TooLargeError`, and `ApiError` if the answer ends within a line."""
+    """Yield each complete line that is not blank. Raises `TooLargeError`, and `ApiError` if the answer ends within a
+    line."""
     begun = bytearray()
     async for chunk in chunks:
         at = 0

@@ -25,8 +25,8 @@ def shown(text: object) -> str:
 class ApiError(Exception):
     """The API server refused a request, or gave no answer that can be used.
 
-    `status` is the HTTP status; 0 without an answer. `retry_after` is the time to wait in seconds, if the server names
-    one.
+    `status` is the HTTP status; 0 without an answer, and for one that is too large or ends too early. `retry_after` is
+    the time to wait in seconds, if the server names one.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:

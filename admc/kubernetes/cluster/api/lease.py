@@ -4,7 +4,7 @@ Two replicas must never act as its holder at the same time, whatever wall clocks
 effect. Each replica measures time with a clock of its own machine that no one sets:
 
     the holder      acts for DEADLINE after it began its last successful renewal
-    another one     takes the Lease after it has seen no change of it for DURATION
+    another one     takes the Lease once it is released, or after it has seen no change of it for DURATION
 
 A replica sees a renewal only after the holder began it, so this is enough:
 

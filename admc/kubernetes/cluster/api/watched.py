@@ -69,7 +69,8 @@ class Watched(Generic[T]):
         self._definition = definition
         self.changed = changed
         self.synced = asyncio.Event()
-        """Set when the first list is complete."""
+        """Set when the first list is complete, or when the API server does not know the kind and `definition` is
+        given."""
         self.problem = ""
         """Why the cluster cannot be followed at present; empty if it can."""
         self.relists = 0

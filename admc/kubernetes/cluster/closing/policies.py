@@ -141,7 +141,8 @@ class ClusterClosing:
         return self.missing(self._programs)
 
     def is_closed(self, destination: str) -> bool:
-        """Whether the destination's policy has been there for long enough, and no other policy admits more."""
+        """Whether the destination's policy has been there for long enough, is not that of another installation, and no
+        other policy admits more."""
         self._look()
         needed = self._needed.get(destination)
         if needed is None or not self._is_there(needed) or self._is_anothers(needed) or self._more(destination):
@@ -185,8 +186,8 @@ class ClusterClosing:
             self._others.clear()
 
     def plan(self) -> None:
-        """Compute the policies anew if selectors have changed, and write them: the Program that owns them may have
-        changed too."""
+        """Compute the policies anew if selectors have changed, and wake `run`, which writes those that differ: the
+        Program that owns them may have changed too."""
         selectors = dict(self.selectors())
         if selectors != self._selected:
             self._plan(selectors)
@@ -229,8 +230,9 @@ class ClusterClosing:
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Write the policies that the cluster lacks or has in another form, and remove those that no destination needs.
-        A policy that the API server refuses does not stop the others. Raises the first `ApiError`."""
+        """Write the policies that the cluster lacks or has in another form. Once `ask` was called, remove the
+        installation's policies of all destinations that need not be closed. A policy of another installation stays as
+        it is. A policy that the API server refuses does not stop the others. Raises the first `ApiError`."""
         self.pending.clear()
         self._look()
         refused: list[ApiError] = []

@@ -10,11 +10,13 @@ connections that may be those of the service and would pass without its policies
 - whose Service is absent or a name outside of the cluster: no object shows which pods belong to it. If it were listed
   without pods, a request of such a pod would count as that of an unknown caller, and meet no policy about the service;
 - that shares its Service or a pod with another service: a pod has the ADM of one service, and an address has one owner;
+- that has a pod at an address whose owner is not known, because a pod of another service may have it by now;
 - that has a pod on the host's network, until the plan in force takes that into account: the address of such a pod is
   that of the whole node.
 
-A service whose Service selects no pod is listed with the addresses of the Service and without pods. None of its pods
-can send a request, and a new pod is in the document before it sends its first one (docs/cluster/addresses.md).
+A service whose Service has no selector is listed with the addresses in its EndpointSlices as pods. One whose Service
+selects no pod is listed with the addresses of the Service and without pods. None of its pods can send a request, and a
+new pod is in the document before it sends its first one (docs/cluster/addresses.md).
 """
 
 from __future__ import annotations
@@ -111,7 +113,8 @@ def _merged(before: Mapping[str, bytes], changed: Mapping[str, bytes]) -> dict[s
 
 
 def findings(endpoints: Endpoints, selection: Selection) -> tuple[Diagnostic, ...]:
-    """Return one finding for each pair of services that have pods at one address whose owner is not known."""
+    """Return one finding for each pair of services that have pods at one address whose owner is not known; of more than
+    two services there, the first two count. `mismatches` reports services that share a Service or a pod."""
     pairs: dict[tuple[str, ...], str] = {}
     for address, services in endpoints.claims.items():
         if address in endpoints.owners:

@@ -31,7 +31,7 @@ class Held(NamedTuple):
 
     reason: str
     unseen_since: float | None
-    """On the caller's monotonic clock; None while a pod shows it."""
+    """On the caller's monotonic clock; None while a pod shows it, or the service has no pod."""
 
 
 class FactState(NamedTuple):

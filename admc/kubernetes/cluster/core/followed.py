@@ -4,8 +4,8 @@
               --> Endpoints (an address stays its service's while the records of two pods have it)
               --> mismatches
 
-Facts and the owners of addresses depend on history; all else follows from the picture of the cluster. The program and
-its names of Services never change: another program is followed beside it.
+Facts and the owners of addresses depend on history; all else follows from the picture of the cluster and from the plans
+that are published. The program and its names of Services never change: another program is followed beside it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Where the cluster does not fit the program: one finding for each cause.
+"""Where the cluster does not fit the program, as findings.
 
     Selection --> findings, each at the line of the service
 
 An error means that requests would meet other policies than those of the program, and no ADM can correct that: a new
-program with an error is refused. A warning means that an object is missing. Meanwhile ADMs refuse the connections that
+program with an error is refused. A warning is about a missing Service, one without a selector or with other labels than
+in the program, or a pod on the host's network that the plan in force does not expect. ADMs refuse the connections that
 may be those of a service whose addresses are not known, so no connection passes without its policies.
 """
 

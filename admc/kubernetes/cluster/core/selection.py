@@ -52,7 +52,7 @@ class Selection:
         return self.view.group(self.keys[name]).pods
 
     def slices(self, name: str) -> Mapping[Key, Slice]:
-        """Return the slices of a Service without a selector. Its pods are not known."""
+        """Return the EndpointSlices of a service's Service, also of one with a selector."""
         return self.view.slices_of(self.keys[name])
 
     def selector(self, name: str) -> Mapping[str, str]:

@@ -44,7 +44,7 @@ class ProgramReading(NamedTuple):
     object: ProgramObject
     read: ProgramRead
     program: Program | None
-    """The same object as in the reading before, if the files are the same; None if the program has errors."""
+    """The same object as in the reading before, if spec and files are the same; None if the program has errors."""
     findings: tuple[Diagnostic, ...]
     """Those errors."""
 
@@ -150,9 +150,11 @@ class State(NamedTuple):
     read_again: float = 0.0
     """When a reading is to be repeated that waits for ConfigMaps."""
     looks: int = 0
-    """How many pictures have been taken over in which a Service may have lost a pod."""
+    """How many pictures have been taken over in which a Service may have lost a pod, and how often a program that came
+    into force was not followed before."""
     clients: HashTrieMap[str, int] = HashTrieMap()
-    """Service -> the last look at which it may have lost a pod. After that, its clients have to be checked again."""
+    """Service -> the last look (`looks`) at which it may have lost a pod, or began to be followed. After that, its
+    clients have to be checked again."""
     ended: EndedPods = EndedPods()
     located: Located = Located()
     reading: ProgramReading | None = None

@@ -5,8 +5,8 @@
     stored plans          --> programs in force, until the server names others
     programs in force     --> which programs stay followed
 
-A program that cannot be read, or whose services do not fit, does not replace the last servable one. The same inputs
-again change nothing.
+A program that cannot be read, whose services do not fit, or whose mode is `Audit`, does not replace the last servable
+one. The same inputs again, without a change of the picture, change nothing.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _is_to_be_read(state: State, served: ProgramObject, now: float) -> bool:
 
 
 def _read(state: State, reading: ProgramReading, view: View, now: float) -> State:
-    """Take over a reading. If its program and names are those of the candidate, that one stays followed."""
+    """Take over a reading. If its program and spec are those of the candidate, that one stays followed."""
     if reading.read.waits:
         state = state._replace(read_again=now + READ_AGAIN_SECONDS)
     number, spec, before = None, reading.read.spec, state.candidate
@@ -158,7 +158,8 @@ def _followed(
 
 
 def _with_servable(state: State, view: View, controller: str) -> State:
-    """The candidate becomes the servable program, unless it has errors."""
+    """The candidate becomes the servable program, unless it has errors, does not fit the cluster, or is in mode
+    `Audit`."""
     candidate, servable = state.candidate, state.servable
     if candidate is None or candidate.followed is None or candidate.read.content is None or candidate.is_audit:
         return state

@@ -7,8 +7,9 @@
     Pod                          --its containers of admc-->      the service of its ADM
     Program                      --spec.controller-->             the installation that serves it; it has no namespace
 
-A change of one object gives another picture, which shares everything else with the one before. The cost of a change
-grows with the labels of the object alone, and not with the number of pods or Services.
+A change of one object gives another picture, which shares everything else with the one before. The cost of a change of
+a pod grows with its labels and the Services that they lead to; that of another selector, with the pods that the Service
+selected or selects.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Change(NamedTuple):
     services: frozenset[Key] = frozenset()
     """The Services of which the record, the pods or the EndpointSlices differ."""
     addresses: frozenset[str] = frozenset()
-    """The addresses at which other pods are than before."""
+    """The addresses at which other pods are than before, or a pod began to terminate."""
     namespaces: frozenset[str] = frozenset()
     """The namespaces of which the record differs."""
     regrouped: frozenset[Key] = frozenset()

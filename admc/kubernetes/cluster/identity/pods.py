@@ -54,7 +54,8 @@ class PodIdentities:
         return PodIdentifier(self, self._programs, program)
 
     async def changed(self) -> Collection[str] | None:
-        """Wait for a change (see the protocol): streams of pods that are gone, or no longer selected, then end."""
+        """Wait for a change (see the protocol). Return the services that may have lost a pod, so that the caller ends
+        streams of pods that are gone or no longer selected; None after a change of the keys."""
         while not self._keys.replaced.is_set() and self._programs.state.clients is self._checked:
             await wait_for_any(self._programs.stepped.next, self._keys.replaced)
         await asyncio.sleep(QUIET_SECONDS)

@@ -23,7 +23,7 @@ MAX_MESSAGE: Final = 8_000
 
 class Condition(StrEnum):
     ACCEPTED = "Accepted"
-    """The program compiles, and its plan is the one that is served."""
+    """The program compiles. Its plan is the one that is served, unless the mode is `Audit`."""
     RESOLVED = "Resolved"
     """Its Services, ports and pods fit."""
     PROGRAMMED = "Programmed"

@@ -30,7 +30,7 @@ DIGITS: Final = 12
 
 
 class Content(NamedTuple):
-    """A whole program."""
+    """A whole program: the files in the folder of its main file, by their paths in it."""
 
     main: str
     """The file that is served: the reviewed plan beside the main file if there is one, else the main file."""

@@ -52,7 +52,8 @@ class PlanStore:
         self.shown.take()
 
     async def put(self, plan: bytes, program: Owner, facts: bytes | None = None) -> PlanReference:
-        """Keep this plan in the cluster from now on, and the facts that it relies on."""
+        """Let `sync` keep this plan in the cluster from now on, and the facts that it relies on. Nothing is written
+        yet."""
         # 12 MB are packed in 0.2 s.
         objects = await asyncio.to_thread(plan_objects, plan, program, self.namespace, self.controller, facts)
         self._plan = objects
@@ -106,7 +107,8 @@ async def stored_plan(api: Api, namespace: str, name: str) -> bytes:
 
 
 async def stored_plan_and_facts(api: Api, namespace: str, name: str) -> tuple[bytes, bytes | None]:
-    """Return the plan, and the facts that it relies on; None if the server that wrote it kept no facts."""
+    """Return the plan, and the facts that it relies on; None if the server that wrote it kept no facts. Raises as
+    `stored_plan` does."""
     index = read_index(await api.get(f"{CONFIG_MAPS.format(namespace)}/{name}"))
     plan = await _stored(api, namespace, index.plan)
     return plan, None if index.facts is None else await _stored(api, namespace, index.facts)

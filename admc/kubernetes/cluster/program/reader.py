@@ -36,7 +36,8 @@ class ProgramRead(NamedTuple):
 
 async def read(api: Api, program: ProgramObject, namespace: str, before: ProgramRead | None = None) -> ProgramRead:
     """Read a program. `namespace` is the installation's. `before` is what was read last; it is returned if nothing has
-    changed. Raises `ApiError` if the API server does not answer."""
+    changed. Raises `ApiError` if the API server does not answer, or refuses; a right that is lacking (401, 403) is a
+    finding."""
     spec, findings = read_spec(program.spec)
     findings = (*check_name(program.name), *findings)
     if spec is None or findings:

@@ -44,7 +44,7 @@ class Standby:
     """One replica. All calls belong on one event loop, except `superseded`.
 
     keep_ready      runs while the replica stands by, until cancelled
-    keep_address    runs while the replica is active, until cancelled
+    keep_address    runs while the replica is active or unsure, until cancelled
     end_streams     ends all streams of proxies, so that they reconnect
     """
 

@@ -125,8 +125,8 @@ class Bridge:
         self._loop = asyncio.get_running_loop()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the value of the coroutine, or raise its exception; `ApiError` if the event loop does not run any
-        more."""
+        """Return the value of the coroutine, or raise its exception; `ApiError` if it takes longer than `WAIT_SECONDS`,
+        as when the event loop does not run any more."""
         done = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return done.result(WAIT_SECONDS)

@@ -1,6 +1,7 @@
 """The Secret that names the parts. It is also the fence: a replica can replace only the version that it knows.
 
-A replica that becomes active claims the Secret with a write of its own. From then on no other replica can replace it.
+A replica that becomes active claims the Secret with a write of its own. From then on a replica that was active before
+cannot replace it.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ It differs from the folder of `--state`:
 - Acknowledgements are stored at intervals. Before a step everything is stored at once, as in the folder.
 
 The Secret that names the parts is replaced only with the version that this replica read or wrote last. A replica that
-becomes active claims the Secret first, with a write of its own. From then on no other replica can store a step, so none
-can publish one, whatever it believes.
+becomes active claims the Secret first, with a write of its own. From then on a replica that was active before cannot
+store a step, so it cannot publish one, whatever it believes.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class SecretStorage:
     def save_as_owner(
         self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = frozenset()
     ) -> None:
-        """Keep this state at once."""
+        """Keep this state at once. Raises `CommandError`."""
         with self._turn:
             self._save(position, groups, refusing)
 
