@@ -2,7 +2,8 @@
 
 An ADM takes the connections to the ports that the program names, and a NetworkPolicy selects pods by the labels that
 the program names. If the manifests have others, a policy is enforced on nothing, and nothing else shows that: it is an
-error. A difference on which no policy depends is a warning. In a cluster the server makes the same comparison
+error. A difference on which no policy depends is a warning, and so is one that may be none: a selector or a port name
+that fits no given pod, or another way to a port. In a cluster the server makes the same comparison
 (`admc.kubernetes.cluster.core.mismatches`).
 """
 

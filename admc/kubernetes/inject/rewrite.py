@@ -65,8 +65,8 @@ def rewritten(
     namespace: str | None = None,
     skips_unknown: bool = False,
 ) -> Rewritten:
-    """Return the manifests in which the pods of each service have what they need. Raises `CommandError` for a text that
-    cannot be read.
+    """Return the manifests in which the pods of each service have what they need. With an error among the findings
+    there are no texts. Raises `CommandError` for a text that cannot be read.
 
     `namespace` is that of objects which name none; an object that names another one is refused, as by `kubectl`. With
     `skips_unknown`, pod templates in objects of unknown kinds stay as they are.

@@ -68,7 +68,8 @@ class Services:
         return self._names.get((namespace, name))
 
     def of(self, namespace: str, labels: Mapping[str, Any]) -> str | TemplateFinding | None:
-        """Return the service of a template with these labels; None if it belongs to no service."""
+        """Return the service of a template with these labels; None if it belongs to no service, and a finding if it
+        belongs to several."""
         matching = self._by_service.selecting(namespace, labels) or self._by_labels.selecting(namespace, labels)
         if len(matching) < 2:
             return matching[0] if matching else None

@@ -23,7 +23,9 @@ _LISTS: Final = (*CONTAINERS, "volumes")
 
 
 def injected(template: Template, needs: PodNeeds, installation: Installation) -> Injection:
-    """Return the template with what its pods need, and without what an earlier injection wrote."""
+    """Return the template with what its pods need, and without what an earlier injection wrote. If the pods get an ADM,
+    their containers drop NET_RAW, unless the template keeps it. With an error among the findings there is no
+    template."""
     malformed = tuple(_malformed(template))
     if malformed:
         return Injection(None, malformed)
