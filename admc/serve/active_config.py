@@ -59,8 +59,8 @@ class StateUpdate(NamedTuple):
 
 
 class StateNotSavedError(Exception):
-    """The state cannot be stored now. A state that is not stored is not published either: a restarted server would not
-    know it."""
+    """The state cannot be stored now. A state that is not stored is not published either, but for the first one: a
+    restarted server would not know it."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic], storage: str) -> None:
         hint = f"the active state stays; the server tries again until it can write to {storage}"
@@ -115,8 +115,8 @@ class ActiveConfig:
         return self.rollout.text
 
     def identify(self, caller: Caller) -> Admission:
-        """Return the service of a client. Before there is a program, it is the empty name. No snapshot exists for that,
-        so the server asks the client to connect again. Raises `DeniedError`."""
+        """Return the service of a client. Before there is a program, and during the startup hold, it is the empty name.
+        No snapshot exists for that, so the server asks the client to connect again. Raises `DeniedError`."""
         known = None if self.startup_hold else self.identities
         admission = Admission("") if known is None else known.identify(caller)
         self.rollout.publisher.serve(admission.group)
@@ -204,7 +204,8 @@ class ActiveConfig:
 
     @property
     def acknowledged(self) -> dict[str, Snapshot]:
-        """Service -> its last snapshot of which a proxy has acknowledged all resources."""
+        """Service -> the configuration in force: for each type, the resources that its proxies acknowledged last. A
+        service is absent before a proxy has acknowledged a whole snapshot."""
         last_acknowledged = {name: self.store.last_acked(name) for name in self.store.groups}
         return {name: snapshot for name, snapshot in last_acknowledged.items() if snapshot is not None}
 

@@ -108,9 +108,9 @@ class Storage(Protocol):
 
 
 class Redirection(Protocol):
-    """Requests redirection where policies need it, and knows which redirection is loaded. `text` and `missing` are
-    called on the event loop, all other methods in a thread. They raise `CommandError` if their record cannot be
-    stored."""
+    """Requests redirection where policies need it, and knows which redirection is loaded. `text`, `missing` and
+    `proxies` are called on the event loop, all other methods in a thread. They raise `CommandError` if their record
+    cannot be stored."""
 
     @property
     def text(self) -> str:
@@ -136,7 +136,8 @@ class Redirection(Protocol):
         """Write files again that were removed or changed from outside. Returns whether there were any."""
 
     def missing(self, step: Step) -> tuple[str, ...]:
-        """The services whose redirection has to be loaded before the step after this one."""
+        """The services that lack redirection, as far as is known, which has to be loaded before the step after this
+        one."""
 
     def proxies(self, service: str) -> frozenset[str] | None:
         """Return the node ids of the proxies of a service, connected or not; None if they are not known."""
@@ -180,7 +181,8 @@ class Serving(Protocol):
     def ready(self) -> bool: ...
     @property
     def rollout_text(self) -> str:
-        """A sentence with the event for which the rollout waits; empty if no rollout is under way."""
+        """A sentence with the event for which the rollout waits. If no rollout is under way, a sentence with
+        redirection that is missing; empty if none is."""
 
 
 class Reach(NamedTuple):

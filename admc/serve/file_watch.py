@@ -55,7 +55,8 @@ async def signature(paths: Iterable[Path]) -> Signature:
 
 
 async def until_changed(seen: Signature, *, quiet: float = QUIET_SECONDS) -> None:
-    """Wait until files differ from `seen`, and have been quiet for a moment."""
+    """Wait until files differ from `seen`, and have been quiet for a moment, or keep changing for
+    `QUIET_LIMIT_SECONDS`."""
     while (current := await signature(seen)) == seen:
         await asyncio.sleep(LOOK_SECONDS)
     deadline = time.monotonic() + QUIET_LIMIT_SECONDS

@@ -34,7 +34,8 @@ class WarmStart:
         self, stored_state: StoredState | None, source: Source | None, addresses: AddressSource
     ) -> Restored | None:
         """Build the parts that a server would need if it began now with this stored state and this source. Returns the
-        stored plans. Raises `CommandError` if these cannot be built, and `WorkerError` if the program cannot."""
+        stored plans. Raises `CommandError` if these cannot be built or the addresses cannot be read, and `WorkerError`
+        if the worker of the program fails. Errors in the program are kept as the result of its compile."""
         if source is not None:
             await self.compile.prepare(BuildState(source, (await addresses.current(),), with_recipe=True))
         return None if stored_state is None else await self.stored.build(stored_state, source, addresses)

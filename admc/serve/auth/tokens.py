@@ -1,7 +1,8 @@
 """Verifies Kubernetes' projected service account tokens, without a request to the cluster.
 
-The keys come from a file: a JSON Web Key Set, as `/openid/v1/jwks` of the cluster returns it. Only public keys and
-asymmetric signatures are accepted. A program that can verify a token with a shared secret could also forge one.
+The keys are given as a JSON Web Key Set, as `/openid/v1/jwks` of the cluster returns it, from a file or by the caller.
+Only public keys and asymmetric signatures are accepted. A program that can verify a token with a shared secret could
+also forge one.
 """
 
 from __future__ import annotations
@@ -160,7 +161,8 @@ def load_keys(path: Path, audience: str) -> TokenKeys:
 
 
 def keys_from(data: bytes, audience: str, source: str) -> TokenKeys:
-    """Read a JSON Web Key Set; messages name its `source`. Raises `CommandError` if any of its keys cannot be used."""
+    """Read a JSON Web Key Set; messages name its `source`. Keys that are not for signatures are left out. Raises
+    `CommandError` if any of its keys cannot be used."""
     if len(data) > MAX_FILE:
         raise _wrong(source, f"it has more than {MAX_FILE:,} bytes")
     try:

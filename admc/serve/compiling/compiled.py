@@ -51,8 +51,8 @@ class CompileAhead:
         """What was asked last, and the result, with errors or without."""
 
     async def prepare(self, request: BuildState) -> None:
-        """Compile, unless the result is there. Raises `WorkerError`. After an error or a cancellation there is no
-        result."""
+        """Compile, unless the result is there. Raises `WorkerError`. After that or a cancellation there is no result. A
+        program with errors has one, with its findings."""
         kept, self._kept = self._kept, None
         try:
             if kept is not None and _answers(kept, request):

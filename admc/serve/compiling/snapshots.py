@@ -1,4 +1,4 @@
-"""Builds one snapshot of named resources for each service of a state.
+"""Builds one snapshot of named resources for each service with an ADM, and one for all others.
 
     State -> {service: Snapshot}
 
@@ -34,7 +34,8 @@ class SnapshotSet(NamedTuple):
     by_service: Mapping[str, Snapshot]
     """Service -> its snapshot."""
     passthrough: Snapshot | None
-    """The snapshot for proxies of all other services; None without redirection, when they receive no connections."""
+    """The snapshot for proxies of all other services. None without redirection, when they receive no connections, and
+    where only some snapshots were built."""
 
     def updated(self, changed: SnapshotSet) -> SnapshotSet:
         """Return the snapshots with those in `changed` in place of the earlier ones."""

@@ -85,7 +85,7 @@ class State:
 
     @cached_property
     def version(self) -> str:
-        """A digest of the inputs, which logs and the status show."""
+        """A digest of the inputs, the decisions, the mode and the endpoints file, which logs and the status show."""
         parts = [f"{item.path}\0{item.sha256}\0" for item in self.program.inputs]
         parts += [
             f"{decision.policy}\0{decision.destination}\0{'+'.join(decision.sides)}\0"
@@ -109,7 +109,7 @@ class ReadResult(NamedTuple):
     """The inputs from which the state can be built again, if the request asked for them."""
     seconds: float = 0.0
     unlisted: Unlisted = Unlisted()
-    """Names that the endpoints file does not list."""
+    """Names that the endpoints file does not list; empty as `read` returns it, and a worker fills it."""
 
 
 @no_collection()

@@ -153,12 +153,13 @@ class Worker:
         return self._process.poll() is None
 
     async def build(self, request: BuildState) -> tuple[ReadResult, SnapshotSet]:
-        """Build a new state, which the worker holds afterwards. Raises `WorkerError`."""
+        """Build a new state, which the worker holds afterwards. Errors are findings of the answer, without a state:
+        then the worker holds its earlier one. Raises `WorkerError`."""
         read, groups = await self._ask(request)
         return self._held(read), groups
 
     async def restore(self, request: RestoreState) -> tuple[ReadResult, SnapshotSet]:
-        """Build the state of a recipe, which the worker holds afterwards. Raises `WorkerError`."""
+        """Build the state of a recipe, which the worker holds afterwards. Errors and `WorkerError` as in `build`."""
         read, groups = await self._ask(request)
         return self._held(read), groups
 

@@ -77,7 +77,8 @@ class Known:
 
 
 class Redirection:
-    """Requests redirection, and reads the confirmations. Methods read and write files, so they belong in a thread."""
+    """Requests redirection, and reads the confirmations. Methods read and write files, so they belong in a thread,
+    except `text`, `missing` and `proxies`."""
 
     def __init__(self, folder: Path | None, *, explicit: bool = False) -> None:
         """`folder` is the state folder; without one there are no confirmations. In mode `explicit` no connection is
@@ -193,7 +194,8 @@ class Redirection:
             LOG.info("redirection_loaded", extra={"services": sorted(done)})
 
     def missing(self, step: Step) -> tuple[str, ...]:
-        """The services whose redirection has to be confirmed before the next step; none in explicit mode."""
+        """The services whose redirection is not confirmed and has to be, before the next step; none in explicit
+        mode."""
         if self._explicit:
             return ()
         known = {} if self._known is None else self._known.redirected

@@ -157,7 +157,8 @@ class StateDir:
     def save(self, position: Position | None, groups: Mapping[str, Snapshot], refusing: Collection[str] = ()) -> bool:
         """Replace the stored state. Without a position, the stored position stays. Returns false if nothing differs.
 
-        Raises `CommandError` if the folder cannot be written; then the earlier state is still stored.
+        Raises `CommandError` if the folder cannot be written; then the earlier state is still stored, or the new one if
+        only the marker of a rollout or unused objects could not be removed.
         """
         with self._writing:
             try:

@@ -80,7 +80,7 @@ class Problems:
         return text + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
 
     def report(self, subject: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
-        """Log findings, and store them for the status.
+        """Log findings, and store them for the status; those of the subject `warnings` are only logged.
 
         After an error the log also names the state that stays active. An error of the state directory is an exception:
         there the first compile decides which state is active.

@@ -3,8 +3,8 @@
 plans, the newest last --> {destination: program}
 
 A destination stays closed for as long as any of these plans closes it. Such a plan relies on an ADM at each admitted
-sender. So only senders that all plans declare are admitted meanwhile: a sender that only the old plan declares has no
-ADM for the new plan, and a sender that only the new plan declares has no ADM yet.
+sender. So only senders that all plans that close the destination declare are admitted meanwhile: a sender that only the
+old plan declares has no ADM for the new plan, and a sender that only the new plan declares has no ADM yet.
 """
 
 from __future__ import annotations

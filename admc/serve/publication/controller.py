@@ -3,7 +3,8 @@
     observation, command --reduce--> RolloutState --store--> storage --publish--> proxies
 
 All effects of a rollout are in this module, in this order. `admc.serve.rollout.reducer` has the rules. A label is never
-published before its state is stored.
+published before its state is stored, but for the first one, when no proxy has another: it is published even if it
+cannot be stored.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ class Rollout:
 
     @property
     def text(self) -> str:
-        """A sentence with the reasons for which the rollout waits; empty if no rollout is under way."""
+        """A sentence with the reasons for which the rollout waits. If no rollout is under way, a sentence with
+        redirection that is missing; empty if none is."""
         state = self.state
         if state is None or not self.under_way:
             return self._redirection.text
@@ -131,7 +133,8 @@ class Rollout:
     # ---- plans, addresses and commands ----
 
     async def accept(self, planned: Planned) -> None:
-        """Roll out a compiled plan. Raises `CommandError` if no safe steps lead to it."""
+        """Roll out a compiled plan. Raises `CommandError` if no safe steps lead to it, its acceptance cannot be stored,
+        or another server may lead the proxies."""
         async with self._turn:
             self._check_lead()
             if self.state is None:
@@ -150,7 +153,7 @@ class Rollout:
             await self._again()
 
     async def relocate(self, planned: Planned) -> None:
-        """Publish the same plan at other addresses."""
+        """Publish the same plan at other addresses. Raises `CommandError` while another server may lead the proxies."""
         async with self._turn:
             self._check_lead()
             await asyncio.to_thread(self.plans.relocate, planned)

@@ -169,8 +169,8 @@ class Plans:
 
     @no_collection()
     def content(self, label: Label, key: bytes) -> SnapshotSet:
-        """Return the snapshots of a label. A service without an ADM gets the passthrough snapshot. Raises
-        `CommandError` if Envoy cannot express the snapshots."""
+        """Return the snapshots of a label. A service without an ADM gets the passthrough snapshot, if connections are
+        redirected. Raises `CommandError` if Envoy cannot express the snapshots."""
         snapshots = self._of_adms(label, key)
         if snapshots.passthrough is None:
             return snapshots
@@ -252,7 +252,8 @@ def hosts(label: Label, plans: Plans) -> frozenset[str]:
 
 
 def replicas(state: State, name: str) -> int:
-    """Return how many proxies a service should have: the number of its known pods, or else of its declared replicas."""
+    """Return how many proxies a service should have: the number of its known pods, or else of its declared replicas;
+    without redirection 1."""
     known = len(state.addresses.replicas(name))
     return known or (state.program.services[name].replicas if state.source.mode.redirected else 1)
 

@@ -99,8 +99,8 @@ class Step:
     """In `release`, the destinations that need no NetworkPolicy once the new plan is published."""
     relies_on: tuple[str, ...] = ()
     """The destinations that have to be closed before receivers enforce less. In `prepare` and `senders` these are the
-    destinations that the new plan closes; in `receivers` and `release`, for the way back, those that the old plan
-    closes."""
+    destinations that only the new plan closes; in `receivers` and `release`, for the way back, those that only the old
+    plan closes."""
     reasons: tuple[str, ...] = ()
     """Sentences for people: which policies move, and which may be met twice meanwhile."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)

@@ -39,8 +39,8 @@ class _Sending(NamedTuple):
 
 
 def late_destinations(diff: Diff) -> frozenset[str]:
-    """Return the destinations to which ADMs begin to send requests of their own. The ports of such a destination that
-    do not move change only when the new plan is published.
+    """Return the destinations of the calls for whose policies ADMs begin to send requests of their own to a port that
+    moves. The ports of such a destination that do not move change only when the new plan is published.
 
     Raises `EmitError` where such requests would begin or end at the wrong time.
     """

@@ -7,8 +7,9 @@ whenever the server is killed. The rules:
 
 - A move goes on as soon as every proxy that its step concerns has the step. At `prepare`, older connections also have
 to be closed, and redirection has to be loaded. No timeout replaces any of these conditions.
-- The way back takes the same steps in reverse order, without a wait. If the goal was published, it waits once, at
-  `release`, for connections that were made at the goal.
+- The way back takes the same steps in reverse order. It waits for the proxies of a step as the way forward does, but
+  not for one that had no resources when its stream began. For older connections it waits at `release` only, and for
+  redirection never.
 - Before receivers enforce less, the destinations that the coming plan closes have to be closed: between `prepare` and
   `receivers`, and on the way back between `release` and `senders`.
 - A newer plan turns a move back if a proxy refuses the step, or at `prepare` if safe steps lead to the newer plan from
@@ -67,7 +68,7 @@ class Client(NamedTuple):
     older: frozenset[str] = frozenset()
     """The names of the chains that the proxy still subscribes to, and that `now` does not have."""
     node: str = ""
-    """The name of a connected proxy."""
+    """The node id of the proxy; empty for one that is away and not known by name."""
 
 
 class Observation(NamedTuple):
@@ -109,8 +110,8 @@ def reduce(state: RolloutState, seen: Observation, command: Command | None = Non
 
 
 def lacking(state: RolloutState, seen: Observation) -> tuple[Client, ...]:
-    """Return the proxies for which a move waits. The way back does not wait for a proxy that has just started and
-    refuses the step, because all of its resources are of this step."""
+    """Return the proxies for which a move waits. The way back does not wait for a proxy that has just started, even if
+    it refuses the step, because all of its resources are of this step."""
     return tuple(client for client in seen.concerned if not (client.has_now or (state.back and client.fresh)))
 
 
@@ -247,9 +248,8 @@ def _is_left(state: RolloutState, seen: Observation) -> bool:
 
 def _turn(state: RolloutState, seen: Observation, *, back: bool) -> RolloutState:
     """Turn the move. If proxies have `now` or the next label in the new direction, that next label is published at
-    once,
-    unless it needs destinations to be closed. Forward from `prepare`, it is published at once only if a proxy refuses
-    `prepare`; otherwise the wait at `prepare` begins again."""
+    once, unless it needs destinations to be closed. Forward from `prepare`, it is published at once only if a
+    proxy refuses `prepare`; otherwise the wait at `prepare` begins again."""
     state = replace(state, back=back)
     beside = state.now.neighbour(back=back)
     others = (

@@ -114,7 +114,8 @@ class RolloutState:
 
     @property
     def proven(self) -> Label | None:
-        """The last label that every proxy had at one moment; the first label if there was no such moment."""
+        """The last label that every proxy had at one moment; the first label counts as one. None if `may_have` has no
+        such label."""
         return next((holding.label for holding in self.may_have if holding.proven), None)
 
 
