@@ -1,6 +1,7 @@
 """The client status service (CSDS) on the xDS port: which resources each client received, acknowledged and refused.
 
-The service shows the configuration of all clients. So the caller of `add` decides which clients may read it.
+The service shows the configuration of all admitted clients, without the content of secrets. So the caller of `add`
+decides which clients may read it.
 """
 
 from __future__ import annotations

@@ -122,7 +122,8 @@ class MemoryBudget:
         return self._held[client]
 
     def charge(self, client: str, change: int) -> bool:
-        """Count a change, and return whether the client is then within the bounds."""
+        """Count a change, and return whether the client is then within the bounds. A change that is no increase always
+        is."""
         held = self._held[client] = self._held[client] + change
         self.sum += change
         if not held:

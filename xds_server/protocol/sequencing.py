@@ -70,7 +70,7 @@ def gate_of(type_url: str, states: Mapping[str, TypeState], *, warming: bool) ->
 
 
 def trial(states: Mapping[str, TypeState], target: Snapshot) -> Resource | None:
-    """The trial extension, if the client has an earlier version of it."""
+    """The trial extension of the target, if the client has another version of it."""
     there = target.of_type(EXTENSION).resources.get(TRIAL)
     state = states.get(EXTENSION)
     held = None if state is None else state.known.get(TRIAL)

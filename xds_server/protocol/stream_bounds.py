@@ -1,4 +1,5 @@
-"""Bounds one stream: the names to which it subscribes, and the ACKs that it owes. A stream beyond the bounds ends.
+"""Bounds one stream: the names to which it subscribes, the resources that it claims, its refusals, and the ACKs that it
+owes. A stream beyond the bounds ends.
 
 `limits.client_memory` bounds all streams of a client together.
 """

@@ -1,6 +1,6 @@
 """The snapshot of each group of clients, and the snapshot from which a new client may start.
 
-A group is a name for clients that get the same resources. All calls come from one thread.
+A group is a name for clients that get the same resources. All changes come from one thread; another one may read.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Group:
 
 @dataclass(slots=True)
 class SnapshotCache:
-    """The snapshots of all groups. Each change calls all `watchers`."""
+    """The snapshots of all groups. Each new snapshot calls all `watchers`."""
 
     metrics: Metrics = field(default_factory=Metrics)
     watchers: list[Watcher] = field(default_factory=list)
@@ -137,8 +137,8 @@ class SnapshotCache:
         return (0 if state is None else state.number(snapshot)) or 0
 
     def initial(self, group: str) -> Snapshot | None:
-        """The snapshot for a new client of the group: the latest, unless a client refused the latest and acknowledged
-        an earlier one."""
+        """The snapshot for a new client of the group: the latest; if a client refused the latest, the configuration in
+        force with the latest endpoints and secrets, if there is one. None before the first snapshot."""
         state = self._groups.get(group)
         return None if state is None else state.start
 
