@@ -30,7 +30,7 @@ class Protocol(StrEnum):
 
 
 class Side(StrEnum):
-    """`ingress` is at the destination, `egress` at the source."""
+    """The side of an ADM that a hop is on: `ingress` towards the ADM's own service, `egress` towards a destination."""
 
     INGRESS = "ingress"
     EGRESS = "egress"
@@ -38,6 +38,67 @@ class Side(StrEnum):
     @property
     def other(self) -> Side:
         return Side.EGRESS if self is Side.INGRESS else Side.INGRESS
+
+
+class Reliance(StrEnum):
+    """A fact outside of the ADM on which an enforcement relies."""
+
+    ADDRESSES = "addresses"
+    """A caller that the policy tells apart has an address of its own."""
+    CLOSED = "closed"
+    """A NetworkPolicy refuses callers that the program does not declare, if these are in scope too (R7)."""
+    SENDERS = "senders"
+    """No sender bypasses its own ADM."""
+
+
+class Place(StrEnum):
+    """Where a decision is enforced. Each decision has exactly one place (R1, R2)."""
+
+    INGRESS = "ingress"
+    EGRESS = "egress"
+    BOTH = "both"
+    """Both ends of each call, for kinds that need both."""
+
+    @property
+    def ends(self) -> tuple[Place, ...]:
+        """The places at each of which the policy is met: the place itself, or both ends."""
+        return (Place.INGRESS, Place.EGRESS) if self is Place.BOTH else (self,)
+
+    @property
+    def position(self) -> int:
+        """The position on the way of a request, from 0 at the sender. `BOTH` has that of its outermost end."""
+        return _PLACES[self].position
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides of ADMs that enforce the policy: `egress` of each sender's ADM, `ingress` of the destination's."""
+        return _PLACES[self].sides
+
+    @property
+    def sees_undeclared(self) -> bool:
+        """Whether callers that the program does not declare meet the policy there."""
+        return _PLACES[self].sees_undeclared
+
+    @property
+    def relies_on(self) -> frozenset[Reliance]:
+        """Facts on which an enforcement there relies."""
+        return _PLACES[self].relies_on
+
+
+class _PlaceFacts(NamedTuple):
+    """What is true of a place for every policy."""
+
+    position: int
+    sides: tuple[Side, ...]
+    sees_undeclared: bool
+    relies_on: frozenset[Reliance]
+
+
+_PLACES: Mapping[Place, _PlaceFacts] = {
+    Place.EGRESS: _PlaceFacts(0, (Side.EGRESS,), False, frozenset({Reliance.SENDERS, Reliance.CLOSED})),
+    Place.INGRESS: _PlaceFacts(1, (Side.INGRESS,), True, frozenset({Reliance.ADDRESSES})),
+    Place.BOTH: _PlaceFacts(0, (Side.INGRESS, Side.EGRESS), True, frozenset(Reliance)),
+}
 
 
 class Stage(IntEnum):
@@ -276,6 +337,11 @@ class Kind:
     traits: Traits = NO_TRAITS
 
     @property
+    def places(self) -> frozenset[Place]:
+        """The places that the annotations allow."""
+        return frozenset({Place.BOTH}) if self.both else frozenset(Place(side) for side in self.sides)
+
+    @property
     def declaration(self) -> tuple[Span, ...]:
         """The place at which the program declares the kind; empty for a built-in kind. A user cannot open the prelude,
         and files that are committed or compared must not name its lines."""
@@ -290,8 +356,8 @@ class Policy:
     kind: Kind
     arguments: Mapping[str, Value]
     """Every parameter of the kind with its value, in the kind's order."""
-    sides: frozenset[Side]
-    """Sides that both the kind and the policy's own annotations allow; never empty."""
+    places: frozenset[Place]
+    """Places that both the kind and the policy's own annotations allow; never empty."""
     sources: frozenset[str]
     """Selected services and externals, with or without a declared call."""
     open_sources: bool
@@ -311,16 +377,21 @@ class Policy:
     home: Program | None = field(default=None, compare=False, repr=False)
     """The program that declares the callers of the policy, if another program holds the policy itself."""
 
+    @property
+    def sides(self) -> frozenset[Side]:
+        """The sides of ADMs that may enforce the policy."""
+        return frozenset(side for place in self.places for side in place.sides)
+
 
 class Pin(NamedTuple):
-    """`pin POLICY at SIDE [on SOURCES -> DESTINATIONS]` (rule R10), as one entry for each destination.
+    """`pin POLICY at PLACE [on SOURCES -> DESTINATIONS]` (rule R10), as one entry for each destination.
 
     By receiver atomicity (R2), a pin of one call pins all calls of the policy to that destination.
     """
 
     policy: str
     destination: str
-    side: Side
+    place: Place
     span: Span
 
 

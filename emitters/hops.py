@@ -51,12 +51,12 @@ def hops(program: Program, placement: Placement) -> dict[str, tuple[Hop, ...]]:
     names_by_hop: dict[tuple[str, Side, str, Port], set[str]] = {}
     for decision in placement.decisions:
         destination = decision.destination
-        if Side.INGRESS in decision.sides:
+        if Side.INGRESS in decision.place.sides:
             covered = set(decision.ports) | {program.calls[index].port.number for index in decision.calls}
             for port in program.services[destination].ports:
                 if port.number in covered:
                     names_by_hop.setdefault((destination, Side.INGRESS, destination, port), set()).add(decision.policy)
-        if Side.EGRESS in decision.sides:
+        if Side.EGRESS in decision.place.sides:
             for index in decision.calls:
                 call = program.calls[index]
                 names_by_hop.setdefault((call.source, Side.EGRESS, destination, call.port), set()).add(decision.policy)

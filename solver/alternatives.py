@@ -1,4 +1,4 @@
-"""The objective of a placement after one decision moves to its other side, which explains the choice of the solver."""
+"""The objective of a placement after one decision moves to another place, which explains the choice of the solver."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dsl.program import Program, Side
+from dsl.program import Place, Program
 from solver.objective import Levels, Shared, Vector, add, hosts
 from solver.placement import Costs, Decision, Placement
 from solver.rules.options import DecisionPoint
-from solver.rules.order import EGRESS, INGRESS
 
 
 class Difference(NamedTuple):
-    """The first level of the objective in which the other side differs."""
+    """The first level of the objective in which the other place differs."""
 
     metric: str
     more: int
-    """By how much the other side is worse; below zero only if the placement is not proven optimal."""
+    """By how much the other place is worse; below zero only if the placement is not proven optimal."""
 
 
 class Alternatives:
@@ -34,25 +33,25 @@ class Alternatives:
         self._shared: Counter[Shared] = Counter()
         for decision in placement.decisions:
             point = self._points[decision.policy, decision.destination]
-            self._hosts.update({host for side in decision.sides for host in hosts(point, side, program)})
-            self._shared.update({item for side in decision.sides for item in self.levels.shared(point, side)})
+            self._hosts.update(hosts(point, decision.place, program))
+            self._shared.update(set(self.levels.shared(point, decision.place)))
 
-    def difference(self, decision: Decision, side: Side) -> Difference | None:
-        """The difference between a decision's side and `side`, the other one; None if both are equal in all levels."""
+    def difference(self, decision: Decision, place: Place) -> Difference | None:
+        """The difference between a decision's place and `place`, another one; None if both are equal in all levels."""
         point = self._points[decision.policy, decision.destination]
-        now, then = (self._own(point, taken, side.other) for taken in (side.other, side))
+        now, then = (self._own(point, at, decision.place) for at in (decision.place, place))
         for metric, one, two in zip(self.levels.names, now, then, strict=True):
             if one != two:
                 return Difference(metric, two - one)
         return None
 
-    def _own(self, point: DecisionPoint, side: Side, taken: Side) -> Vector:
-        """The amount of each level that this decision alone causes at `side`, while the decision is at `taken`.
+    def _own(self, point: DecisionPoint, place: Place, taken: Place) -> Vector:
+        """The amount of each level that this decision alone causes at `place`, while the decision is at `taken`.
 
-        A service that calls itself hosts the decision at either side.
+        A service that calls itself hosts the decision at the senders and at the destination.
         """
         here, shared_here = set(hosts(point, taken, self.program)), set(self.levels.shared(point, taken))
-        added_hosts = (host for host in hosts(point, side, self.program) if self._hosts[host] == (host in here))
-        shared = [item for item in set(self.levels.shared(point, side)) if self._shared[item] == (item in shared_here)]
-        choice = self.levels.choice(point, INGRESS if side is Side.INGRESS else EGRESS)
+        added_hosts = (host for host in hosts(point, place, self.program) if self._hosts[host] == (host in here))
+        shared = [item for item in set(self.levels.shared(point, place)) if self._shared[item] == (item in shared_here)]
+        choice = self.levels.choice(point, place)
         return add(self.levels.of_shared(shared), choice, *(self.levels.host(host) for host in added_hosts))

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from dsl.program import Metric, Program, Side
+from dsl.program import Metric, Place, Program, Reliance, Side
 from solver.hops import Hops
 from solver.placement import NANO, Cost, Costs, Previous
 from solver.rules.options import DecisionPoint, senders
-from solver.rules.order import sides_of
 
 Vector = tuple[int, ...]
 Shared = int | str
@@ -71,10 +70,12 @@ class Levels:
             vector[-2] = -replicas if name in self.previous.hosts else replicas
         return tuple(vector)
 
-    def shared(self, point: DecisionPoint, side: Side) -> list[Shared]:
-        """Hops that a decision at `side` needs, and its destination if that has to be closed."""
-        hops = self.hops.of(point, side)
-        return [*hops, point.destination] if point.closes and side is Side.EGRESS else [*hops]
+    def shared(self, point: DecisionPoint, place: Place) -> list[Shared]:
+        """Hops that a decision at `place` needs, and its destination if that has to be closed."""
+        hops: list[Shared] = [hop for side in place.sides for hop in self.hops.of(point, side)]
+        if closes(point, place):
+            hops.append(point.destination)
+        return hops
 
     def of_shared(self, items: Iterable[Shared]) -> Vector:
         """The amount that each level grows by if these hops are used and these destinations are closed."""
@@ -94,25 +95,25 @@ class Levels:
         vector[self._hops] = requests
         return tuple(vector)
 
-    def choice(self, point: DecisionPoint, choice: int) -> Vector:
-        """The amount that each level grows by with this choice, without its hosts, hops and closed destination."""
+    def choice(self, point: DecisionPoint, place: Place) -> Vector:
+        """The amount that each level grows by with this place, without its hosts, hops and closed destination."""
         if not self.by_choice:
             return self.zero
-        loads = [cost for _, cost in self.loads(point, choice)]
+        loads = [cost for _, cost in self.loads(point, place)]
         vector = self._priced(Cost(sum(load.cpu for load in loads), sum(load.latency for load in loads)))
         if self.previous is not None:
-            before = self.previous.sides.get((self.program.policies[point.policy].name, point.destination))
-            vector[-1] = int(before is not None and set(before) != set(sides_of(choice)))
+            before = self.previous.places.get((self.program.policies[point.policy].name, point.destination))
+            vector[-1] = int(before is not None and before is not place)
         return tuple(vector)
 
-    def loads(self, point: DecisionPoint, choice: int) -> list[tuple[str, Cost]]:
-        """(host, cost) of each share of a decision's work under a choice."""
+    def loads(self, point: DecisionPoint, place: Place) -> list[tuple[str, Cost]]:
+        """(host, cost) of each share of a decision's work at a place."""
         if not self.costs.enforcement:
             return []
         policy = self.program.policies[point.policy].name
         loads: list[tuple[str, Cost]] = []
-        for side in sides_of(choice):
-            for host in hosts(point, side, self.program):
+        for side in place.sides:
+            for host in hosts_at(point, side, self.program):
                 cost = self.costs.enforcement.get((host, side, policy, point.destination))
                 if cost is not None:
                     loads.append((host, cost))
@@ -155,9 +156,21 @@ def minimized(objective: Sequence[Metric], *, measured: bool) -> tuple[Metric, .
     return (*levels, *(metric for metric in following if metric not in levels))
 
 
-def hosts(point: DecisionPoint, side: Side, program: Program) -> Sequence[str]:
-    """Services that host an ADM if a decision is at `side`. At egress without calls there are none."""
+def hosts_at(point: DecisionPoint, side: Side, program: Program) -> Sequence[str]:
+    """Services whose ADM enforces a decision at one side of it. At egress without calls there are none."""
     return (point.destination,) if side is Side.INGRESS else senders(point, program)
+
+
+def hosts(point: DecisionPoint, place: Place, program: Program) -> Sequence[str]:
+    """Services that host an ADM if a decision is at `place`, each once."""
+    if len(place.sides) == 1:
+        return hosts_at(point, place.sides[0], program)
+    return tuple(dict.fromkeys(host for side in place.sides for host in hosts_at(point, side, program)))
+
+
+def closes(point: DecisionPoint, place: Place) -> bool:
+    """Whether a decision at `place` holds only if its destination is closed to undeclared callers (R7)."""
+    return point.closes and Reliance.CLOSED in place.relies_on
 
 
 def add(*vectors: Vector) -> Vector:

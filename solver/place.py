@@ -14,7 +14,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
 
-from dsl.program import Program, Side
+from dsl.program import Place, Program
 from solver.conflict.explain import explain, explain_overload
 from solver.cover.problem import CoverProblem, gaps
 from solver.cover.vertex_cover import Part
@@ -24,7 +24,7 @@ from solver.objective import Levels, Vector, add
 from solver.placement import Costs, ObjectiveValue, Placement, Previous
 from solver.result import Solution, placement
 from solver.rules.options import DecisionPoint, decision_points
-from solver.rules.order import EGRESS, INGRESS, Clash, clashes, holds, propagate, sides_of
+from solver.rules.order import Clash, Domain, clashes, holds, propagate
 
 
 class Stages:
@@ -81,7 +81,7 @@ def place(
 class BoundedChoices(NamedTuple):
     """Choices for every decision, and proven lower bounds on the levels that a plan shows."""
 
-    choices: Sequence[int]
+    choices: Sequence[Place]
     bound: Vector
 
 
@@ -93,7 +93,7 @@ class Search:
         program: Program,
         costs: Costs,
         points: Sequence[DecisionPoint],
-        domains: Sequence[int],
+        domains: Sequence[Domain],
         clashing: Mapping[str, Sequence[Clash]],
         *,
         reductions: bool,
@@ -105,7 +105,7 @@ class Search:
         self.clashing = clashing
         self.reductions = reductions
 
-    def solution(self, choices: Sequence[int], levels: Levels) -> Solution:
+    def solution(self, choices: Sequence[Place], levels: Levels) -> Solution:
         return Solution(self.program, self.points, choices, self.clashing, levels)
 
     def best(self, levels: Levels, left: Effort, stages: Stages) -> BoundedChoices:
@@ -127,11 +127,11 @@ class Search:
         pairs = zip(self.solution(choices, levels).worth(), gap, levels.names, strict=False)
         return BoundedChoices(choices, tuple(value - open_ for value, open_, _ in pairs))
 
-    def kept(self, previous: Previous, others: Sequence[int], levels: Levels) -> list[int] | None:
+    def kept(self, previous: Previous, others: Sequence[Place], levels: Levels) -> list[Place] | None:
         """The choices of an earlier plan, with `others` where this plan has none; None if they break a rule."""
         choices = _as_before(previous, self.program, self.points, range(len(self.points)), others)
         for index, left in enumerate(self.domains):
-            choices[index] = choices[index] if left == INGRESS | EGRESS else left
+            choices[index] = choices[index] if choices[index] in left else next(iter(left))
         for clash in (clash for members in self.clashing.values() for clash in members):
             if not holds(self.program, self.points, clash, choices[clash.first], choices[clash.second]):
                 return None
@@ -172,16 +172,16 @@ def _claimed(search: Search, levels: Levels, best: BoundedChoices, previous: Pre
     """The bounds of the earlier plan if it belongs to this program and has this placement and these values, or None."""
     points = zip(search.points, best.choices, strict=True)
     policies = search.program.policies
-    taken = {(policies[point.policy].name, point.destination): sides_of(choice) for point, choice in points}
+    taken = {(policies[point.policy].name, point.destination): choice for point, choice in points}
     worth = search.solution(best.choices, levels).worth()
     values = tuple(ObjectiveValue(name, value, 0) for name, value in zip(levels.names, worth, strict=False))
     same = tuple(level._replace(bound=0) for level in previous.objectives) == values
-    return tuple(level.bound for level in previous.objectives) if same and taken == previous.sides else None
+    return tuple(level.bound for level in previous.objectives) if same and taken == previous.places else None
 
 
 def _by_model(
-    model: Model, problem: CoverProblem, parts: Sequence[Part], covered: Sequence[int] | None, effort: Effort
-) -> tuple[list[int], Vector]:
+    model: Model, problem: CoverProblem, parts: Sequence[Part], covered: Sequence[Place] | None, effort: Effort
+) -> tuple[list[Place], Vector]:
     """Return choices for every decision, and the most by which each level may be above its optimum.
 
     The model decides the groups with a capacity that may be exceeded. The other groups take their choices from the
@@ -192,7 +192,7 @@ def _by_model(
     left = [part for part in parts if decided.isdisjoint(problem.decisions(part))]
     least = None if covered is None else problem.least(parts)
     effort.work += sum(len(group.points) + len(group.hosts) for group in groups if not model.is_small(group))
-    choices = list(covered or problem.domains)
+    choices = [next(iter(left)) for left in problem.domains] if covered is None else list(covered)
     gap = gaps(left, model.levels)
     for group in groups:
         hints = [] if covered is None else [[covered[index] for index in group.points]]
@@ -211,18 +211,14 @@ def _as_before(
     program: Program,
     points: Sequence[DecisionPoint],
     group: Sequence[int],
-    covered: Sequence[int] | None,
-) -> list[int]:
+    covered: Sequence[Place] | None,
+) -> list[Place]:
     """The choices of an earlier plan. A decision without such a choice takes that of the cover, or else ingress."""
-    choices: list[int] = []
+    choices: list[Place] = []
     for index in group:
-        before = previous.sides.get((program.policies[points[index].policy].name, points[index].destination))
-        known = before is not None and len(before) == 1
-        choices.append(
-            (EGRESS if before == (Side.EGRESS,) else INGRESS)
-            if known
-            else INGRESS
-            if covered is None
-            else covered[index]
-        )
+        before = previous.places.get((program.policies[points[index].policy].name, points[index].destination))
+        if before in points[index].offered:
+            choices.append(before)
+        else:
+            choices.append(Place.INGRESS if covered is None else covered[index])
     return choices

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from dsl.program import Side
+from dsl.program import Place, Side
 from dsl.text import Span
 
 NANO = 10**9
@@ -35,7 +35,7 @@ class Rule(StrEnum):
 
 
 class Reason(NamedTuple):
-    """Why a side is excluded: the rule, a sentence, and the lines that cause it, the most specific line first."""
+    """Why a place is excluded: the rule, a sentence, and the lines that cause it, the most specific line first."""
 
     rule: Rule
     message: str
@@ -52,11 +52,11 @@ class Decision:
 
     policy: str
     destination: str
-    sides: tuple[Side, ...]
-    """One side, or both for kinds that need both ends; canonical order is ingress, egress."""
+    place: Place
     calls: tuple[int, ...]
-    ruled_out: Mapping[Side, Reason | None]
-    """For each side not taken: the reason, or None if no rule excluded the side and the objective decided."""
+    ruled_out: Mapping[Place, Reason | None]
+    """For each place not taken: the reason, or None if no rule excluded the place and the objective decided. Empty for
+    kinds that need both ends."""
     open: bool = False
     """Undeclared callers are in scope too (R7), so the policy at ingress is enforced at `ports` for all callers."""
     ports: tuple[int, ...] = ()
@@ -149,8 +149,8 @@ class ConflictPart(NamedTuple):
 class Previous(NamedTuple):
     """An earlier plan. Of equally good placements, the solver takes the placement that changes this plan least."""
 
-    sides: Mapping[tuple[str, str], tuple[Side, ...]]
-    """(policy, destination) -> sides."""
+    places: Mapping[tuple[str, str], Place]
+    """(policy, destination) -> place."""
     hosts: frozenset[str]
     """Services that have an ADM."""
     objectives: tuple[ObjectiveValue, ...] = ()

@@ -1,6 +1,6 @@
 """Makes the placement from the choices: decisions with reasons, ADMs and closed destinations.
 
-A side that was not taken gets the rule that excludes it while all other decisions stay as they are: a rule on the
+A place that was not taken gets the rule that excludes it while all other decisions stay as they are: a rule on the
 decision alone, the order, or a capacity. It gets no reason if the objective alone excludes it.
 """
 
@@ -10,22 +10,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from dsl.program import Program, Side
-from solver.objective import Levels, Shared, Vector, add, hosts
+from dsl.program import Place, Program, Side
+from solver.objective import Levels, Shared, Vector, add, closes, hosts, hosts_at
 from solver.placement import Adm, Decision, ObjectiveValue, Placement, Reason, Rule, Status
 from solver.rules.options import DecisionPoint
-from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
+from solver.rules.order import Clash, holds
 
 
 class Solution:
-    """Every decision point with its choice, and the ADMs and loads that follow. The `Placement` made from it has no
+    """Every decision point with its place, and the ADMs and loads that follow. The `Placement` made from it has no
     loads."""
 
     def __init__(
         self,
         program: Program,
         points: Sequence[DecisionPoint],
-        choices: Sequence[int],
+        choices: Sequence[Place],
         clashes: Mapping[str, Sequence[Clash]],
         levels: Levels,
     ) -> None:
@@ -45,8 +45,8 @@ class Solution:
         work: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
         for point, choice in zip(self.points, self.choices, strict=True):
             name = self.program.policies[point.policy].name
-            for side in sides_of(choice):
-                for host in hosts(point, side, self.program):
+            for side in choice.sides:
+                for host in hosts_at(point, side, self.program):
                     work.setdefault(host, ({}, {}))[side is Side.EGRESS][name] = None
         return tuple(Adm(host, tuple(work[host][0]), tuple(work[host][1])) for host in sorted(work))
 
@@ -67,8 +67,7 @@ class Solution:
         """Hops that are in use, and destinations that are closed, with the number of decisions that need each."""
         needed: Counter[Shared] = Counter()
         for point, choice in zip(self.points, self.choices, strict=True):
-            for side in sides_of(choice):
-                needed.update(self.levels.shared(point, side))
+            needed.update(self.levels.shared(point, choice))
         return needed
 
     def worth(self) -> Vector:
@@ -80,22 +79,17 @@ class Solution:
         pairs = zip(self.points, self.choices, strict=True)
         return add(total, *(levels.choice(point, choice) for point, choice in pairs))
 
-    def against(self, index: int, side: Side) -> Reason | None:
-        """Why a decision is not at `side`, with all other decisions fixed."""
-        point = self.points[index]
-        reason = point.blocked(side)
-        if reason is not None or point.both:
-            return reason
-        choice = INGRESS if side is Side.INGRESS else EGRESS
-        return self._out_of_order(index, choice) or self._too_much(index, choice)
+    def against(self, index: int, place: Place) -> Reason | None:
+        """Why a decision is not at `place`, with all other decisions fixed."""
+        return self.points[index].blocked(place) or self._out_of_order(index, place) or self._too_much(index, place)
 
-    def _out_of_order(self, index: int, choice: int) -> Reason | None:
+    def _out_of_order(self, index: int, place: Place) -> Reason | None:
         for clash in self._clashes.get(index, ()):
             first, second = self.choices[clash.first], self.choices[clash.second]
             if clash.first == index:
-                kept, other = holds(self.program, self.points, clash, choice, second), clash.second
+                kept, other = holds(self.program, self.points, clash, place, second), clash.second
             else:
-                kept, other = holds(self.program, self.points, clash, first, choice), clash.first
+                kept, other = holds(self.program, self.points, clash, first, place), clash.first
             if not kept:
                 policies = self.program.policies
                 one, two = policies[self.points[clash.first].policy], policies[self.points[clash.second].policy]
@@ -104,10 +98,9 @@ class Solution:
                 return Reason(Rule.ORDER, message, (policies[theirs].span, policies[own].span))
         return None
 
-    def _too_much(self, index: int, choice: int) -> Reason | None:
-        more = self._added_load(index, choice)
-        (side,) = sides_of(choice)
-        for host in hosts(self.points[index], side, self.program):
+    def _too_much(self, index: int, place: Place) -> Reason | None:
+        more = self._added_load(index, place)
+        for host in hosts(self.points[index], place, self.program):
             limit = self.levels.limits.get(host)
             if limit is None:
                 continue
@@ -118,17 +111,17 @@ class Solution:
                 return Reason(Rule.CAPACITY, message, (self.program.services[host].span,))
         return None
 
-    def _added_load(self, index: int, choice: int) -> Counter[str]:
-        """Nano-cores by which another choice changes the load of each host.
+    def _added_load(self, index: int, place: Place) -> Counter[str]:
+        """Nano-cores by which another place changes the load of each host.
 
-        A service that calls itself hosts the decision at either side, so the load of the present choice is subtracted.
+        A service that calls itself hosts the decision at the senders and at the destination, so the load at the
+        present place is subtracted.
         """
         added: Counter[str] = Counter()
-        for taken, sign, others in ((choice, 1, 0), (self.choices[index], -1, 1)):
-            (side,) = sides_of(taken)
+        for taken, sign, others in ((place, 1, 0), (self.choices[index], -1, 1)):
             for host, cost in self.levels.loads(self.points[index], taken):
                 added[host] += sign * cost.cpu
-            needed = self.levels.shared(self.points[index], side)
+            needed = self.levels.shared(self.points[index], taken)
             for host, cpu in self.levels.hop_loads(item for item in needed if self.shared[item] == others):
                 added[host] += sign * cpu
         return added
@@ -140,20 +133,18 @@ def placement(solution: Solution, objectives: tuple[ObjectiveValue, ...]) -> Pla
     closed: set[str] = set()
     decisions: list[Decision] = []
     for index, (point, choice) in enumerate(zip(solution.points, solution.choices, strict=True)):
-        sides = sides_of(choice)
-        closes = point.closes and Side.EGRESS in sides
-        if closes:
+        if closes(point, choice):
             closed.add(point.destination)
         decisions.append(
             Decision(
                 policy=program.policies[point.policy].name,
                 destination=point.destination,
-                sides=sides,
+                place=choice,
                 calls=point.calls,
-                ruled_out={} if point.both else {sides[0].other: solution.against(index, sides[0].other)},
+                ruled_out={place: solution.against(index, place) for place in point.offered if place is not choice},
                 open=point.open,
                 ports=point.ports,
-                closes=closes,
+                closes=closes(point, choice),
             )
         )
     proven = all(level.value == level.bound for level in objectives)

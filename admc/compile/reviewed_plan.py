@@ -122,9 +122,9 @@ def _placement(path: Path, plan: Plan, program: Program) -> Placement:
         Decision(
             row.policy,
             row.destination,
-            row.sides,
+            row.place,
             tuple(sorted(covered.get((row.policy, row.destination), ()))),
-            {refused.side: None for refused in row.not_taken},
+            {refused.place: None for refused in row.not_taken},
             open=row.open,
             ports=row.ports,
             closes=row.closes,

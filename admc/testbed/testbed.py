@@ -170,7 +170,7 @@ class Testbed:
         """Yield the services whose ADMs enforce a policy at a destination, each with its side."""
         for decision in self.layout.placement.decisions:
             if (decision.policy, decision.destination) == (policy.name, destination):
-                for side in decision.sides:
+                for side in decision.place.sides:
                     if side is Side.INGRESS:
                         yield destination, side
                     else:

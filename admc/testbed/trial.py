@@ -127,7 +127,7 @@ def policies(bed: Bed, placement: Placement) -> Iterator[PolicyRow]:
     decisions = sorted(placement.decisions, key=lambda decision: is_quota(bed.program.policy_by_name[decision.policy]))
     for decision in decisions:
         policy = bed.program.policy_by_name[decision.policy]
-        for side in decision.sides:
+        for side in decision.place.sides:
             if is_quota(policy):
                 yield from _quota(bed, policy, decision, side)
             else:
@@ -220,6 +220,6 @@ def _row(policy: Policy, on: Sequence[Call], side: Side, finding: ProbeFinding) 
 
 
 def _adms(placement: Placement, index: int, call: Call) -> tuple[str, ...]:
-    sides = {side for decision in placement.decisions if index in decision.calls for side in decision.sides}
+    sides = {side for decision in placement.decisions if index in decision.calls for side in decision.place.sides}
     hosts = {Side.EGRESS: call.source, Side.INGRESS: call.destination}
     return tuple(hosts[side] for side in (Side.EGRESS, Side.INGRESS) if side in sides)

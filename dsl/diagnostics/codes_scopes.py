@@ -217,8 +217,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "pin log at ingress on web -> api\n",
     ),
     "ADM411": (
-        "a side is unknown",
-        "Sides are `ingress` (at the destination) and `egress` (at the source).",
+        "a place is unknown",
+        "Places are `ingress` (at the destination) and `egress` (at the source).",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

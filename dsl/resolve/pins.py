@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.graph.application import Application
-from dsl.program import Pin, Policy, Protocol, Side
+from dsl.program import Pin, Place, Policy, Protocol
 from dsl.resolve.selectors import Destinations, Selectors, written
 from dsl.syntax import tree
 from dsl.vocabulary import other_meshes
@@ -24,26 +24,26 @@ def resolve_pins(
     diagnostics: Diagnostics,
 ) -> tuple[Pin, ...]:
     """All pins, one for each pinned destination."""
-    pins: dict[tuple[str, str, Side], Pin] = {}
+    pins: dict[tuple[str, str, Place], Pin] = {}
     for statement in statements:
         if not isinstance(statement, tree.Pin):
             continue
-        side = statement.side.text
-        if side not in ("ingress", "egress"):
+        place = statement.place.text
+        if place not in ("ingress", "egress"):
             hint = (
-                other_meshes.side(side)
-                or diagnostics.did_you_mean(side, ("ingress", "egress"))
+                other_meshes.side(place)
+                or diagnostics.did_you_mean(place, ("ingress", "egress"))
                 or "write `at ingress` or `at egress`"
             )
-            diagnostics.error("ADM411", f"there is no side `{side}`", statement.side.span, hint=hint)
+            diagnostics.error("ADM411", f"there is no place `{place}`", statement.place.span, hint=hint)
             continue
         policy = policies.get(statement.policy.text)
         if policy is None:
             _unknown_policy(statement, policies, broken, application, diagnostics)
             continue
         for destination in _pinned(statement, policy, selectors, application, diagnostics):
-            pin = Pin(policy.name, destination, Side(side), statement.span)
-            pins.setdefault((pin.policy, pin.destination, pin.side), pin)
+            pin = Pin(policy.name, destination, Place(place), statement.span)
+            pins.setdefault((pin.policy, pin.destination, pin.place), pin)
     return tuple(pins[key] for key in sorted(pins))
 
 

@@ -10,7 +10,7 @@ from dsl.files.reading import Reader
 from dsl.graph.application import Application
 from dsl.kinds.annotations import effect_order
 from dsl.kinds.kinds import DeclaredKind
-from dsl.program import Effect, Kind, Policy, Protocol, Side, Value
+from dsl.program import Effect, Kind, Place, Policy, Protocol, Value
 from dsl.resolve.arguments import Arguments, header_names, header_parameters, report_unwritable
 from dsl.resolve.conditions import resolve_condition, what_it_reads
 from dsl.resolve.scopes import ScopeChecks
@@ -59,7 +59,7 @@ class PolicyResolver:
             return None
         kind = declared.kind
         arguments = self.arguments.resolve(statement, declared)
-        sides, narrowing = self._sides(statement, kind)
+        places, narrowing = self._places(statement, kind)
         sources = self.selectors.sources(statement.scope.sources)
         destinations = self.selectors.destinations(statement.scope.destinations)
         match = None if statement.condition is None else resolve_condition(statement.condition, self.diagnostics)
@@ -80,7 +80,7 @@ class PolicyResolver:
             statement.name.text,
             kind,
             arguments,
-            sides,
+            places,
             sources.names,
             sources.everything,
             destinations.names,
@@ -106,10 +106,10 @@ class PolicyResolver:
             )
         return declared
 
-    # ---- sides ----
+    # ---- places ----
 
-    def _sides(self, statement: tree.Policy, kind: Kind) -> tuple[frozenset[Side], Span | None]:
-        narrowed: dict[Side, tree.Annotation] = {}
+    def _places(self, statement: tree.Policy, kind: Kind) -> tuple[frozenset[Place], Span | None]:
+        narrowed: dict[Place, tree.Annotation] = {}
         error = self.diagnostics.error
         for annotation in statement.annotations:
             name = annotation.name.text
@@ -118,22 +118,23 @@ class PolicyResolver:
                     "ADM301",
                     f"`{annotation.span.text[:60]}` is not an annotation of policies",
                     annotation.span,
-                    cause="the annotations of a policy narrow the sides at which it may be enforced",
+                    cause="the annotations of a policy narrow the places at which it may be enforced",
                     hint=other_meshes.side(name, "@")
                     or self.diagnostics.did_you_mean(name, ("ingress", "egress"), "@")
                     or "write `@ingress` or `@egress`",
                 )
-            elif Side(name) in narrowed:
+            elif Place(name) in narrowed:
                 error("ADM309", f"`@{name}` is given twice", annotation.span, hint="keep one of them")
             else:
-                narrowed[Side(name)] = annotation
-        allowed = frozenset(kind.sides)
+                narrowed[Place(name)] = annotation
         if not narrowed:
-            return allowed, None
+            return kind.places, None
         first = next(iter(narrowed.values()))
         where = tuple(Related(span, "the kind is declared here") for span in kind.declaration)
-        sides = allowed & frozenset(narrowed)
-        if kind.both and len(sides) < 2:
+        places = kind.places & frozenset(narrowed)
+        if kind.both and len(narrowed) == 2:
+            return kind.places, first.span
+        if kind.both:
             error(
                 "ADM307",
                 f"`{kind.name}` works at both ends, so `{statement.name.text}` cannot be narrowed to one",
@@ -141,7 +142,7 @@ class PolicyResolver:
                 hint=f"remove `{first.span.text}`",
                 related=where,
             )
-        elif not sides:
+        elif not places:
             listed = " and ".join(f"`@{side}`" for side in kind.sides)
             error(
                 "ADM306",
@@ -151,7 +152,7 @@ class PolicyResolver:
                 hint=f"remove `{first.span.text}`",
                 related=where,
             )
-        return sides, first.span
+        return places, first.span
 
     # ---- scope ----
 

@@ -252,8 +252,8 @@ class Builder(Transformer[SpannedToken, Any]):
         )
 
     def pin(self, children: Children) -> tree.Pin:
-        policy, side, scope = children
-        return tree.Pin(word(policy), word(side), scope, self._nowhere)
+        policy, place, scope = children
+        return tree.Pin(word(policy), word(place), scope, self._nowhere)
 
     def objective(self, children: Children) -> tree.Objective:
         return tree.Objective(tuple(word(child) for child in children), self._nowhere)

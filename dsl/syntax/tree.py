@@ -319,7 +319,7 @@ class Policy(NamedTuple):
 
 class Pin(NamedTuple):
     policy: Word
-    side: Word
+    place: Word
     scope: Scope | None
     span: Span
 

@@ -93,9 +93,9 @@ def scene(program: Program, placement: Placement) -> Scene:
     for decision in placement.decisions:
         for index in decision.calls:
             call = program.calls[index]
-            for side in decision.sides:
+            for side in decision.place.sides:
                 at[call.source, call.destination][side].add(decision.policy)
-            if Side.EGRESS in decision.sides:
+            if Side.EGRESS in decision.place.sides:
                 towards.setdefault((call.source, decision.policy), set()).add(call.destination)
     names = [*sorted(program.externals), *sorted(program.services)]
     nodes = []

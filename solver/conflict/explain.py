@@ -10,12 +10,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from dsl.program import Program, Side
+from dsl.program import Place, Program
 from solver.conflict.order_facts import order_fact
 from solver.conflict.remedies import Remedies
 from solver.conflict.subprogram import Constraint, Pair, Subprogram, irreducible_subset, ordered_pairs
 from solver.placement import Conflict, Costs, PlacementError, Reason, Rule
-from solver.rules.options import SIDES, DecisionPoint, decision_points
+from solver.rules.options import ONE_END, DecisionPoint, decision_points
 from solver.rules.order import Clash, propagate
 
 _PRECEDENCE = (
@@ -117,7 +117,7 @@ def _swaps(subprogram: Subprogram, relaxed: Sequence[Constraint], policies: Sequ
 
 
 def _reasons(subprogram: Subprogram, program: Program, policies: Sequence[str]) -> tuple[tuple[Reason, ...], set[Pair]]:
-    """Return the rules that exclude all sides of the policies of a conflict, the most specific rule first, and the
+    """Return the rules that exclude all places of the policies of a conflict, the most specific rule first, and the
     pairs of policies that have to keep their order.
 
     `program` holds only the constraints of the conflict, so reasons name no other line.
@@ -131,7 +131,7 @@ def _reasons(subprogram: Subprogram, program: Program, policies: Sequence[str]) 
     ]
     reasons: list[Reason] = [subprogram.overload] if subprogram.overload is not None else []
     for index in involved:
-        reasons.extend(reason for side in SIDES if (reason := points[index].blocked(side)) is not None)
+        reasons.extend(reason for place in ONE_END if (reason := points[index].blocked(place)) is not None)
     members = set(involved)
     pairs = set()
     for destination in sorted(subprogram.destinations):
@@ -144,11 +144,11 @@ def _reasons(subprogram: Subprogram, program: Program, policies: Sequence[str]) 
 
 def _ordered(program: Program, points: Sequence[DecisionPoint], clash: Clash) -> Reason:
     one, other = program.policies[points[clash.first].policy], program.policies[points[clash.second].policy]
-    firsts, seconds = (_free_sides(points[index]) for index in clash)
+    firsts, seconds = (_free_places(points[index]) for index in clash)
     fact = order_fact(one, firsts, other, seconds)
     message = f"`{one.name}` is declared before `{other.name}`, and the two may not be swapped"
     return Reason(Rule.ORDER, f"{message}: {fact}" if fact else message, (other.span, one.span))
 
 
-def _free_sides(point: DecisionPoint) -> list[Side]:
-    return [side for side in SIDES if point.blocked(side) is None]
+def _free_places(point: DecisionPoint) -> list[Place]:
+    return [place for place in ONE_END if point.blocked(place) is None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dsl.program import Side, Stage, Verb
+from dsl.program import Place, Stage, Verb
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,20 +18,21 @@ _ACTS: Final = {
 }
 
 
-def order_fact(first: Policy, firsts: Collection[Side], second: Policy, seconds: Collection[Side]) -> str | None:
-    """Return why no request can meet `first` before `second` at any of the sides that remain for the two policies.
+def order_fact(first: Policy, firsts: Collection[Place], second: Policy, seconds: Collection[Place]) -> str | None:
+    """Return why no request can meet `first` before `second` at any of the places that remain for the two policies.
 
     None if the two policies alone do not explain that.
     """
     shared = sorted(set(firsts) & set(seconds))
     if shared:
         return _in_one_adm(first, second, shared[0])
-    if set(firsts) == {Side.INGRESS} and set(seconds) == {Side.EGRESS}:
+    if set(firsts) == {Place.INGRESS} and set(seconds) == {Place.EGRESS}:
         return f"`{first.name}` can be at ingress only and `{second.name}` at egress only, and egress comes first"
     return None
 
 
-def _in_one_adm(first: Policy, second: Policy, side: Side) -> str | None:
+def _in_one_adm(first: Policy, second: Policy, place: Place) -> str | None:
+    (side,) = place.sides
     stage, other = first.kind.sides[side], second.kind.sides[side]
     if stage > other:
         return f"`{first.kind.name}` {_ACTS[stage]}{'' if other is Stage.FILTER else _beyond(other)}"

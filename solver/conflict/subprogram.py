@@ -185,14 +185,16 @@ class Subprogram:
         )
         yield Constraint(part, partial(_drop_policy, name), name)
         if policy.narrowing is not None:
-            side = next(iter(policy.sides)).value
-            part = ConflictPart(policy.narrowing, f"`{name}` is narrowed to {side}", f"remove `@{side}` from `{name}`")
+            place = min(policy.places)
+            part = ConflictPart(
+                policy.narrowing, f"`{name}` is narrowed to {place}", f"remove `@{place}` from `{name}`"
+            )
             yield Constraint(part, partial(_widen, name))
 
     def _pins(self) -> Iterator[Constraint]:
         for at, pin in enumerate(self.program.pins):
             part = ConflictPart(
-                pin.span, f"`{pin.policy}` is pinned at {pin.side.value} of `{pin.destination}`", "remove the pin"
+                pin.span, f"`{pin.policy}` is pinned at {pin.place} of `{pin.destination}`", "remove the pin"
             )
             yield Constraint(part, partial(_drop_pin, at))
 
@@ -291,7 +293,7 @@ def _assume_addresses(name: str, draft: Draft) -> None:
 
 def _widen(name: str, draft: Draft) -> None:
     if name in draft.policies:
-        draft.policies[name] = replace(draft.policies[name], sides=frozenset(draft.policies[name].kind.sides))
+        draft.policies[name] = replace(draft.policies[name], places=draft.policies[name].kind.places)
 
 
 def _edit_service(name: str, change: Callable[[Service], Service], draft: Draft) -> None:

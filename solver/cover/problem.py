@@ -1,11 +1,11 @@
 """A placement without capacities as a weighted vertex cover.
 
-A vertex is something that a decision needs at a side:
+A vertex is something that a decision needs at a place:
 
     at ingress    its destination as a host, and the hops of its ports there
     at egress     its senders as hosts, their hops, and possibly a closed destination
 
-A placement has all vertices of at least one side of each decision. So an edge joins each vertex at ingress to each
+A placement has all vertices of at least one place of each decision. So an edge joins each vertex at ingress to each
 vertex at egress of the decision. If `q` at egress needs `p` at egress (R6), an edge also joins each vertex of `q` at
 ingress to each vertex of `p` at egress. A cover of these edges is a placement, and the weight of the cover is the value
 of the objective (`docs/adr/0002-solver.md`).
@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dsl.program import Metric, Program, Side
+from dsl.program import Metric, Place, Program
 from solver.cover.vertex_cover import Part, Vertex, cover
 from solver.cpsat.engine import Bounded, Effort
-from solver.objective import Levels, Shared, Vector, add, hosts
-from solver.rules.options import SIDES, DecisionPoint, senders
-from solver.rules.order import EGRESS, INGRESS, Clash, sides_of
+from solver.objective import Levels, Shared, Vector, add, closes, hosts
+from solver.rules.options import ONE_END, DecisionPoint, senders
+from solver.rules.order import Clash, Domain
 
 
 class CoverProblem:
@@ -30,7 +30,7 @@ class CoverProblem:
         self,
         program: Program,
         points: Sequence[DecisionPoint],
-        domains: Sequence[int],
+        domains: Sequence[Domain],
         clashes: Mapping[str, Sequence[Clash]],
         levels: Levels,
     ) -> None:
@@ -43,12 +43,12 @@ class CoverProblem:
         """Hops that decided decisions need, and destinations that they close."""
         self.free: dict[str, list[int]] = {}
         for index, (point, left) in enumerate(zip(points, domains, strict=True)):
-            if left == INGRESS | EGRESS:
+            if len(left) > 1:
                 self.free.setdefault(point.destination, []).append(index)
                 continue
-            for side in sides_of(left):
-                self.forced.update(hosts(point, side, program))
-                self._shared.update(levels.shared(point, side))
+            for place in left:
+                self.forced.update(hosts(point, place, program))
+                self._shared.update(levels.shared(point, place))
         self._senders = {index: senders(points[index], program) for members in self.free.values() for index in members}
         # A service that calls itself hosts an ADM in both cases.
         self.forced.update(
@@ -69,7 +69,7 @@ class CoverProblem:
     def _add(self, destination: str, members: Sequence[int], clashing: Sequence[Clash]) -> None:
         """The vertices and edges of one destination."""
         local = self._local(members)
-        at_ingress, at_egress = local[Side.INGRESS], local[Side.EGRESS]
+        at_ingress, at_egress = local[Place.INGRESS], local[Place.EGRESS]
         own = self._place.get(destination)
         for index in members:
             self.at_ingress[index] = at_ingress[index] if own is None else [own, *at_ingress[index]]
@@ -80,35 +80,35 @@ class CoverProblem:
             for one in self.at_ingress[index]:
                 self.edges.update((one, other) if one < other else (other, one) for other in beyond)
 
-    def _local(self, members: Sequence[int]) -> dict[Side, dict[int, list[int]]]:
-        """Vertices for hops, closing and costs, by side and decision.
+    def _local(self, members: Sequence[int]) -> dict[Place, dict[int, list[int]]]:
+        """Vertices for hops, closing and costs, by place and decision.
 
         Decisions share these vertices. Vertices with the same decisions have the same edges, and are therefore merged.
         """
-        amounts = {side: self._amounts(members, side) for side in SIDES}
+        amounts = {place: self._amounts(members, place) for place in ONE_END}
         for index in members:
-            # A decision is at exactly one side, so an amount that both sides add has no influence.
+            # A decision is at exactly one place, so an amount that both places add has no influence.
             key = (index,)
-            one, other = (amounts[side][key] for side in SIDES)
+            one, other = (amounts[place][key] for place in ONE_END)
             least = tuple(map(min, one, other))
             if any(least):
-                for side, own in zip(SIDES, (one, other), strict=True):
-                    amounts[side][key] = tuple(amount - both for amount, both in zip(own, least, strict=True))
-        vertices: dict[Side, dict[int, list[int]]] = {side: {index: [] for index in members} for side in SIDES}
-        for side in SIDES:
-            for indices, levels in amounts[side].items():
-                vertex = self._vertex(indices, levels, side)
+                for place, own in zip(ONE_END, (one, other), strict=True):
+                    amounts[place][key] = tuple(amount - both for amount, both in zip(own, least, strict=True))
+        vertices: dict[Place, dict[int, list[int]]] = {place: {index: [] for index in members} for place in ONE_END}
+        for place in ONE_END:
+            for indices, levels in amounts[place].items():
+                vertex = self._vertex(indices, levels, place)
                 if vertex is not None:
                     for index in indices:
-                        vertices[side][index].append(len(self.vertices))
+                        vertices[place][index].append(len(self.vertices))
                     self.vertices.append(vertex)
         return vertices
 
-    def _amounts(self, members: Sequence[int], side: Side) -> dict[tuple[int, ...], Vector]:
-        """The amounts that the decisions add at a side, without hosts, by the decisions that share an amount."""
+    def _amounts(self, members: Sequence[int], place: Place) -> dict[tuple[int, ...], Vector]:
+        """The amounts that the decisions add at a place, without hosts, by the decisions that share an amount."""
         needing: dict[Shared, list[int]] = {}
         for index in members:
-            for item in self.levels.shared(self.points[index], side):
+            for item in self.levels.shared(self.points[index], place):
                 if item not in self._shared:
                     needing.setdefault(item, []).append(index)
         items: dict[tuple[int, ...], list[Shared]] = {(index,): [] for index in members}
@@ -117,32 +117,31 @@ class CoverProblem:
         amounts = {indices: self.levels.of_shared(shared) for indices, shared in items.items()}
         if self.levels.by_choice:
             for index in members:
-                choice = INGRESS if side is Side.INGRESS else EGRESS
-                amounts[(index,)] = add(amounts[(index,)], self.levels.choice(self.points[index], choice))
+                amounts[(index,)] = add(amounts[(index,)], self.levels.choice(self.points[index], place))
         return amounts
 
-    def _vertex(self, indices: tuple[int, ...], levels: Vector, side: Side) -> Vertex | None:
+    def _vertex(self, indices: tuple[int, ...], levels: Vector, place: Place) -> Vertex | None:
         """The vertex for an amount, or None if the amount is zero."""
-        if len(indices) == 1 and side is self.avoided(indices[0]):
-            opens = int(side is Side.EGRESS and self.points[indices[0]].closes)
+        if len(indices) == 1 and place is self.avoided(indices[0]):
+            opens = int(closes(self.points[indices[0]], place))
             return Vertex(levels, (0, opens), unwanted=indices)
         return Vertex(levels, (0, 0)) if any(levels) else None
 
-    def avoided(self, index: int) -> Side:
-        """The side that the last tie-break avoids."""
-        return Side.EGRESS if self.points[index].calls else Side.INGRESS
+    def avoided(self, index: int) -> Place:
+        """The place that the last tie-break avoids."""
+        return Place.EGRESS if self.points[index].calls else Place.INGRESS
 
     def solve(self, effort: Effort) -> list[Part]:
         return cover(self.vertices, sorted(self.edges), effort)
 
-    def choices(self, parts: Sequence[Part]) -> list[int]:
-        """A choice for every decision: at ingress if the cover has all vertices of that side, and order allows it."""
+    def choices(self, parts: Sequence[Part]) -> list[Place]:
+        """A place for every decision: ingress if the cover has all vertices of that place, and order allows it."""
         covered = {vertex for part in parts for vertex in part.cover}
-        choices = [INGRESS if left == INGRESS | EGRESS else left for left in self.domains]
+        choices = [Place.INGRESS if Place.INGRESS in left else next(iter(left)) for left in self.domains]
         for index, wanted in self.at_ingress.items():
             if not covered.issuperset(wanted):
                 for other in self.needs[index]:
-                    choices[other] = EGRESS
+                    choices[other] = Place.EGRESS
         return choices
 
     def decisions(self, part: Part) -> list[int]:

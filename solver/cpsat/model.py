@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import NamedTuple
 
-from dsl.program import Program
+from dsl.program import Place, Program
 from solver.cpsat.engine import Answer, Booleans, Bounded, Effort, Level, Terms, solve
 from solver.objective import Levels, Shared, Vector, add, hosts
 from solver.rules.options import DecisionPoint
-from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
+from solver.rules.order import Clash, Domain, holds
 
 FEW = 8
 """Groups of at most this many decisions are enumerated, which takes less time than to build a model."""
@@ -73,7 +73,7 @@ class Model:
         self,
         program: Program,
         points: Sequence[DecisionPoint],
-        domains: Sequence[int],
+        domains: Sequence[Domain],
         clashes: Mapping[str, Sequence[Clash]],
         levels: Levels,
     ) -> None:
@@ -81,34 +81,34 @@ class Model:
         self.points = points
         self.levels = levels
         self.clashes = clashes
-        self.free = [index for index, left in enumerate(domains) if left == INGRESS | EGRESS]
+        self.free = [index for index, left in enumerate(domains) if len(left) > 1]
         self.forced: set[str] = set()
         self.shared: set[Shared] = set()
         """Hops that decided decisions need, and destinations that they close."""
         self.load: dict[str, int] = {}
-        self._facts: dict[tuple[int, int], _ChoiceEffect] = {}
+        self._facts: dict[tuple[int, Place], _ChoiceEffect] = {}
         for point, left in zip(points, domains, strict=True):
-            if left != INGRESS | EGRESS:
-                for side in sides_of(left):
-                    self.forced.update(hosts(point, side, program))
-                    self.shared.update(levels.shared(point, side))
-                for host, cost in levels.loads(point, left):
+            if len(left) > 1:
+                continue
+            for place in left:
+                self.forced.update(hosts(point, place, program))
+                self.shared.update(levels.shared(point, place))
+                for host, cost in levels.loads(point, place):
                     self.load[host] = self.load.get(host, 0) + cost.cpu
         for host, cpu in levels.hop_loads(self.shared):
             self.load[host] = self.load.get(host, 0) + cpu
         self.limits = self._binding()
 
-    def facts(self, index: int, choice: int) -> _ChoiceEffect:
+    def facts(self, index: int, choice: Place) -> _ChoiceEffect:
         """The effect of a choice for an undecided decision."""
         key = index, choice
         effect = self._facts.get(key)
         if effect is None:
             point = self.points[index]
-            (side,) = sides_of(choice)
             loads = [(host, cost.cpu) for host, cost in self.levels.loads(point, choice) if cost.cpu]
-            shared = [item for item in self.levels.shared(point, side) if item not in self.shared]
+            shared = [item for item in self.levels.shared(point, choice) if item not in self.shared]
             effect = _ChoiceEffect(
-                list(hosts(point, side, self.program)), shared, self.levels.choice(point, choice), loads
+                list(hosts(point, choice, self.program)), shared, self.levels.choice(point, choice), loads
             )
             self._facts[key] = effect
         return effect
@@ -128,7 +128,7 @@ class Model:
             raise OverloadError([], over[:1])
         shared: set[Shared] = set()
         for index in self.free:
-            for choice in (INGRESS, EGRESS):
+            for choice in (Place.INGRESS, Place.EGRESS):
                 facts = self.facts(index, choice)
                 shared.update(facts.shared)
                 for host, cpu in facts.loads:
@@ -153,7 +153,7 @@ class Model:
         touched: dict[int, list[str]] = {}
         shared: dict[int, list[Shared]] = {}
         for index in self.free:
-            one, other = self.facts(index, INGRESS), self.facts(index, EGRESS)
+            one, other = self.facts(index, Place.INGRESS), self.facts(index, Place.EGRESS)
             touched[index] = [*one.hosts, *other.hosts]
             shared[index] = [*one.shared, *other.shared]
             find(index)
@@ -190,7 +190,7 @@ class Model:
         """Whether a group is enumerated instead of searched."""
         return len(group.points) <= FEW
 
-    def worth(self, group: DecisionGroup, choices: Sequence[int]) -> tuple[Vector, Vector] | None:
+    def worth(self, group: DecisionGroup, choices: Sequence[Place]) -> tuple[Vector, Vector] | None:
         """Objective levels and tie-breaks of one assignment of a group, or None if it breaks a rule."""
         chosen = dict(zip(group.points, choices, strict=True))
         if not all(holds(self.program, self.points, c, chosen[c.first], chosen[c.second]) for c in group.clashes):
@@ -206,9 +206,9 @@ class Model:
         )
         ties = (
             len(used.intersection(group.hosts)),
-            sum(self._opens(index) for index, choice in chosen.items() if choice == EGRESS),
+            sum(self._opens(index) for index, choice in chosen.items() if choice is Place.EGRESS),
             *(int(host not in used) for host in group.hosts),
-            *(int(choice != self._preferred(index)) for index, choice in chosen.items()),
+            *(int(choice is not self._preferred(index)) for index, choice in chosen.items()),
         )
         return total, ties
 
@@ -224,13 +224,13 @@ class Model:
         """Whether a decision with calls needs its destination closed if it is at egress."""
         return self.points[index].closes and bool(self.points[index].calls)
 
-    def _preferred(self, index: int) -> int:
-        """The choice that the last tie-break prefers: ingress; without calls egress, which then needs no ADM."""
-        return INGRESS if self.points[index].calls else EGRESS
+    def _preferred(self, index: int) -> Place:
+        """The place that the last tie-break prefers: ingress; without calls egress, which then needs no ADM."""
+        return Place.INGRESS if self.points[index].calls else Place.EGRESS
 
     def solve(
-        self, group: DecisionGroup, hints: Sequence[Sequence[int]], least: int | None, effort: Effort
-    ) -> tuple[tuple[int, ...], tuple[Bounded, ...]]:
+        self, group: DecisionGroup, hints: Sequence[Sequence[Place]], least: int | None, effort: Effort
+    ) -> tuple[tuple[Place, ...], tuple[Bounded, ...]]:
         """The best choices for a group, and the levels of the group. `least` is a lower bound on the first level."""
         if self.is_small(group):
             return self._enumerate(group)
@@ -246,9 +246,9 @@ class Model:
         if group.limited:
             self.solve(group, [], None, Effort(0.0))
 
-    def _enumerate(self, group: DecisionGroup) -> tuple[tuple[int, ...], tuple[Bounded, ...]]:
-        best: tuple[tuple[Vector, Vector], tuple[int, ...]] | None = None
-        for choices in product((INGRESS, EGRESS), repeat=len(group.points)):
+    def _enumerate(self, group: DecisionGroup) -> tuple[tuple[Place, ...], tuple[Bounded, ...]]:
+        best: tuple[tuple[Vector, Vector], tuple[Place, ...]] | None = None
+        for choices in product((Place.INGRESS, Place.EGRESS), repeat=len(group.points)):
             worth = self.worth(group, choices)
             if worth is not None and (best is None or worth < best[0]):
                 best = worth, choices
@@ -256,34 +256,34 @@ class Model:
             raise OverloadError(group.points, group.limited)
         return best[1], tuple(Bounded(value, value) for value in best[0][0])
 
-    def _read(self, group: DecisionGroup, answer: Answer) -> tuple[int, ...]:
+    def _read(self, group: DecisionGroup, answer: Answer) -> tuple[Place, ...]:
         values = answer.values or []
-        return tuple(EGRESS if values[at] else INGRESS for at in range(len(group.points)))
+        return tuple(Place.EGRESS if values[at] else Place.INGRESS for at in range(len(group.points)))
 
-    def _booleans(self, group: DecisionGroup, hint: Sequence[int] | None, least: int | None) -> Booleans:
+    def _booleans(self, group: DecisionGroup, hint: Sequence[Place] | None, least: int | None) -> Booleans:
         """The group as booleans: its decisions (at egress?), its hosts (chosen?), then its hops and destinations."""
         place = {index: at for at, index in enumerate(group.points)}
         host_place = {host: len(place) + at for at, host in enumerate(group.hosts)}
         shared_place = {item: len(place) + len(host_place) + at for at, item in enumerate(group.shared)}
         clauses: list[tuple[int, ...]] = []
         for index, at in place.items():
-            for choice, literal in ((INGRESS, at + 1), (EGRESS, -(at + 1))):
+            for choice, literal in ((Place.INGRESS, at + 1), (Place.EGRESS, -(at + 1))):
                 facts = self.facts(index, choice)
                 clauses.extend((literal, host_place[host] + 1) for host in facts.hosts if host in host_place)
                 clauses.extend((literal, shared_place[item] + 1) for item in facts.shared)
         clauses.extend(self._used(place, host_place))
         for clash in group.clashes:
             first, second = place[clash.first], place[clash.second]
-            for one, other in product((INGRESS, EGRESS), repeat=2):
+            for one, other in product((Place.INGRESS, Place.EGRESS), repeat=2):
                 if not holds(self.program, self.points, clash, one, other):
-                    sign = {INGRESS: 1, EGRESS: -1}
+                    sign = {Place.INGRESS: 1, Place.EGRESS: -1}
                     clauses.append((sign[one] * (first + 1), sign[other] * (second + 1)))
         values = None
         if hint is not None:
             chosen = [self.facts(index, choice) for index, choice in zip(group.points, hint, strict=True)]
             used = {host for facts in chosen for host in facts.hosts}
             there = {item for facts in chosen for item in facts.shared}
-            values = [choice == EGRESS for choice in hint] + [host in used for host in group.hosts]
+            values = [choice is Place.EGRESS for choice in hint] + [host in used for host in group.hosts]
             values += [item in there for item in group.shared]
         return Booleans(
             len(place) + len(host_place) + len(shared_place),
@@ -299,7 +299,7 @@ class Model:
         earlier = self.levels.previous.hosts if self.levels.previous is not None else frozenset[str]()
         needing: dict[str, list[int]] = {host: [] for host in host_place if host in earlier}
         for index, at in place.items():
-            for choice, literal in ((INGRESS, -(at + 1)), (EGRESS, at + 1)):
+            for choice, literal in ((Place.INGRESS, -(at + 1)), (Place.EGRESS, at + 1)):
                 for host in self.facts(index, choice).hosts:
                     if host in needing:
                         needing[host].append(literal)
@@ -321,12 +321,12 @@ class Model:
             else:
                 bounds[host] -= self._base(host)
         for index, at in place.items():
-            for choice in (INGRESS, EGRESS):
+            for choice in (Place.INGRESS, Place.EGRESS):
                 for host, cpu in self.facts(index, choice).loads:
                     if host in terms:
                         # The load at ingress exists unless x, so it is a constant minus the load times x.
-                        terms[host].append((at, cpu if choice == EGRESS else -cpu))
-                        bounds[host] -= cpu if choice == INGRESS else 0
+                        terms[host].append((at, cpu if choice is Place.EGRESS else -cpu))
+                        bounds[host] -= cpu if choice is Place.INGRESS else 0
         for item, at in shared_place.items():
             for host, cpu in self.levels.hop_loads((item,)):
                 if host in terms:
@@ -340,8 +340,8 @@ class Model:
         shared_place: Mapping[Shared, int],
         least: int | None,
     ) -> list[Level]:
-        at_ingress = {index: self.facts(index, INGRESS).worth for index in place}
-        at_egress = {index: self.facts(index, EGRESS).worth for index in place}
+        at_ingress = {index: self.facts(index, Place.INGRESS).worth for index in place}
+        at_egress = {index: self.facts(index, Place.EGRESS).worth for index in place}
         single = {at: self.levels.host(host) for host, at in host_place.items()}
         single |= {at: self.levels.of_shared((item,)) for item, at in shared_place.items()}
         levels = []
@@ -357,7 +357,7 @@ class Model:
             return []
         closing = [(at, 1) for index, at in place.items() if self._opens(index)]
         ties: list[Terms] = [[(at, 1) for at in host_place.values()], closing]
-        preferred = [(at, 1 if self._preferred(index) == INGRESS else -1) for index, at in place.items()]
+        preferred = [(at, 1 if self._preferred(index) is Place.INGRESS else -1) for index, at in place.items()]
         return [*ties, *_chunks([(at, -1) for at in host_place.values()]), *_chunks(preferred)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from dsl.program import Effect, Policy, Side, Stage, Verb
+from dsl.program import Effect, Place, Policy, Stage, Verb
 
 _REJECTS, _DELAYS, _REPEATS = Verb.REJECTS, Verb.DELAYS, Verb.REPEATS
 _COUNTS, _TIMES_OUT, _ROUTES, _COPIES = Verb.COUNTS, Verb.TIMES_OUT, Verb.ROUTES, Verb.COPIES
@@ -67,11 +67,19 @@ def _ranks(policy: Policy) -> list[int]:
     return [_RANK[effect.verb] for effect in policy.effects or () if effect.verb in _RANK]
 
 
-def in_order(first: Policy, at: Side, second: Policy, then: Side) -> bool:
-    """Whether a request meets `first` before `second` when they sit at these sides."""
+def in_order(first: Policy, at: Place, second: Policy, then: Place) -> bool:
+    """Whether a request meets `first` before `second` if they are enforced at these places.
+
+    A policy at both ends is in order if each of its ends is.
+    """
+    return all(_ends_in_order(first, one, second, other) for one in at.ends for other in then.ends)
+
+
+def _ends_in_order(first: Policy, at: Place, second: Policy, then: Place) -> bool:
     if at is not then:
-        return at is Side.EGRESS
-    stage, other = first.kind.sides[at], second.kind.sides[then]
+        return at.position < then.position
+    (side,) = at.sides
+    stage, other = first.kind.sides[side], second.kind.sides[side]
     if stage is other and stage is Stage.ROUTING:
         before, after = _ranks(first), _ranks(second)
         return bool(before) and bool(after) and max(before) <= min(after)

@@ -1,4 +1,4 @@
-"""The sides that each decision may take, and for every other side the rule that excludes it.
+"""The places that each decision may take, and for every other place the rule that excludes it.
 
 These rules concern one decision alone: R3, R4, R5, R7, R8 and R10. They are tried in a fixed order, from the
 capabilities of a kind, which no line of the application changes, to pins. So the plan contains the reason that a user
@@ -11,16 +11,17 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dsl.program import Mark, Pin, Policy, Program, Side, Verb
+from dsl.program import Mark, Pin, Place, Policy, Program, Verb
 from solver.placement import Reason, Rule
 from solver.rules.facts import EXTERNAL, INSIDE, NO_HOST, UNRELIABLE, ProgramFacts, marked
 
-SIDES = (Side.INGRESS, Side.EGRESS)
+ONE_END = (Place.INGRESS, Place.EGRESS)
+BOTH_ENDS = (Place.BOTH,)
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionPoint:
-    """One policy at one destination. `ingress` and `egress` are the reasons that exclude these sides, or None."""
+    """One policy at one destination. `ingress` and `egress` are the reasons that exclude these places, or None."""
 
     policy: int
     destination: str
@@ -34,8 +35,16 @@ class DecisionPoint:
     closes: bool
     """At egress, the policy holds only if the destination is closed to undeclared callers (R7)."""
 
-    def blocked(self, side: Side) -> Reason | None:
-        return self.ingress if side is Side.INGRESS else self.egress
+    @property
+    def offered(self) -> tuple[Place, ...]:
+        """The places among which the rules and the objective choose. A kind that needs both ends has no choice."""
+        return BOTH_ENDS if self.both else ONE_END
+
+    def blocked(self, place: Place) -> Reason | None:
+        """The rule that excludes a place for this decision alone, or None. Both ends need each of the two."""
+        if place is Place.BOTH:
+            return self.ingress or self.egress
+        return self.ingress if place is Place.INGRESS else self.egress
 
 
 def senders(point: DecisionPoint, program: Program) -> list[str]:
@@ -64,7 +73,7 @@ class _Options:
         self.facts = facts
         self.pins = pins
         kind = policy.kind
-        self.capability = {side: _capability(policy, side) for side in SIDES}
+        self.capability = {place: _capability(policy, place) for place in ONE_END}
         # A kind that declares no effects may reject.
         rejects = policy.effects is None or any(effect.verb is Verb.REJECTS for effect in policy.effects)
         self.must_rely = kind.guard or rejects
@@ -121,16 +130,16 @@ class _Options:
         known = self.facts.sender_flags
         for call in calls:
             flags |= known[call]
-        ingress = self.capability[Side.INGRESS] or self._ingress(destination, external, ports)
+        ingress = self.capability[Place.INGRESS] or self._ingress(destination, external, ports)
         egress = (
-            self.capability[Side.EGRESS]
+            self.capability[Place.EGRESS]
             or (self._egress(calls, flags) if flags else None)
             or self._state(destination, calls)
             or (self._closed(destination, calls) if closes else None)
         )
         if self.pins:
-            ingress = ingress or self._pin(destination, Side.INGRESS)
-            egress = egress or self._pin(destination, Side.EGRESS)
+            ingress = ingress or self._pin(destination, Place.INGRESS)
+            egress = egress or self._pin(destination, Place.EGRESS)
         return DecisionPoint(
             self.position, destination, calls, ingress, egress, self.policy.kind.both, opened, ports, closes
         )
@@ -196,22 +205,27 @@ class _Options:
             return Reason(Rule.CLOSED, message, (self.policy.span,))
         return self.facts.closable(destination)
 
-    def _pin(self, destination: str, side: Side) -> Reason | None:
+    def _pin(self, destination: str, place: Place) -> Reason | None:
         if self.policy.kind.both:
             return None
         for pin in self.pins.get(destination, ()):
-            if pin.side is not side:
-                message = f"`{self.policy.name}` is pinned at {pin.side.value} of `{destination}`"
+            if pin.place is not place:
+                message = f"`{self.policy.name}` is pinned at {pin.place} of `{destination}`"
                 return Reason(Rule.PIN, message, (pin.span, self.policy.span))
         return None
 
 
-def _capability(policy: Policy, side: Side) -> Reason | None:
-    if side in policy.sides:
-        return None
+def _capability(policy: Policy, place: Place) -> Reason | None:
+    """Why the annotations exclude a place. Both ends are allowed by a kind that needs both."""
     kind = policy.kind
-    if side not in kind.sides:
-        message = f"`{kind.name}` works at {side.other.value} only"
+    if kind.both or place in policy.places:
+        return None
+    if place not in kind.places:
+        message = f"`{kind.name}` works at {_listed(kind.places)} only"
         return Reason(Rule.CAPABILITY, message, (policy.span, *kind.declaration))
-    message = f"`{policy.name}` is narrowed to {side.other.value}"
+    message = f"`{policy.name}` is narrowed to {_listed(policy.places)}"
     return Reason(Rule.CAPABILITY, message, (policy.narrowing or policy.span, policy.span))
+
+
+def _listed(places: frozenset[Place]) -> str:
+    return " or ".join(place for place in Place if place in places)

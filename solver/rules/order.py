@@ -10,19 +10,16 @@ at egress. The undecided decisions of a destination may then all be at ingress, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from dsl.checks.disjoint import disjoint
-from dsl.program import Effect, Policy, Program, Side
+from dsl.program import Effect, Place, Policy, Program
 from solver.rules.effects import commute, in_order
 from solver.rules.options import DecisionPoint
 
-INGRESS = 1
-EGRESS = 2
-BOTH_ENDS = 4
-"""Choices of a decision, as bits of a domain. A kind that needs both ends has `BOTH_ENDS` as its only choice."""
-
-_SIDES = {INGRESS: (Side.INGRESS,), EGRESS: (Side.EGRESS,), BOTH_ENDS: (Side.INGRESS, Side.EGRESS)}
+Domain = frozenset[Place]
+"""The places that are left for a decision. A decision with more than one is undecided."""
 
 
 class Clash(NamedTuple):
@@ -32,15 +29,15 @@ class Clash(NamedTuple):
     second: int
 
 
-def sides_of(choice: int) -> tuple[Side, ...]:
-    return _SIDES[choice]
+def domain(point: DecisionPoint) -> Domain:
+    """Places that the rules on one decision allow."""
+    return _domain(tuple(place for place in point.offered if point.blocked(place) is None))
 
 
-def domain(point: DecisionPoint) -> int:
-    """Choices that the rules on one decision allow."""
-    if point.both:
-        return 0 if point.ingress or point.egress else BOTH_ENDS
-    return (0 if point.ingress else INGRESS) | (0 if point.egress else EGRESS)
+@cache
+def _domain(places: tuple[Place, ...]) -> Domain:
+    """One object for equal domains: a large program has hundreds of thousands of decisions."""
+    return frozenset(places)
 
 
 def clashes(program: Program, points: Sequence[DecisionPoint]) -> dict[str, list[Clash]]:
@@ -96,27 +93,23 @@ def never_meet(one: Policy, other: Policy) -> bool:
     return disjoint(one.match, other.match, (one, other))
 
 
-def holds(program: Program, points: Sequence[DecisionPoint], clash: Clash, first: int, second: int) -> bool:
-    """Whether the policies of a clash keep their order under two choices."""
+def holds(program: Program, points: Sequence[DecisionPoint], clash: Clash, first: Place, second: Place) -> bool:
+    """Whether the policies of a clash keep their order at two places."""
     one, other = program.policies[points[clash.first].policy], program.policies[points[clash.second].policy]
-    return all(
-        at in one.kind.sides and then in other.kind.sides and in_order(one, at, other, then)
-        for at in _SIDES[first]
-        for then in _SIDES[second]
-    )
+    return in_order(one, first, other, second)
 
 
 def propagate(
     program: Program, points: Sequence[DecisionPoint], clashing: Mapping[str, Sequence[Clash]]
-) -> tuple[list[int], list[str]]:
-    """The domains of all decisions without the choices that order excludes, and destinations with an empty domain."""
+) -> tuple[list[Domain], list[str]]:
+    """The domains of all decisions without the places that order excludes, and destinations with an empty domain."""
     domains = [domain(point) for point in points]
     for members in clashing.values():
         _settle(program, points, members, domains)
     return domains, sorted({point.destination for point, left in zip(points, domains, strict=True) if not left})
 
 
-def _settle(program: Program, points: Sequence[DecisionPoint], members: Sequence[Clash], domains: list[int]) -> None:
+def _settle(program: Program, points: Sequence[DecisionPoint], members: Sequence[Clash], domains: list[Domain]) -> None:
     """Arc consistency on one destination; complete, since only implications remain."""
     touching: dict[int, list[Clash]] = {}
     for clash in members:
@@ -126,17 +119,8 @@ def _settle(program: Program, points: Sequence[DecisionPoint], members: Sequence
     while waiting:
         clash = waiting.pop()
         first, second = domains[clash.first], domains[clash.second]
-        pairs = [
-            (one, other)
-            for one in _SIDES
-            if first & one
-            for other in _SIDES
-            if second & other and holds(program, points, clash, one, other)
-        ]
-        left, right = 0, 0
-        for one, other in pairs:
-            left |= one
-            right |= other
+        pairs = [(one, other) for one in first for other in second if holds(program, points, clash, one, other)]
+        left, right = frozenset(one for one, _ in pairs), frozenset(other for _, other in pairs)
         for index, before, after in ((clash.first, first, left), (clash.second, second, right)):
             if before != after:
                 domains[index] = after

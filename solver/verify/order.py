@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dsl.match import Field
-from dsl.program import Effect, Element, Policy, Side, Stage, Verb
+from dsl.program import Effect, Element, Place, Policy, Stage, Verb
 from solver.placement import Rule, Violation
 from solver.verify.matches import can_both_hold, fields
 from solver.verify.scope import Requirement
 
 Depth = tuple[int, int, int]
-"""Position of a policy on the way of a request: side (egress first), stage, and rank within the routing stage."""
+"""Position of a policy on the way of a request: place, stage, and rank within the routing stage."""
 
 # Pairs of effects other than `reads` and `writes` that commute. All other pairs do not.
 _COMMUTING = frozenset(
@@ -56,13 +56,13 @@ class _Seat(NamedTuple):
     innermost: Depth
 
 
-def order(placed: Iterable[tuple[Requirement, tuple[Side, ...]]]) -> Iterator[Violation]:
+def order(placed: Iterable[tuple[Requirement, Place]]) -> Iterator[Violation]:
     """Pairs of policies that some request meets in the wrong order. `placed` is in declared order."""
     judge = _Judge()
     by_destination: dict[str, list[_Seat]] = defaultdict(list)
-    for required, sides in placed:
-        if required.calls and sides and all(side in required.policy.kind.sides for side in sides):
-            by_destination[required.destination].append(_seat(required, sides))
+    for required, place in placed:
+        if required.calls and place in required.policy.kind.places:
+            by_destination[required.destination].append(_seat(required, place))
     for seats in by_destination.values():
         if len(seats) > 1:
             yield from _destination(seats, judge)
@@ -90,13 +90,13 @@ def _destination(seats: list[_Seat], judge: _Judge) -> Iterator[Violation]:
         deepest = max(deepest, seat.innermost)
 
 
-def _seat(required: Requirement, sides: tuple[Side, ...]) -> _Seat:
+def _seat(required: Requirement, place: Place) -> _Seat:
     depths: list[Depth] = []
-    for side in sides:
-        stage = required.policy.kind.sides[side]
-        along = 0 if side is Side.EGRESS else 1
-        low, high = _ranks(required.policy) if stage is Stage.ROUTING else (0, 0)
-        depths += [(along, stage, low), (along, stage, high)]
+    for end in place.ends:
+        for side in end.sides:
+            stage = required.policy.kind.sides[side]
+            low, high = _ranks(required.policy) if stage is Stage.ROUTING else (0, 0)
+            depths += [(end.position, stage, low), (end.position, stage, high)]
     return _Seat(required, min(depths), max(depths))
 
 

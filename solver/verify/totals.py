@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dsl.program import Metric, Program, Side
+from dsl.program import Metric, Place, Program, Side
 from solver.placement import Adm, Cost, Costs, Placement, Rule, Status, Violation
 from solver.verify.scope import Requirement, can_host
 
@@ -26,13 +26,13 @@ class Work:
     latency: int
 
 
-def work(program: Program, placed: Sequence[tuple[Requirement, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
+def work(program: Program, placed: Sequence[tuple[Requirement, Place]], costs: Costs) -> dict[str, Work]:
     """The work of every service, by name. `placed` is in declared order. Externals have no work."""
     services, shares = program.services, costs.enforcement
     works: dict[str, Work] = {}
-    for requirement, sides in placed:
+    for requirement, place in placed:
         name = requirement.policy.name
-        for side in sides:
+        for side in place.sides:
             for host in (requirement.destination,) if side is Side.INGRESS else requirement.senders:
                 done = works.get(host)
                 if done is None:
@@ -53,14 +53,14 @@ def work(program: Program, placed: Sequence[tuple[Requirement, tuple[Side, ...]]
 
 
 def _add_hops(
-    program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]], costs: Costs, works: Mapping[str, Work]
+    program: Program, placed: Iterable[tuple[Requirement, Place]], costs: Costs, works: Mapping[str, Work]
 ) -> None:
     """Adds the cost of each hop to the work of its service, once for all policies there."""
     there: set[tuple[str, Side, str, int]] = set()
-    for requirement, sides in placed:
-        if Side.INGRESS in sides:
+    for requirement, place in placed:
+        if Side.INGRESS in place.sides:
             there.update((requirement.destination, Side.INGRESS, requirement.destination, p) for p in requirement.ports)
-        if Side.EGRESS in sides:
+        if Side.EGRESS in place.sides:
             for call in map(program.calls.__getitem__, requirement.calls):
                 there.add((call.source, Side.EGRESS, requirement.destination, call.port.number))
     for hop, cost in costs.hop.items():
@@ -138,7 +138,7 @@ def figures(
     program: Program,
     needed: Mapping[str, Work],
     closing: Iterable[str],
-    placed: Iterable[tuple[Requirement, tuple[Side, ...]]],
+    placed: Iterable[tuple[Requirement, Place]],
 ) -> dict[str, int]:
     """The value of each metric for a placement."""
     cpu = sum(done.cpu for done in needed.values())
@@ -184,17 +184,17 @@ def wanted_levels(program: Program, costs: Costs) -> tuple[str, ...]:
     return tuple(first)
 
 
-def requests_passing_hops(program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]]) -> int:
+def requests_passing_hops(program: Program, placed: Iterable[tuple[Requirement, Place]]) -> int:
     """Requests an hour that pass the hops of all ADMs.
 
     At ingress all calls to a port pass its hop, including calls outside of the scope. At egress a hop has one call.
     """
     leaving: set[int] = set()
     entered: set[tuple[str, int]] = set()
-    for requirement, sides in placed:
-        if Side.EGRESS in sides:
+    for requirement, place in placed:
+        if Side.EGRESS in place.sides:
             leaving.update(requirement.calls)
-        if Side.INGRESS in sides:
+        if Side.INGRESS in place.sides:
             entered.update((requirement.destination, port) for port in requirement.ports)
     total = 0
     for index, call in enumerate(program.calls):

@@ -5,7 +5,7 @@ derived. It runs on every placement before the placement is used. A violation is
 user. Its parts are
 
     scope   requirements of the program       order    R6, with matches
-    sides   R3 R4 R5 R7 R8 R10                totals   ADMs, closed destinations, R9, objective
+    places  R3 R4 R5 R7 R8 R10                totals   ADMs, closed destinations, R9, objective
 
 and this module: R1, R2 and the sequence of the checks. The whole check takes a few passes over the calls and the
 decisions.
@@ -15,22 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dsl.program import Program, Side
+from dsl.program import Place, Program, Reliance
 from solver.placement import Costs, Decision, Placement, Rule, Violation
 from solver.verify import order, totals
+from solver.verify.places import Places
 from solver.verify.scope import Requirement, destination_facts, requirements
-from solver.verify.sides import Sides
 
 NO_COSTS = Costs()
-SIDES = (Side.INGRESS, Side.EGRESS)
 
 
 def verify(program: Program, placement: Placement, costs: Costs = NO_COSTS) -> tuple[Violation, ...]:
     """All violations in a placement of `program`; empty if it is correct."""
     wanted = requirements(program)
     given, violations = _given(wanted, placement)
-    sides = Sides(program, destination_facts(program, wanted.values()))
-    placed: list[tuple[Requirement, tuple[Side, ...]]] = []
+    places = Places(program, destination_facts(program, wanted.values()))
+    placed: list[tuple[Requirement, Place]] = []
     closing: set[str] = set()
     for key, requirement in wanted.items():
         decision = given.get(key)
@@ -38,9 +37,10 @@ def verify(program: Program, placement: Placement, costs: Costs = NO_COSTS) -> t
             violations.append(_missing(requirement))
             continue
         violations.extend(_coverage(requirement, decision))
-        violations.extend(sides.check(requirement, decision))
-        placed.append((requirement, decision.sides))
-        if requirement.open and Side.EGRESS in decision.sides and requirement.destination in program.services:
+        violations.extend(places.check(requirement, decision))
+        placed.append((requirement, decision.place))
+        relies = Reliance.CLOSED in decision.place.relies_on
+        if requirement.open and relies and requirement.destination in program.services:
             closing.add(requirement.destination)
     violations.extend(order.order(placed))
     needed = totals.work(program, placed, costs)
@@ -82,7 +82,7 @@ def _given(
 def _twice(requirement: Requirement, one: Decision, other: Decision) -> Violation:
     policy, destination = requirement.policy.name, requirement.destination
     if set(one.calls).isdisjoint(other.calls):
-        message = f"`{policy}` is split between sides at `{destination}`: its calls have to be enforced together"
+        message = f"`{policy}` is split between places at `{destination}`: its calls have to be enforced together"
         return Violation(Rule.ATOMICITY, message, policy, destination)
     return Violation(Rule.COVERAGE, f"`{policy}` is decided twice at `{destination}`", policy, destination)
 
@@ -99,13 +99,11 @@ def _coverage(requirement: Requirement, decision: Decision) -> Iterator[Violatio
     def wrong(message: str) -> Violation:
         return Violation(Rule.COVERAGE, message, policy, destination)
 
-    sides = decision.sides
-    if requirement.policy.kind.both:
-        if sides != (Side.INGRESS, Side.EGRESS):
-            yield wrong(f"`{policy}` has to be enforced at both ends of its calls to `{destination}`")
-    elif len(sides) != 1:
-        number = "more than once" if sides else "nowhere"
-        yield wrong(f"`{policy}` is enforced {number} at `{destination}`")
+    place = decision.place
+    if requirement.policy.kind.both and place is not Place.BOTH:
+        yield wrong(f"`{policy}` has to be enforced at both ends of its calls to `{destination}`")
+    if place is Place.BOTH and not requirement.policy.kind.both:
+        yield wrong(f"`{policy}` is enforced more than once at `{destination}`")
     if decision.calls != requirement.calls:
         missing = sorted(set(requirement.calls) - set(decision.calls))
         extra = sorted(set(decision.calls) - set(requirement.calls))
@@ -115,5 +113,6 @@ def _coverage(requirement: Requirement, decision: Decision) -> Iterator[Violatio
         )
     if decision.open != requirement.open or decision.ports != requirement.ports:
         yield wrong(f"`{policy}` at `{destination}` does not cover the callers and ports in its scope")
-    if any((side in decision.ruled_out) is (side in sides) for side in SIDES):
-        yield wrong(f"`{policy}` at `{destination}` does not say why the other side was not taken")
+    others = () if requirement.policy.kind.both else (Place.INGRESS, Place.EGRESS)
+    if set(decision.ruled_out) != {other for other in others if other is not place}:
+        yield wrong(f"`{policy}` at `{destination}` does not say why another place was not taken")

@@ -134,11 +134,11 @@ def test_an_edited_plan_is_stale_and_can_be_renewed(admc: Admc, planned: Path, n
 
 def test_a_plan_of_an_older_version_is_stale(admc: Admc, planned: Path) -> None:
     path = plan_of(planned)
-    path.write_text(path.read_text().replace('"schema_version": 4', '"schema_version": 3'))
+    path.write_text(path.read_text().replace('"schema_version": 5', '"schema_version": 4'))
     run = admc("compile", planned, "--check")
     assert run.code == 1
     assert "ADM815" in run.err
-    assert "it has schema version 3, and this admc reads 4" in " ".join(run.err.split())
+    assert "it has schema version 4, and this admc reads 5" in " ".join(run.err.split())
     run = admc("compile", planned, "--previous", path)
     assert run.code == 1
     assert "compile again to write a new one" in run.err
@@ -146,7 +146,7 @@ def test_a_plan_of_an_older_version_is_stale(admc: Admc, planned: Path) -> None:
 
 def test_a_plan_of_a_newer_admc_is_no_stale_one(admc: Admc, planned: Path) -> None:
     path = plan_of(planned)
-    path.write_text(path.read_text().replace('"schema_version": 4', '"schema_version": 99'))
+    path.write_text(path.read_text().replace('"schema_version": 5', '"schema_version": 99'))
     run = admc("compile", planned, "--check")
     assert run.code == 1
     assert "ADM805" in run.err

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from admc.base.exits import CommandError, Exit
 from admc.compile.pipeline import compile_program
 from admc.compile.plan.model import Because, Plan
-from admc.compile.plan.previous import sides_of
+from admc.compile.plan.previous import places_of
 from admc.compile.plan.read import PlanFormatError, from_json, read_plan
 from admc.compile.plan.to_json import to_json
 from admc.serve.compiling.inputs import Inputs
@@ -72,13 +72,13 @@ def test_what_the_plan_says(shop: Plan) -> None:
 
 def test_every_enforcement_belongs_to_an_adm_and_a_decision(shop: Plan) -> None:
     policies = {adm.service: {(item.policy, item.side) for item in adm.policies} for adm in shop.adms}
-    sides = sides_of(shop)
+    places = places_of(shop)
     assert shop.enforcements
     for row in shop.enforcements:
-        assert (row.policy, row.side) in policies[row.service]
-        assert row.side in sides[row.policy, row.destination]
+        assert (row.policy, *row.place.sides) in policies[row.service]
+        assert row.place in places[row.policy, row.destination].ends
     for decision in shop.decisions:
-        assert {item.side for item in decision.not_taken}.isdisjoint(decision.sides)
+        assert {item.place for item in decision.not_taken}.isdisjoint(decision.place.ends)
         for item in decision.not_taken:
             assert (item.reason == "free") == (item.message is None)
 
@@ -212,8 +212,8 @@ def rejected(content: bytes) -> PlanFormatError:
         (b"{}", "lacks `schema_version`"),
         (b'{"schema_version": true}', "no `schema_version`"),
         (b'{"schema_version": "1"}', "no `schema_version`"),
-        (b'{"schema_version": 4}', "lacks `app`"),
-        (b'{"schema_version": 3}', "it has schema version 3, and this admc reads 4"),
+        (b'{"schema_version": 5}', "lacks `app`"),
+        (b'{"schema_version": 4}', "it has schema version 4, and this admc reads 5"),
         (b'{"schema_version": NaN}', "no `schema_version`"),
         (b'{"schema_version": 1' + b"0" * 5000 + b"}", "a number that JSON does not allow"),
         (b'{"app":' + b"[" * 200_000, "nested too deeply"),
@@ -226,14 +226,15 @@ def test_what_is_no_plan_says_why(content: bytes, said: str) -> None:
 
 
 def test_a_newer_plan_has_its_own_code(shop: Plan) -> None:
-    error = rejected(to_json(shop).replace(b'"schema_version": 4,', b'"schema_version": 5,', 1))
+    error = rejected(to_json(shop).replace(b'"schema_version": 5,', b'"schema_version": 6,', 1))
     assert error.code == "ADM805"
 
 
 def test_a_wrong_field_is_named(shop: Plan) -> None:
     document = json.loads(to_json(shop))
-    document["decisions"][1]["sides"] = ["sideways"]
-    assert "`decisions[1].sides[0]` must be `ingress` or `egress`" in str(rejected(json.dumps(document).encode()))
+    document["decisions"][1]["place"] = "sideways"
+    error = rejected(json.dumps(document).encode())
+    assert "`decisions[1].place` must be `ingress` or `egress` or `both`" in str(error)
     document = json.loads(to_json(shop))
     document["adms"][0]["extra"] = 1
     assert "`adms[0]` has an unknown field `extra`" in str(rejected(json.dumps(document).encode()))

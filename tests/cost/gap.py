@@ -105,7 +105,7 @@ def _gap(name: str, program: Program, found: Placement, correct: Sequence[Mappin
     metrics = [Metric(level.metric) for level in found.objectives]
     before = metrics[: metrics.index(metric)]
     best = min([each[level] for level in (*before, metric)] for each in correct)
-    taken: Assignment = {(each.policy, each.destination): each.sides for each in found.decisions}
+    taken: Assignment = {(each.policy, each.destination): each.place for each in found.decisions}
     chosen = _figures(program, taken, costs)
     assert [chosen[level] for level in before] == best[:-1]
     return Gap(name, metric, chosen[metric], best[-1], found.objectives[len(before)].value)

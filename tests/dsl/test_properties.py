@@ -104,8 +104,8 @@ def test_a_program_is_canonical(program: tuple[list[str], list[str]]) -> None:
     for policy in loaded.policies:
         assert list(policy.calls) == sorted(set(policy.calls))
         assert list(policy.destinations) == sorted(set(policy.destinations))
-        assert policy.sides <= policy.kind.sides.keys()
-        assert policy.sides
+        assert policy.places <= policy.kind.places
+        assert policy.places
         expected = [
             index
             for index, call in enumerate(loaded.calls)

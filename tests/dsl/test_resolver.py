@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsl import units
-from dsl.program import Effect, Element, FileArgument, Metric, Pin, Policy, Program, Protocol, Side, Stage, Verb
+from dsl.program import Effect, Element, FileArgument, Metric, Pin, Place, Policy, Program, Protocol, Side, Stage, Verb
 from tests.dsl.programs import FILES, codes, findings, load
 
 APP = """app shop
@@ -165,7 +165,7 @@ def test_kinds() -> None:
 
 def test_narrowing() -> None:
     found = policy("@ingress\npolicy p = access_log() on * -> web")
-    assert found.sides == {Side.INGRESS}
+    assert found.places == {Place.INGRESS}
     assert found.narrowing is not None
     assert found.narrowing.text == "@ingress"
     assert found.span.text == "policy p = access_log() on * -> web"
@@ -178,9 +178,9 @@ def test_pins() -> None:
     )
     spans = [pin.span.line for pin in program.pins]
     assert [pin[:3] for pin in program.pins] == [
-        ("p", "api", Side.INGRESS),
-        ("p", "mongo_a", Side.EGRESS),
-        ("p", "mongo_b", Side.EGRESS),
+        ("p", "api", Place.INGRESS),
+        ("p", "mongo_a", Place.EGRESS),
+        ("p", "mongo_b", Place.EGRESS),
     ]
     assert spans == [15, 14, 14]
     whole = load(APP + "policy p = access_log() on * -> {api, web}\npin p at ingress\n")

@@ -47,11 +47,11 @@ def planned(program: Program, placement: Placement) -> dict[Place, set[str]]:
     """Policies by hop: what the plan lists, and for open decisions all ports that they cover."""
     found: dict[Place, set[str]] = defaultdict(set)
     wanted = {
-        (each.service, each.side, each.destination, each.port, each.policy)
+        (each.service, each.place.sides[0], each.destination, each.port, each.policy)
         for each in build(program, placement, None).enforcements
     }
     for decision in placement.decisions:
-        if Side.INGRESS in decision.sides:
+        if Side.INGRESS in decision.place.sides:
             where = decision.destination
             wanted |= {(where, Side.INGRESS, where, number, decision.policy) for number in decision.ports}
     for service, side, destination, number, policy in wanted:

@@ -11,11 +11,9 @@ from tests.fidelity.singles import singles
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsl.program import Protocol, Side
+    from dsl.program import Place, Protocol, Side
     from tests.fidelity.cases import Case
     from tests.fidelity.mutants_edits import Edit
-
-    Sides = tuple[Side, ...]
 
 
 class Mutant(NamedTuple):
@@ -29,8 +27,8 @@ class Mutant(NamedTuple):
     """The side of the ADM with the wrong configuration."""
     edit: Edit | None = None
     """The mistake in the configuration of the case's hop."""
-    sides: tuple[Sides, ...] = ()
-    """Or where the case's policies really stand, whatever was decided."""
+    places: tuple[Place | None, ...] = ()
+    """Or where the case's policies really stand, whatever was decided; None: nowhere."""
 
     @property
     def kinds(self) -> str:
@@ -75,8 +73,8 @@ def one(about: str, title: str, case: Case, edit: Edit) -> Mutant:
     return Mutant(about, title, case, side, edit)
 
 
-def placed(about: str, title: str, case: Case, *sides: Sides) -> Mutant:
+def placed(about: str, title: str, case: Case, *places: Place | None) -> Mutant:
     """Policies that stand elsewhere than was decided, in declared order."""
     side = case.policies[-1].side
     assert side is not None
-    return Mutant(about, title, case, side, None, sides)
+    return Mutant(about, title, case, side, None, places)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsl.program import Side
+from dsl.program import Place, Side
 from solver.place import place
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity import mutants_mesh
@@ -76,9 +76,9 @@ def run(chosen: Sequence[Mutant], folder: Path) -> list[Caught]:
     (folder / "taps").mkdir(parents=True, exist_ok=True)
     program = load(text(cases, str(folder / "taps")))
     moved = {
-        name: sides
+        name: place_of
         for case, mutant in zip(changed, chosen, strict=True)
-        for name, sides in zip(case.names(), mutant.sides, strict=False)
+        for name, place_of in zip(case.names(), mutant.places, strict=False)
     }
     edits = {FIRST_PORT + index: mutant for index, mutant in enumerate(chosen) if mutant.edit is not None}
     placement = _moved(program, place(program), moved)
@@ -127,8 +127,12 @@ def _edited(bootstrap: Json, hop: str, edit: Edit) -> Json:
     }
 
 
-def _moved(program: Program, placement: Placement, sides: Mapping[str, tuple[Side, ...]]) -> Placement:
-    decisions = [replace(each, sides=sides.get(each.policy, each.sides)) for each in placement.decisions]
+def _moved(program: Program, placement: Placement, places: Mapping[str, Place | None]) -> Placement:
+    decisions = [
+        replace(each, place=at)
+        for each in placement.decisions
+        if (at := places.get(each.policy, each.place)) is not None
+    ]
     return replace(placement, decisions=tuple(decisions), adms=tuple(adms(program, decisions)))
 
 

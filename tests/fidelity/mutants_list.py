@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tests.fidelity.mutants_arguments import arguments
 from tests.fidelity.mutants_failures import failures
 from tests.fidelity.mutants_matching import matches, ports, transparency
-from tests.fidelity.mutants_placing import dropped, orders, sides
+from tests.fidelity.mutants_placing import dropped, orders, places
 
 if TYPE_CHECKING:
     from tests.fidelity.mutant import Mutant
@@ -20,7 +20,7 @@ def mutants() -> list[Mutant]:
     """All of them, in the order of the table."""
     return [
         *dropped(),
-        *sides(),
+        *places(),
         *orders(),
         *ports(),
         *matches(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsl.program import Protocol, Side
+from dsl.program import Place, Protocol, Side
 from tests.fidelity.mutant import one, pair, placed, single
 from tests.fidelity.mutants_edits import away, every, put, routes, swapped, without
 
@@ -69,36 +69,53 @@ def _let_through(hop: Json) -> Json:
     return every("cluster", lambda name: hop["listener"]["name"] if name.startswith("refused") else name)(hop)
 
 
-def sides() -> list[Mutant]:
+def places() -> list[Mutant]:
     """Policies at both ends, at no end, or at the other end."""
     twice, lost, turned = "an enforcement on both sides", "an enforcement on neither side", "sides turned round"
-    both = (IN, OUT)
     return [
-        placed(twice, "at both ends", single("add_request_header", HTTP, IN), both),
-        placed(twice, "at both ends", single("add_response_header", GRPC, OUT), both),
-        placed(twice, "at both ends", single("request_count", HTTP, IN), both),
-        placed(twice, "at both ends", single("access_log", TCP, OUT), both),
-        placed(twice, "at both ends", single("fault_delay", GRPC, OUT), both),
-        placed(lost, "at no end", single("rate_limit", GRPC, IN), ()),
-        placed(lost, "at no end", single("allow", TCP, OUT, "[a]", "{a, c}"), ()),
-        placed(lost, "at no end", single("allow", HTTP, OUT, "[a]", "{a, c}"), ()),
-        placed(turned, "the quota counts requests", pair("retry", "rate_limit", HTTP, (OUT, IN)), (OUT,), (OUT,)),
-        placed(turned, "the timeout covers no delay", pair("timeout", "fault_delay", HTTP, (OUT, IN)), (OUT,), (OUT,)),
+        placed(twice, "at both ends", single("add_request_header", HTTP, IN), Place.BOTH),
+        placed(twice, "at both ends", single("add_response_header", GRPC, OUT), Place.BOTH),
+        placed(twice, "at both ends", single("request_count", HTTP, IN), Place.BOTH),
+        placed(twice, "at both ends", single("access_log", TCP, OUT), Place.BOTH),
+        placed(twice, "at both ends", single("fault_delay", GRPC, OUT), Place.BOTH),
+        placed(lost, "at no end", single("rate_limit", GRPC, IN), None),
+        placed(lost, "at no end", single("allow", TCP, OUT, "[a]", "{a, c}"), None),
+        placed(lost, "at no end", single("allow", HTTP, OUT, "[a]", "{a, c}"), None),
+        placed(
+            turned,
+            "the quota counts requests",
+            pair("retry", "rate_limit", HTTP, (OUT, IN)),
+            Place.EGRESS,
+            Place.EGRESS,
+        ),
+        placed(
+            turned,
+            "the timeout covers no delay",
+            pair("timeout", "fault_delay", HTTP, (OUT, IN)),
+            Place.EGRESS,
+            Place.EGRESS,
+        ),
         placed(
             turned,
             "requests are counted, not attempts",
             pair("retry", "request_count", GRPC, (OUT, IN)),
-            (OUT,),
-            (OUT,),
+            Place.EGRESS,
+            Place.EGRESS,
         ),
         placed(
             turned,
             "the match sees the sender's header",
             pair("set_request_header", "deny", HTTP, (OUT, IN), 'header("x-in")'),
-            (IN,),
-            (OUT,),
+            Place.INGRESS,
+            Place.EGRESS,
         ),
-        placed(turned, "what was refused is counted", pair("deny", "request_count", GRPC, (OUT, IN)), (IN,), (OUT,)),
+        placed(
+            turned,
+            "what was refused is counted",
+            pair("deny", "request_count", GRPC, (OUT, IN)),
+            Place.INGRESS,
+            Place.EGRESS,
+        ),
     ]
 
 

@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import dsl
-from dsl.program import Policy, Program, Side
+from dsl.program import Place, Policy, Program, Side
 from solver.placement import Adm, Decision, Placement, Status
 from tests.fidelity.order import in_order
 from tests.fidelity.selecting import called
@@ -75,10 +75,10 @@ def reference(program: Program, *, closing: bool = False) -> Placement | None:
         chosen = _chosen([case for case in cases if not case.policy.name.startswith("mesh_")])
         if chosen is None:
             return None
-        sides = {case.policy.name: (side,) for case, side in chosen}
+        places = {case.policy.name: Place(side) for case, side in chosen}
         for case in cases:
-            both = sides.get(case.policy.name, case.sides[:1])
-            decisions.append(_decision(program, case, both))
+            place = places.get(case.policy.name, Place(case.sides[0]))
+            decisions.append(_decision(program, case, place))
     decisions.sort(key=lambda each: (positions[each.policy], each.destination))
     closed = tuple(sorted({each.destination for each in decisions if each.closes}))
     return Placement(tuple(decisions), tuple(adms(program, decisions)), closed, Status.FEASIBLE, ())
@@ -171,7 +171,7 @@ def _sharing(cases: Sequence[_Case]) -> Iterator[list[_Case]]:
         yield sorted(group, key=cases.index)
 
 
-def _decision(program: Program, case: _Case, sides: tuple[Side, ...]) -> Decision:
+def _decision(program: Program, case: _Case, place: Place) -> Decision:
     policy = case.policy
     ports = {program.calls[index].port.number for index in case.calls}
     if policy.open_sources and case.destination in program.services:
@@ -180,10 +180,10 @@ def _decision(program: Program, case: _Case, sides: tuple[Side, ...]) -> Decisio
             for port in program.services[case.destination].ports
             if port.protocol in policy.kind.protocols and (policy.ports is None or port.number in policy.ports)
         }
-    ruled_out = {side: None for side in Side if side not in sides}
-    closes = policy.open_sources and Side.EGRESS in sides and case.destination in program.services
+    ruled_out = {other: None for other in (Place.INGRESS, Place.EGRESS) if other is not place}
+    closes = policy.open_sources and Side.EGRESS in place.sides and case.destination in program.services
     return Decision(
-        policy.name, case.destination, sides, case.calls, ruled_out, policy.open_sources, tuple(sorted(ports)), closes
+        policy.name, case.destination, place, case.calls, ruled_out, policy.open_sources, tuple(sorted(ports)), closes
     )
 
 
@@ -191,7 +191,7 @@ def adms(program: Program, decisions: Sequence[Decision]) -> Iterator[Adm]:
     """The middleboxes that decisions make necessary."""
     work: dict[str, dict[Side, list[str]]] = {name: {side: [] for side in Side} for name in program.services}
     for decision in decisions:
-        for side in decision.sides:
+        for side in decision.place.sides:
             senders = {program.calls[index].source for index in decision.calls}
             for host in [decision.destination] if side is Side.INGRESS else sorted(senders):
                 if decision.policy not in work[host][side]:

@@ -285,10 +285,10 @@ def test_files_of_an_included_folder_are_followed_and_kept(tmp_path: Path) -> No
 
 PLANS: dict[str, tuple[Callable[[str], str], str]] = {
     "half": (lambda text: text[: len(text) // 2], "ADM804"),
-    "newer": (lambda text: text.replace('"schema_version": 4', '"schema_version": 99'), "ADM805"),
+    "newer": (lambda text: text.replace('"schema_version": 5', '"schema_version": 99'), "ADM805"),
     "empty": (lambda _: "", "ADM804"),
     "another program": (lambda text: re.sub('"sha256": "[0-9a-f]+"', f'"sha256": "{"0" * 64}"', text), "ADM852"),
-    "by hand": (lambda text: text.replace('"sides": ["egress"]', '"sides": ["ingress"]'), "ADM853"),
+    "by hand": (lambda text: text.replace('"place": "egress"', '"place": "ingress"'), "ADM853"),
 }
 
 

@@ -49,9 +49,9 @@ def told(state: State) -> dict[str, tuple[bool, bool, bool]]:
     return {name: (it.hosts_adm, it.trusted, it.host_network) for name, it in state.program.services.items()}
 
 
-def sides(result: ReadResult) -> list[tuple[str, ...]]:
+def places(result: ReadResult) -> list[str]:
     assert result.state is not None, result.findings
-    return [decision.sides for decision in result.state.placement.decisions]
+    return [decision.place for decision in result.state.placement.decisions]
 
 
 def text(result: ReadResult) -> str:
@@ -141,7 +141,7 @@ def test_a_missing_file_is_the_usual_finding() -> None:
 def test_facts_are_an_input_of_the_state_and_of_its_recipe() -> None:
     without, none, mirror = found(), found(given=NONE), found(given=MIRROR)
     assert len({each.state and each.state.version for each in (without, none, mirror)}) == 3
-    assert sides(without) == sides(none)
+    assert places(without) == places(none)
     assert mirror.state is not None
     assert [item.path for item in mirror.state.program.inputs] == ["policies.adm", FACTS, "more.adm"]
     assert not mirror.state.program.services["web"].hosts_adm
@@ -184,7 +184,7 @@ def planned(given: bytes | None) -> dict[str, bytes]:
 @pytest.mark.parametrize("given", [None, NONE, MIRROR, ROOT])
 def test_a_plan_that_was_made_with_these_facts_is_served(given: bytes | None) -> None:
     result = found(planned(given), PLAN, given)
-    assert sides(result) == sides(found(given=given))
+    assert places(result) == places(found(given=given))
     assert result.recipe is not None
     assert result.state is not None
     assert restored(None, result.recipe).version == result.state.version

@@ -1,7 +1,7 @@
 """Small programs and placements for tests, built without the language and without the solver.
 
 A `Spec` says what a policy line says; `program` resolves it naively, so that a test of the solver does not rest on the
-resolver. `placement` turns sides into a whole placement the same way, by going through every request there is.
+resolver. `placement` turns places into a whole placement the same way, by going through every request there is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dsl.program import (
     Parameter,
     ParameterType,
     Pin,
+    Place,
     Policy,
     Port,
     Program,
@@ -35,7 +36,7 @@ from dsl.program import (
 from dsl.text import SourceText, Span
 from solver.placement import Adm, Cost, Costs, Decision, Hop, ObjectiveValue, Placement, Reason, Rule, Status
 
-INGRESS, EGRESS = Side.INGRESS, Side.EGRESS
+INGRESS, EGRESS = Place.INGRESS, Place.EGRESS
 EVERYONE = "*"
 
 
@@ -54,7 +55,7 @@ def kind(
     counts_refused_connections: bool = False,
 ) -> Kind:
     """A kind of the test's own; `takes` are parameters by name with the name of their type."""
-    sides = {side: stage for side, stage in ((INGRESS, ingress), (EGRESS, egress)) if stage is not None}
+    sides = {side: stage for side, stage in ((Side.INGRESS, ingress), (Side.EGRESS, egress)) if stage is not None}
     return Kind(
         name=name,
         parameters=tuple(Parameter(n, ParameterType(t), optional=False) for n, t in (takes or {}).items()),
@@ -83,7 +84,7 @@ class Spec:
     sources: str | Collection[str]
     destinations: str | Collection[str]
     arguments: Mapping[str, Value] = field(default_factory=dict)
-    side: Side | None = None
+    place: Place | None = None
     match: Match | None = None
     reads: tuple[Effect, ...] = ()
     ports: frozenset[int] | None = None
@@ -102,7 +103,7 @@ def program(
     parties: Iterable[Service | External],
     calls: Iterable[tuple[str, str] | tuple[str, str, int]],
     policies: Iterable[Spec],
-    pins: Iterable[tuple[str, Side, str]] = (),
+    pins: Iterable[tuple[str, Place, str]] = (),
     objective: Sequence[Metric] = (Metric.ADMS, Metric.OVERHEAD),
     rates: Mapping[tuple[str, str, int], float] | None = None,
 ) -> Program:
@@ -135,7 +136,7 @@ def program(
         kinds={policy.kind.name: policy.kind for policy in resolved},
         policies=resolved,
         pins=tuple(
-            Pin(name, there, side, _line(f"pin {name} at {side} on * -> {there}")) for name, side, there in pins
+            Pin(name, there, place, _line(f"pin {name} at {place} on * -> {there}")) for name, place, there in pins
         ),
         objective=tuple(objective),
         inputs=(),
@@ -147,12 +148,12 @@ def _policy(spec: Spec, everyone: Mapping[str, Service | External], declared: tu
     sources = frozenset(everyone if spec.sources == EVERYONE else spec.sources) - spec.excluded
     destinations = sorted(everyone if spec.destinations == EVERYONE else spec.destinations)
     destinations = [name for name in destinations if everyone[name].ports and name not in spec.excluded]
-    sides = frozenset(spec.kind.sides) if spec.side is None else frozenset({spec.side})
+    places = spec.kind.places if spec.place is None else frozenset({spec.place})
     return Policy(
         name=spec.name,
         kind=spec.kind,
         arguments=spec.arguments,
-        sides=sides,
+        places=places,
         sources=sources,
         open_sources=spec.sources == EVERYONE,
         destinations=tuple(destinations),
@@ -167,7 +168,7 @@ def _policy(spec: Spec, everyone: Mapping[str, Service | External], declared: tu
         span=_line(f"policy {spec.name}"),
         ports=spec.ports,
         match=spec.match,
-        narrowing=None if spec.side is None else _line(f"@{spec.side}"),
+        narrowing=None if spec.place is None else _line(f"@{spec.place}"),
     )
 
 
@@ -225,40 +226,44 @@ def _task(program: Program, policy: Policy, destination: str) -> Task | None:
     return Task(policy, destination, tuple(index for index, _ in calls), is_open, tuple(covered))
 
 
-Assignment = Mapping[tuple[str, str], tuple[Side, ...]]
+Assignment = Mapping[tuple[str, str], Place]
 
 
-def placement(program: Program, sides: Assignment, costs: Costs | None = None) -> Placement:
-    """The whole placement that follows from a side for each decision, right or wrong."""
+def placement(program: Program, places: Assignment, costs: Costs | None = None) -> Placement:
+    """The whole placement that follows from a place for each decision, right or wrong."""
     decisions, closed = [], set()
     work: dict[str, dict[Side, list[str]]] = {}
     costs = costs or Costs()
     for task in tasks(program):
-        taken = sides[task.key]
-        closes = task.open and EGRESS in taken and task.destination in program.services
+        taken = places[task.key]
+        closes = task.open and Side.EGRESS in taken.sides and task.destination in program.services
         if closes:
             closed.add(task.destination)
         decisions.append(
             Decision(
                 policy=task.policy.name,
                 destination=task.destination,
-                sides=taken,
+                place=taken,
                 calls=task.calls,
-                ruled_out={side: Reason(Rule.COVERAGE, "not taken") for side in Side if side not in taken},
+                ruled_out={
+                    place: Reason(Rule.COVERAGE, "not taken")
+                    for place in (INGRESS, EGRESS)
+                    if place is not taken and not task.policy.kind.both
+                },
                 open=task.open,
                 ports=task.ports,
                 closes=closes,
             )
         )
-        for side in taken:
+        for side in taken.sides:
             for host in hosts(program, task, side):
                 if host not in program.services:
-                    continue  # an external hosts nothing, whatever the sides say
-                listed = work.setdefault(host, {INGRESS: [], EGRESS: []})[side]
+                    continue  # an external hosts nothing, whatever the places say
+                listed = work.setdefault(host, {Side.INGRESS: [], Side.EGRESS: []})[side]
                 if task.policy.name not in listed:
                     listed.append(task.policy.name)
-    adms = tuple(Adm(name, tuple(work[name][INGRESS]), tuple(work[name][EGRESS])) for name in sorted(work))
-    values = figures(program, sides, costs)
+    adms = tuple(Adm(name, tuple(work[name][Side.INGRESS]), tuple(work[name][Side.EGRESS])) for name in sorted(work))
+    values = figures(program, places, costs)
     return Placement(
         decisions=tuple(decisions),
         adms=adms,
@@ -283,13 +288,13 @@ def minimized(program: Program, costs: Costs) -> list[Metric]:
     return named
 
 
-def figures(program: Program, sides: Assignment, costs: Costs) -> dict[Metric, int]:
+def figures(program: Program, places: Assignment, costs: Costs) -> dict[Metric, int]:
     """The value of every metric, by going through every request that is enforced somewhere."""
     hosting, closed, passed = set(), set(), set()
     cpu = latency = 0
     for task in tasks(program):
-        for side in sides[task.key]:
-            if side is EGRESS and task.open and task.destination in program.services:
+        for side in places[task.key].sides:
+            if side is Side.EGRESS and task.open and task.destination in program.services:
                 closed.add(task.destination)
             for host in hosts(program, task, side):
                 if host in program.services:
@@ -305,7 +310,8 @@ def figures(program: Program, sides: Assignment, costs: Costs) -> dict[Metric, i
         base = costs.hop.get(Hop(host, side, destination, port), Cost())
         cpu, latency = cpu + base.cpu, latency + base.latency
         for call in program.calls:
-            if (call.destination, call.port.number) == (destination, port) and (side is INGRESS or call.source == host):
+            passes = side is Side.INGRESS or call.source == host
+            if passes and (call.destination, call.port.number) == (destination, port):
                 requests += round((1.0 if call.rate is None else call.rate) * 60 * 60)
     return {
         Metric.ADMS: len(hosting),
@@ -320,7 +326,7 @@ def figures(program: Program, sides: Assignment, costs: Costs) -> dict[Metric, i
 
 def hops(program: Program, task: Task, side: Side) -> set[tuple[str, Side, str, int]]:
     """(service, side, destination, port) of every hop that a decision at `side` needs."""
-    if side is INGRESS:
+    if side is Side.INGRESS:
         found = {(task.destination, side, task.destination, port) for port in task.ports}
     else:
         there = task.destination
@@ -330,11 +336,11 @@ def hops(program: Program, task: Task, side: Side) -> set[tuple[str, Side, str, 
 
 def hosts(program: Program, task: Task, side: Side) -> list[str]:
     """Who does the work of a decision at one side."""
-    if side is INGRESS:
+    if side is Side.INGRESS:
         return [task.destination]
     return sorted({program.calls[index].source for index in task.calls})
 
 
-def everywhere(program: Program, choose: Callable[[Task], Side]) -> Assignment:
-    """Both sides where the kind needs both, and what `choose` says elsewhere."""
-    return {task.key: (INGRESS, EGRESS) if task.policy.kind.both else (choose(task),) for task in tasks(program)}
+def everywhere(program: Program, choose: Callable[[Task], Place]) -> Assignment:
+    """Both ends where the kind needs both, and what `choose` says elsewhere."""
+    return {task.key: Place.BOTH if task.policy.kind.both else choose(task) for task in tasks(program)}

@@ -17,6 +17,7 @@ from dsl.program import (
     External,
     Kind,
     Metric,
+    Place,
     Port,
     Program,
     Protocol,
@@ -223,13 +224,13 @@ def _spec(
         return Spec(name, EJECT, sources, {rng.choice(raw)}, ports=ports, excluded=excluded)
     of = _kind(rng, name, harsh)
     match, reads = _match(rng)
-    sides = [side for side in Side if side in of.sides]
+    places = [place for place in (Place.INGRESS, Place.EGRESS) if place in of.places]
     return Spec(
         name,
         of,
         sources,
         destinations,
-        side=rng.choice(sides) if not of.both and rng.random() < 0.12 * harsh else None,
+        place=rng.choice(places) if not of.both and rng.random() < 0.12 * harsh else None,
         match=match,
         reads=reads,
         ports=frozenset({rng.choice([WEB, ADMIN]).number}) if rng.random() < 0.05 else None,

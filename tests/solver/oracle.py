@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from dsl.match import And, Comparison, Match, Not, Operator, Or
-from dsl.program import Effect, Element, Policy, Program, Protocol, Side, Stage, Verb
+from dsl.program import Effect, Element, Place, Policy, Program, Protocol, Side, Stage, Verb
 from solver.placement import Costs, Hop, Rule
 from tests.solver.build import EGRESS, INGRESS, Assignment, Task, figures, hops, hosts, minimized, tasks
 
@@ -37,14 +37,13 @@ RANK = {Verb.COPIES: 0, Verb.REPEATS: 1, Verb.TIMES_OUT: 1, Verb.ROUTES: 2}
 
 
 def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
-    """Every rule that the assignment breaks (one side a decision, or both for kinds that need both)."""
+    """Every rule that the assignment breaks (one place a decision)."""
     found: set[Rule] = set()
     every = tasks(program)
     for task in every:
-        for side in assignment[task.key]:
-            found |= side_broken(program, task, side)
+        found |= place_broken(program, task, assignment[task.key])
         for pin in program.pins:
-            if (pin.policy, pin.destination) == task.key and pin.side not in assignment[task.key]:
+            if (pin.policy, pin.destination) == task.key and pin.place not in assignment[task.key].ends:
                 found.add(Rule.PIN)
     for before, after in itertools.combinations(every, 2):
         if not in_order(before, assignment[before.key], after, assignment[after.key]):
@@ -52,12 +51,12 @@ def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
     if costs.known:
         loads: dict[str, int] = {}
         for task in every:
-            for side in assignment[task.key]:
+            for side in assignment[task.key].sides:
                 for host in hosts(program, task, side):
                     adm = costs.adm[host].cpu if host in costs.adm else 0
                     share = costs.enforcement.get((host, side, *task.key))
                     loads[host] = loads.get(host, adm) + (share.cpu if share else 0)
-        for hop in {hop for task in every for side in assignment[task.key] for hop in hops(program, task, side)}:
+        for hop in {hop for task in every for side in assignment[task.key].sides for hop in hops(program, task, side)}:
             loads[hop[0]] += costs.hop[Hop(*hop)].cpu if hop in costs.hop else 0
         for host, load in loads.items():
             limit = program.services[host].capacity if host in program.services else None
@@ -66,14 +65,17 @@ def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
     return found
 
 
-def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
-    """Every rule that forbids one side to one decision, whatever becomes of the others."""
+def place_broken(program: Program, task: Task, place: Place) -> set[Rule]:
+    """Every rule that forbids one place to one decision, whatever becomes of the others."""
+    found = set() if place in task.policy.kind.places & task.policy.places else {Rule.CAPABILITY}
+    return found.union(*(_side_broken(program, task, side) for side in place.sides))
+
+
+def _side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
     policy, there = task.policy, task.destination
     found: set[Rule] = set()
     senders = {program.calls[index].source for index in task.calls}
-    if side not in policy.kind.sides or side not in policy.sides:
-        found.add(Rule.CAPABILITY)
-    if side is INGRESS:
+    if side is Side.INGRESS:
         if there in program.externals:
             found.add(Rule.OUTSIDE)
         callers = {call.source for call in program.calls if call.destination == there}
@@ -183,16 +185,16 @@ def closable(program: Program, there: str) -> bool:
     return there not in called_from_adms
 
 
-def in_order(p: Task, p_sides: tuple[Side, ...], q: Task, q_sides: tuple[Side, ...]) -> bool:
+def in_order(p: Task, p_place: Place, q: Task, q_place: Place) -> bool:
     """For `p` declared before `q`."""
     if p.destination != q.destination or not set(p.calls) & set(q.calls):
         return True
     if commute(p.policy, q.policy) or not overlap(p.policy, q.policy):
         return True
-    for p_side, q_side in itertools.product(p_sides, q_sides):
+    for p_side, q_side in itertools.product(p_place.sides, q_place.sides):
         if p_side not in p.policy.kind.sides or q_side not in q.policy.kind.sides:
             continue
-        if p_side is INGRESS and q_side is EGRESS:
+        if p_side is Side.INGRESS and q_side is Side.EGRESS:
             return False
         if p_side is q_side:
             p_stage, q_stage = p.policy.kind.sides[p_side], q.policy.kind.sides[q_side]
@@ -289,15 +291,13 @@ def _holds(match: Match, request: dict[tuple[str, str], str | None]) -> bool:
 MAX_ASSIGNMENTS = 20_000
 
 
-def assignments(program: Program, *, only_possible: bool) -> Iterator[dict[tuple[str, str], tuple[Side, ...]]]:
-    """Every way to give sides to decisions; `only_possible` leaves out sides that break a rule by themselves."""
+def assignments(program: Program, *, only_possible: bool) -> Iterator[dict[tuple[str, str], Place]]:
+    """Every way to give places to decisions; `only_possible` leaves out places that break a rule by themselves."""
     every = tasks(program)
-    options: list[list[tuple[Side, ...]]] = []
+    options: list[list[Place]] = []
     for task in every:
-        sides: list[tuple[Side, ...]] = [(INGRESS, EGRESS)] if task.policy.kind.both else [(INGRESS,), (EGRESS,)]
-        if only_possible:
-            sides = [taken for taken in sides if not any(side_broken(program, task, side) for side in taken)]
-        options.append(sides)
+        places = [Place.BOTH] if task.policy.kind.both else [INGRESS, EGRESS]
+        options.append([place for place in places if not only_possible or not place_broken(program, task, place)])
     for taken in itertools.product(*options):
         yield dict(zip((task.key for task in every), taken, strict=True))
 
@@ -308,9 +308,9 @@ def values(program: Program, assignment: Assignment, costs: Costs) -> tuple[int,
     return tuple(of[metric] for metric in minimized(program, costs))
 
 
-def best(program: Program, costs: Costs) -> list[tuple[tuple[int, ...], dict[tuple[str, str], tuple[Side, ...]]]]:
+def best(program: Program, costs: Costs) -> list[tuple[tuple[int, ...], dict[tuple[str, str], Place]]]:
     """All optimal assignments with their values; empty if none is correct."""
-    found: list[tuple[tuple[int, ...], dict[tuple[str, str], tuple[Side, ...]]]] = []
+    found: list[tuple[tuple[int, ...], dict[tuple[str, str], Place]]] = []
     for assignment in assignments(program, only_possible=True):
         if broken(program, assignment, costs):
             continue
@@ -323,9 +323,9 @@ def best(program: Program, costs: Costs) -> list[tuple[tuple[int, ...], dict[tup
 
 
 def count(program: Program) -> int:
-    """How many assignments there are where no rule forbids a side by itself."""
+    """How many assignments there are where no rule forbids a place by itself."""
     product = 1
     for task in tasks(program):
         if not task.policy.kind.both:
-            product *= sum(1 for side in Side if not side_broken(program, task, side))
+            product *= sum(1 for place in (INGRESS, EGRESS) if not place_broken(program, task, place))
     return product

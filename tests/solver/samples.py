@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dsl.program import Element, Metric, Port, Program, Protocol, Side, Stage, Verb
+from dsl.program import Element, Metric, Place, Port, Program, Protocol, Stage, Verb
 from solver.placement import Costs, Decision, Placement, Rule
 from solver.verify.verifier import verify
 from tests.solver.build import EGRESS, INGRESS, Spec, effect, external, kind, placement, program, service, tasks
@@ -22,13 +22,13 @@ MTLS = kind("mtls", effects=[], both=True)
 REQUESTS = (Protocol.HTTP, Protocol.GRPC)
 ONLY_HTTP = kind("only_http", effects=[], protocols=REQUESTS)
 
-IN, OUT = (INGRESS,), (EGRESS,)
-Sides = Mapping[str, tuple[Side, ...]]
+IN, OUT = INGRESS, EGRESS
+Places = Mapping[str, Place]
 
 
-def place(of: Program, sides: Sides, costs: Costs | None = None) -> Placement:
-    """A placement by `policy@destination`, or by policy where it has one side everywhere."""
-    chosen = {task.key: sides.get("@".join(task.key), sides.get(task.policy.name, IN)) for task in tasks(of)}
+def place(of: Program, places: Places, costs: Costs | None = None) -> Placement:
+    """A placement by `policy@destination`, or by policy where it has one place everywhere."""
+    chosen = {task.key: places.get("@".join(task.key), places.get(task.policy.name, IN)) for task in tasks(of)}
     return placement(of, chosen, costs)
 
 

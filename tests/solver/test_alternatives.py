@@ -27,13 +27,13 @@ def test_a_difference_is_that_of_whole_placements(rng: random.Random) -> None:
         return
     alternatives = Alternatives(of.program, decision_points(of.program), found, of.costs)
     metrics = minimized(of.program, of.costs)
-    taken: Assignment = {(each.policy, each.destination): each.sides for each in found.decisions}
+    taken: Assignment = {(each.policy, each.destination): each.place for each in found.decisions}
     now = oracle.values(of.program, taken, of.costs)
     for decision in found.decisions:
-        for side, reason in decision.ruled_out.items():
+        for at, reason in decision.ruled_out.items():
             if reason is None:
-                then = oracle.values(of.program, {**taken, (decision.policy, decision.destination): (side,)}, of.costs)
+                then = oracle.values(of.program, {**taken, (decision.policy, decision.destination): at}, of.costs)
                 pairs = zip(metrics, now, then, strict=True)
                 wanted = next(((metric, two - one) for metric, one, two in pairs if one != two), None)
-                assert alternatives.difference(decision, side) == wanted
+                assert alternatives.difference(decision, at) == wanted
                 event("equal" if wanted is None else wanted[0])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsl.program import Side
+from dsl.program import Place
 from solver.place import place
 from solver.placement import PlacementError
 from solver.rules.facts import targets
@@ -36,4 +36,4 @@ def test_a_callout_meets_the_policy_in_every_placement(
     asked = {helper for policy in program.policies for helper in targets(policy)}
     for decision in placement.decisions if placement else ():
         if decision.destination in asked:
-            assert decision.sides == (Side.INGRESS,)
+            assert decision.place == Place.INGRESS

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, event, given
 from hypothesis import strategies as st
 
-from dsl.program import Metric, Program, Side
+from dsl.program import Metric, Place, Program
 from solver.place import place
 from solver.placement import Cost, Costs, Decision, Hop, Placement, PlacementError, Previous, Rule, Status
 from solver.verify.verifier import verify
@@ -20,7 +20,7 @@ from tests.solver import oracle
 from tests.solver.build import Assignment, hops, hosts, minimized, placement, tasks
 from tests.solver.generate import Case, case
 
-Best = list[tuple[tuple[int, ...], dict[tuple[str, str], tuple[Side, ...]]]]
+Best = list[tuple[tuple[int, ...], dict[tuple[str, str], Place]]]
 
 SAMPLED = 8
 """Assignments of one program, right or wrong, on which verifier and oracle are compared."""
@@ -32,7 +32,7 @@ def check_verifier(of: Case, rng: random.Random) -> set[Rule]:
     seen: set[Rule] = set()
     for _ in range(SAMPLED):
         assignment: Assignment = {
-            task.key: (Side.INGRESS, Side.EGRESS) if task.policy.kind.both else (rng.choice(list(Side)),)
+            task.key: Place.BOTH if task.policy.kind.both else rng.choice([Place.INGRESS, Place.EGRESS])
             for task in every
         }
         broken = oracle.broken(of.program, assignment, of.costs)
@@ -69,7 +69,7 @@ def check_model(of: Case) -> bool:
 def check_placement(of: Case, found: Placement, best: Best) -> None:
     assert verify(of.program, found, of.costs) == ()
     assert found.status is Status.OPTIMAL
-    taken: Assignment = {(d.policy, d.destination): d.sides for d in found.decisions}
+    taken: Assignment = {(d.policy, d.destination): d.place for d in found.decisions}
     assert oracle.values(of.program, taken, of.costs) == best[0][0]
     levels = minimized(of.program, of.costs)
     assert [level.metric for level in found.objectives] == levels
@@ -84,28 +84,28 @@ def check_placement(of: Case, found: Placement, best: Best) -> None:
 def changes(program: Program, previous: Previous, now: Assignment) -> tuple[int, int]:
     """Sidecars that come or go, then decisions that move."""
     there = {
-        host for task in tasks(program) for side in now[task.key] for host in hosts(program, task, side)
+        host for task in tasks(program) for side in now[task.key].sides for host in hosts(program, task, side)
     } & program.services.keys()
     sidecars = sum(program.services[host].replicas for host in there ^ (previous.hosts & program.services.keys()))
-    return sidecars, sum(1 for key, sides in previous.sides.items() if now[key] != sides)
+    return sidecars, sum(1 for key, before in previous.places.items() if now[key] is not before)
 
 
 def check_reasons(of: Case, decision: Decision, taken: Assignment) -> None:
-    """A side that is said to be free is free with all other decisions fixed; a rule that is named forbids it."""
+    """A place that is said to be free is free with all other decisions fixed; a rule that is named forbids it."""
     task = next(task for task in tasks(of.program) if task.key == (decision.policy, decision.destination))
-    for side, reason in decision.ruled_out.items():
-        forbidden = oracle.side_broken(of.program, task, side)
-        pinned = any((pin.policy, pin.destination) == task.key and pin.side is not side for pin in of.program.pins)
-        broken = oracle.broken(of.program, {**taken, task.key: (side,)}, of.costs)
+    for at, reason in decision.ruled_out.items():
+        forbidden = oracle.place_broken(of.program, task, at)
+        pinned = any((pin.policy, pin.destination) == task.key and pin.place is not at for pin in of.program.pins)
+        broken = oracle.broken(of.program, {**taken, task.key: at}, of.costs)
         if reason is None:
-            assert not broken, (decision, side)
+            assert not broken, (decision, at)
             assert not pinned
         elif reason.rule is Rule.PIN:
             assert pinned
         elif reason.rule in (Rule.ORDER, Rule.CAPACITY):
-            assert reason.rule in broken, (decision, side)
+            assert reason.rule in broken, (decision, at)
         else:
-            assert reason.rule in forbidden, (decision, side)
+            assert reason.rule in forbidden, (decision, at)
 
 
 # A seed gives programs with more to choose; Hypothesis' own choices shrink to the smallest program that fails.
@@ -137,10 +137,12 @@ def test_with_costs_of_hops_the_solver_finds_the_optimum(rng: random.Random) -> 
 def test_the_verifier_rejects_every_wrong_sum(rng: random.Random) -> None:
     """A value that is off by one, that leaves out a hop, or that pays a hop for each policy."""
     of = case(rng, priced=True)
-    taken = {task.key: rng.choice([(Side.INGRESS,), (Side.EGRESS,)]) for task in tasks(of.program)}
+    taken = {task.key: rng.choice([Place.INGRESS, Place.EGRESS]) for task in tasks(of.program)}
     right = placement(of.program, taken, of.costs)
     before = set(verify(of.program, right, of.costs))
-    due = Counter(hop for task in tasks(of.program) for side in taken[task.key] for hop in hops(of.program, task, side))
+    due = Counter(
+        hop for task in tasks(of.program) for side in taken[task.key].sides for hop in hops(of.program, task, side)
+    )
     for at, level in enumerate(right.objectives):
         wrong = {level.value + 1, level.value - 1}
         if level.metric in (Metric.CPU, Metric.OVERHEAD):
@@ -179,10 +181,10 @@ def test_random_programs_meet_every_rule() -> None:
         met.update(
             rule.value
             for task in tasks(of.program)
-            for side in Side
-            for rule in oracle.side_broken(of.program, task, side)
+            for place in (Place.INGRESS, Place.EGRESS)
+            for rule in oracle.place_broken(of.program, task, place)
         )
-    # R1 and R2 forbid no side: they are what a decision is (test_verify.py breaks them by hand).
+    # R1 and R2 forbid no place: they are what a decision is (test_verify.py breaks them by hand).
     for rule in set(Rule) - {Rule.COVERAGE, Rule.ATOMICITY}:
         assert met[rule.value] >= 3, met
     assert met["feasible"] >= 75, met
@@ -197,11 +199,11 @@ def test_the_least_is_changed_where_an_adm_costs_nothing(seed: int) -> None:
     program = case(rng, priced=False).program
     program = replace(program, objective=rng.choice([(Metric.HOPS,), (Metric.CLOSED,), (Metric.HOPS, Metric.CLOSED)]))
     previous = Previous(
-        {task.key: (rng.choice(list(Side)),) for task in tasks(program)},
+        {task.key: rng.choice([Place.INGRESS, Place.EGRESS]) for task in tasks(program)},
         frozenset(name for name in program.services if rng.random() < 0.5),
     )
     best = oracle.best(program, Costs())
     if best:
         found = place(program, previous=previous)
-        taken: Assignment = {(each.policy, each.destination): each.sides for each in found.decisions}
+        taken: Assignment = {(each.policy, each.destination): each.place for each in found.decisions}
         assert changes(program, previous, taken) == min(changes(program, previous, other) for _, other in best)

@@ -13,9 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dsl.diagnostics.diagnostic import Severity
-from dsl.program import Side
+from dsl.program import Place
 from solver.rules.options import decision_points
-from solver.rules.order import EGRESS, INGRESS, clashes, holds
+from solver.rules.order import clashes, holds
 from solver.verify.order import order
 from solver.verify.scope import requirements
 from tests.dsl.programs import findings, load
@@ -101,20 +101,20 @@ def test_an_accepted_order_has_the_effects_of_the_declared_order(drawn: list[tup
     for seen in declared:
         kinds = [name.split()[0] for name in (seen.arrived[2] if seen.arrived else ())]
         assert len(set(kinds)) == len(kinds), "two policies of an exclusive kind hold for one request"
-    for sides in _right(program):
-        placed = sorted(program.policies, key=lambda policy: sides[policy.name] is Side.INGRESS)
-        assert [followed(placed, message) for message in REQUESTS] == declared, sides
+    for places in _right(program):
+        placed = sorted(program.policies, key=lambda policy: places[policy.name].position)
+        assert [followed(placed, message) for message in REQUESTS] == declared, places
 
 
-def _right(program: Program) -> Iterator[dict[str, Side]]:
-    """Every assignment of sides that the model or the verifier accepts."""
+def _right(program: Program) -> Iterator[dict[str, Place]]:
+    """Every assignment of places that the model or the verifier accepts."""
     names = [policy.name for policy in program.policies]
     found, work = decision_points(program), requirements(program)
     (clashing,) = clashes(program, found).values() or [[]]
-    for chosen in product(Side, repeat=len(names)):
-        sides = dict(zip(names, chosen, strict=True))
-        bits = [EGRESS if sides[names[case.policy]] is Side.EGRESS else INGRESS for case in found]
-        model = all(holds(program, found, clash, bits[clash.first], bits[clash.second]) for clash in clashing)
-        verifier = not list(order((work[name, "b"], (sides[name],)) for name in names))
+    for chosen in product((Place.INGRESS, Place.EGRESS), repeat=len(names)):
+        places = dict(zip(names, chosen, strict=True))
+        at = [places[names[case.policy]] for case in found]
+        model = all(holds(program, found, clash, at[clash.first], at[clash.second]) for clash in clashing)
+        verifier = not list(order((work[name, "b"], places[name]) for name in names))
         if model or verifier:
-            yield sides
+            yield places

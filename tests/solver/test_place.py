@@ -13,7 +13,7 @@ import pytest
 
 import dsl
 import solver.cpsat.model
-from dsl.program import Side
+from dsl.program import Place, Side
 from solver.place import place
 from solver.placement import Cost, Costs, Hop, Placement, PlacementError, Previous, Rule, Status
 from solver.verify.verifier import verify
@@ -31,8 +31,8 @@ policy tag = set_request_header(name: "x-tier", value: "gold") on c -> d
 """
 
 
-def sides(placement: Placement) -> dict[tuple[str, str], tuple[Side, ...]]:
-    return {(decision.policy, decision.destination): decision.sides for decision in placement.decisions}
+def sides(placement: Placement) -> dict[tuple[str, str], Place]:
+    return {(decision.policy, decision.destination): decision.place for decision in placement.decisions}
 
 
 def hosts(placement: Placement) -> list[str]:
@@ -64,9 +64,9 @@ def test_replicas_weigh() -> None:
 
 def test_pins_are_kept_and_named() -> None:
     found = place(dsl.load_text(CHAIN + "pin tag at ingress\n"))
-    assert sides(found)["tag", "d"] == (Side.INGRESS,)
+    assert sides(found)["tag", "d"] == Place.INGRESS
     (decision,) = (d for d in found.decisions if d.policy == "tag")
-    reason = decision.ruled_out[Side.EGRESS]
+    reason = decision.ruled_out[Place.EGRESS]
     assert reason is not None
     assert reason.rule is Rule.PIN
     assert reason.spans[0].text == "pin tag at ingress"
@@ -80,8 +80,8 @@ def test_order_is_a_reason() -> None:
             "policy fail = fault_abort(status: 503) on a -> c\n"
         )
     )
-    assert sides(found) == {("again", "c"): (Side.EGRESS,), ("fail", "c"): (Side.INGRESS,)}
-    reason = found.decisions[1].ruled_out[Side.EGRESS]
+    assert sides(found) == {("again", "c"): Place.EGRESS, ("fail", "c"): Place.INGRESS}
+    reason = found.decisions[1].ruled_out[Place.EGRESS]
     assert reason is not None
     assert reason.rule is Rule.ORDER
     assert "again" in reason.message
@@ -89,11 +89,11 @@ def test_order_is_a_reason() -> None:
 
 def test_an_earlier_plan_is_kept_where_it_is_as_good() -> None:
     program = dsl.load_text(CHAIN)
-    earlier = {("log", "b"): (Side.INGRESS,), ("count", "c"): (Side.EGRESS,), ("tag", "d"): (Side.INGRESS,)}
+    earlier = {("log", "b"): Place.INGRESS, ("count", "c"): Place.EGRESS, ("tag", "d"): Place.INGRESS}
     found = place(program, previous=Previous(earlier, frozenset({"b", "d"})))
     assert sides(found) == earlier
     # Fewer ADMs are worth a change, and then no more than it takes.
-    wasteful = {("log", "b"): (Side.EGRESS,), ("count", "c"): (Side.EGRESS,), ("tag", "d"): (Side.INGRESS,)}
+    wasteful = {("log", "b"): Place.EGRESS, ("count", "c"): Place.EGRESS, ("tag", "d"): Place.INGRESS}
     changed = place(program, previous=Previous(wasteful, frozenset({"a", "b", "d"})))
     assert len(changed.adms) == 2
     assert sum(sides(changed)[key] != before for key, before in wasteful.items()) == 1
@@ -102,10 +102,10 @@ def test_an_earlier_plan_is_kept_where_it_is_as_good() -> None:
 
 def test_the_model_counts_no_adm_that_nothing_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     case_file = Path(__file__).with_name("cases") / "previous-host-that-nothing-needs.adm"
-    earlier = Previous({("log", "x"): (Side.INGRESS,)}, frozenset({"h"}))
+    earlier = Previous({("log", "x"): Place.INGRESS}, frozenset({"h"}))
     monkeypatch.setattr(solver.cpsat.model, "FEW", 0)
     found = place(dsl.load_text(case_file.read_text()), previous=earlier)
-    assert sides(found) == {("log", "x"): (Side.EGRESS,)}
+    assert sides(found) == {("log", "x"): Place.EGRESS}
 
 
 def test_capacity_moves_work_away() -> None:
@@ -124,7 +124,7 @@ def test_capacity_moves_work_away() -> None:
     found = place(dsl.load_text(text), full)
     assert len(found.adms) == 2
     assert not verify(dsl.load_text(text), found, full)
-    both = {("count", "c"): (Side.INGRESS,), ("tag", "d"): (Side.EGRESS,)}
+    both = {("count", "c"): Place.INGRESS, ("tag", "d"): Place.EGRESS}
     assert {key: sides(found)[key] for key in both} != both
 
 
@@ -178,7 +178,7 @@ for text in (generate(120, 300, 60, 3), cover(150, 420, 4, "uniform")):
     costs = Costs({name: Cost(len(name) + at % 3, at % 5) for at, name in enumerate(program.services)}, known=True)
     for with_costs in (None, costs):
         found = place(program, with_costs, effort=0.5)
-        print([(d.policy, d.destination, d.sides, d.ruled_out, d.closes) for d in found.decisions], found.adms)
+        print([(d.policy, d.destination, d.place, d.ruled_out, d.closes) for d in found.decisions], found.adms)
         print(found.objectives, found.status, found.closed)
 """
 

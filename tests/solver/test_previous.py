@@ -16,10 +16,9 @@ from admc.compile.plan.model import Plan
 from admc.compile.plan.previous import previous_of
 from admc.compile.plan.read import from_json
 from admc.compile.plan.to_json import to_json
-from dsl.program import Program, Side
+from dsl.program import Place, Program
 from solver.place import BoundedChoices, Search, place
 from solver.placement import ObjectiveValue, Placement, PlacementError, Previous, Status
-from solver.rules.order import INGRESS
 from tests.generate import cover, generate
 from tests.properties import examples
 from tests.solver.generate import case
@@ -72,7 +71,7 @@ def test_a_placement_with_costs_and_capacities_is_its_own_nearest(seed: int) -> 
 
 def earlier(found: Placement, objectives: tuple[ObjectiveValue, ...] | None = None) -> Previous:
     return Previous(
-        {(decision.policy, decision.destination): decision.sides for decision in found.decisions},
+        {(decision.policy, decision.destination): decision.place for decision in found.decisions},
         frozenset(adm.service for adm in found.adms),
         found.objectives if objectives is None else objectives,
     )
@@ -121,7 +120,7 @@ def test_bounds_that_claim_more_than_is_proven_give_way(hard: tuple[Program, Pla
 def test_a_better_value_gives_way_to_none(hard: tuple[Program, Placement]) -> None:
     """The earlier placement is worse: it has an ADM at each destination."""
     program, found = hard
-    worse = {(decision.policy, decision.destination): (Side.INGRESS,) for decision in found.decisions}
+    worse = {(decision.policy, decision.destination): Place.INGRESS for decision in found.decisions}
     hosts = frozenset(destination for _, destination in worse)
     claimed = tuple(level._replace(value=len(hosts), bound=0) for level in found.objectives)
     again = place(program, effort=EFFORT, previous=Previous(worse, hosts, claimed))
@@ -137,7 +136,9 @@ def test_a_better_earlier_placement_is_kept_without_its_proof(monkeypatch: pytes
     better = place(program)
     assert [adm.service for adm in better.adms] == ["a"]
     monkeypatch.setattr(
-        Search, "best", lambda _self, _levels, _left, _stages: BoundedChoices([INGRESS, INGRESS], (1, 0, 0, 0))
+        Search,
+        "best",
+        lambda _self, _levels, _left, _stages: BoundedChoices([Place.INGRESS, Place.INGRESS], (1, 0, 0, 0)),
     )
     assert [adm.service for adm in place(program).adms] == ["b", "c"]
     again = place(program, previous=earlier(better))

@@ -25,7 +25,7 @@ import pytest
 
 from dsl import load_text
 from dsl.diagnostics.diagnostic import ProgramError
-from dsl.program import Program, Side
+from dsl.program import Place, Program, Side
 from dsl.text import Span
 from solver.place import place
 from solver.placement import Cost, Costs, Hop, Placement, PlacementError, Previous
@@ -64,7 +64,7 @@ class Case(NamedTuple):
     def previous(self) -> Previous | None:
         if "previous" not in self.expected:
             return None
-        return Previous(_sides(self.expected["previous"]), frozenset(self.expected.get("previous_adms", "").split()))
+        return Previous(_places(self.expected["previous"]), frozenset(self.expected.get("previous_adms", "").split()))
 
 
 def read(path: Path) -> Case:
@@ -82,12 +82,12 @@ def _items(text: str, separator: str) -> list[str]:
     return [] if text in ("", "none") else [item.strip() for item in text.split(separator)]
 
 
-def _sides(text: str) -> dict[tuple[str, str], tuple[Side, ...]]:
+def _places(text: str) -> dict[tuple[str, str], Place]:
     found = {}
     for item in _items(text, ","):
-        name, *sides = item.split()
+        name, *ends = item.split()
         policy, destination = name.split("@")
-        found[(policy, destination)] = tuple(Side(side) for side in sides)
+        found[(policy, destination)] = Place(ends[0]) if len(ends) == 1 else Place.BOTH
     return found
 
 
@@ -149,8 +149,8 @@ def test_case(path: Path) -> None:
         return
     placement = place(program, case.costs, previous=case.previous)
     assert verify(program, placement, case.costs) == ()
-    taken = {(decision.policy, decision.destination): decision.sides for decision in placement.decisions}
-    assert taken == _sides(case.expected["placed"])
+    taken = {(decision.policy, decision.destination): decision.place for decision in placement.decisions}
+    assert taken == _places(case.expected["placed"])
     assert _name(placement) == case.expected["adms"]
     assert (" ".join(placement.closed) or "none") == case.expected["closed"]
     assert oracle.values(program, taken, case.costs) == oracle.best(program, case.costs)[0][0]

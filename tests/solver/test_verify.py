@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from dsl.program import Call, Metric, Port, Protocol
+from dsl.program import Call, Metric, Place, Port, Protocol
 from solver.placement import Adm, Cost, Costs, Decision, ObjectiveValue, Placement, Reason, Rule, Status
 from solver.verify.verifier import verify
 from tests.solver.build import EGRESS, INGRESS, Spec, program, service
@@ -55,7 +55,7 @@ def _level(what: Placement, at: int, level: ObjectiveValue) -> Placement:
 def _split_receiver(what: Placement) -> Placement:
     """`log` at the egress of `a` for its call, and at ingress for the rest."""
     whole = decision(what, "log", "d")
-    one = replace(whole, sides=OUT, calls=whole.calls[:1], ruled_out={INGRESS: None})
+    one = replace(whole, place=OUT, calls=whole.calls[:1], ruled_out={INGRESS: None})
     other = replace(whole, calls=whole.calls[1:])
     kept = without(what, "log", "d")
     return replace(kept, decisions=(one, other, *kept.decisions))
@@ -65,13 +65,9 @@ WRONG: dict[str, tuple[Rule | None, Callable[[Placement], Placement]]] = {
     "a decision is missing": (Rule.COVERAGE, lambda p: without(p, "limit", "e")),
     "every decision is missing": (Rule.COVERAGE, lambda p: replace(p, decisions=(), adms=())),
     "a decision is there twice": (Rule.COVERAGE, lambda p: replace(p, decisions=(*p.decisions, p.decisions[-1]))),
-    "both sides for a kind that needs one": (
+    "both ends for a kind that needs one": (
         Rule.COVERAGE,
-        lambda p: change(p, "limit", "d", sides=(INGRESS, EGRESS), ruled_out={}),
-    ),
-    "no side at all": (
-        Rule.COVERAGE,
-        lambda p: change(p, "limit", "d", sides=(), ruled_out={INGRESS: None, EGRESS: None}),
+        lambda p: change(p, "limit", "d", place=Place.BOTH, ruled_out={}),
     ),
     "a call is left out": (Rule.COVERAGE, lambda p: change(p, "log", "d", calls=(1, 2))),
     "a call of another scope": (Rule.COVERAGE, lambda p: change(p, "limit", "d", calls=(1, 2))),
@@ -87,8 +83,8 @@ WRONG: dict[str, tuple[Rule | None, Callable[[Placement], Placement]]] = {
     "undeclared callers are forgotten": (Rule.COVERAGE, lambda p: change(p, "log", "d", open=False)),
     "undeclared callers are invented": (Rule.COVERAGE, lambda p: change(p, "limit", "d", open=True)),
     "a port is left out": (Rule.COVERAGE, lambda p: change(p, "log", "d", ports=())),
-    "the side not taken is not explained": (Rule.COVERAGE, lambda p: change(p, "limit", "d", ruled_out={})),
-    "the side taken is ruled out": (
+    "the place not taken is not explained": (Rule.COVERAGE, lambda p: change(p, "limit", "d", ruled_out={})),
+    "the place taken is ruled out": (
         Rule.COVERAGE,
         lambda p: change(p, "limit", "d", ruled_out={EGRESS: Reason(Rule.STATE, "no")}),
     ),
@@ -100,7 +96,7 @@ WRONG: dict[str, tuple[Rule | None, Callable[[Placement], Placement]]] = {
             p,
             decisions=(
                 replace(decision(p, "log", "d"), calls=(1, 3)),
-                replace(decision(p, "log", "d"), calls=(2,), sides=OUT, ruled_out={INGRESS: None}),
+                replace(decision(p, "log", "d"), calls=(2,), place=OUT, ruled_out={INGRESS: None}),
                 *without(p, "log", "d").decisions,
             ),
         ),
@@ -184,11 +180,10 @@ def test_scopes_are_derived_again() -> None:
 
 def test_both_ends() -> None:
     of = program(TRUSTED, TWO, [Spec("m", MTLS, {"a"}, {"d"})])
-    right = place(of, {"m": (INGRESS, EGRESS)})
+    right = place(of, {"m": Place.BOTH})
     assert verify(of, right) == ()
     for wrong in (IN, OUT):
         assert Rule.COVERAGE in rules(of, place(of, {"m": wrong}))
-    assert Rule.COVERAGE in rules(of, place(of, {"m": (EGRESS, INGRESS)}))
 
 
 def test_a_request_level_policy_does_not_hold_on_tcp() -> None:

@@ -14,18 +14,18 @@ from admc.compile.explain.explanation import Explanation, Point, Section, sectio
 from admc.compile.explain.order import order_points
 from admc.compile.plan.build import SIDES, Share, hosts, shares_by_service
 from admc.compile.plan.reasons import adm_reasons, quoted_list, sentence
-from dsl.program import Mark, Policy, Program, Service, Side
+from dsl.program import Mark, Place, Policy, Program, Service, Side
 from solver.placement import ConflictPart, Decision, Placement, PlacementError
 
 SHOWN = 40
 """The most points of a section that are listed. The others are counted."""
 
 Solve = Callable[[Program], Placement]
-CostOfOther = Callable[[Decision, Side], str | None]
+CostOfOther = Callable[[Decision, Place], str | None]
 """Returns the cost of a side that was not taken, as the end of a sentence, or None if costs did not decide."""
 
 
-def _unknown(_decision: Decision, _side: Side) -> None:
+def _unknown(_decision: Decision, _place: Place) -> None:
     return None
 
 
@@ -73,13 +73,13 @@ def explain_service(
 
 
 def explain_policy(program: Program, placement: Placement, name: str, cost: CostOfOther = _unknown) -> Explanation:
-    """Explain where a policy is enforced, destination by destination, and why not at the other side."""
+    """Explain where a policy is enforced, destination by destination, and why not at another place."""
     policy = program.policy_by_name[name]
     decisions = [decision for decision in placement.decisions if decision.policy == name]
     points: list[Point] = []
     for decision in decisions[:SHOWN]:
         points.append(Point(_where(program, decision)))
-        points += [_not_taken(decision, side, cost) for side in SIDES if side in decision.ruled_out]
+        points += [_not_taken(decision, place, cost) for place in Place if place in decision.ruled_out]
         if decision.closes:
             points.append(Point(f"`{decision.destination}` is closed to all but its declared senders"))
     if not decisions:
@@ -126,29 +126,32 @@ def _reasons(program: Program, name: str, shares: Sequence[Share]) -> list[Point
 
 
 def _others(shares: Sequence[Share], cost: CostOfOther) -> list[Point]:
-    """The other side of each decision that this ADM enforces."""
+    """The other place of each decision that this ADM enforces."""
     points = [
-        _not_taken(share.decision, side, cost) for share in shares for side in SIDES if side in share.decision.ruled_out
+        _not_taken(share.decision, place, cost)
+        for share in shares
+        for place in Place
+        if place in share.decision.ruled_out
     ]
     return list(dict.fromkeys(points))[:SHOWN]
 
 
-def _not_taken(decision: Decision, side: Side, cost: CostOfOther) -> Point:
-    reason = decision.ruled_out[side]
-    at = _at(side, decision.destination)
+def _not_taken(decision: Decision, place: Place, cost: CostOfOther) -> Point:
+    reason = decision.ruled_out[place]
+    at = _at(place, decision.destination)
     if reason is None:
-        but = cost(decision, side) or "it is no better for the objective"
+        but = cost(decision, place) or "it is no better for the objective"
         return Point(f"`{decision.policy}` could be {at}: no rule forbids it, but {but}")
     return Point(f"`{decision.policy}` cannot be {at}: {reason.message} ({reason.rule})", reason.spans)
 
 
-def _at(side: Side, destination: str) -> str:
-    return f"at the ingress of `{destination}`" if side is Side.INGRESS else f"at the senders to `{destination}`"
+def _at(place: Place, destination: str) -> str:
+    return f"at the ingress of `{destination}`" if place is Place.INGRESS else f"at the senders to `{destination}`"
 
 
 def _where(program: Program, decision: Decision) -> str:
     places = []
-    for side in decision.sides:
+    for side in decision.place.sides:
         at = list(hosts(program, decision, side))
         if not at:
             places.append("nowhere, since no caller can reach it")
@@ -167,7 +170,7 @@ def _enforced_by_others(program: Program, placement: Placement, name: str, cost:
         if decision.destination != name and not sends:
             continue
         points.append(Point(f"`{decision.policy}` {_where(program, decision)}"))
-        here = Side.INGRESS if decision.destination == name else Side.EGRESS
+        here = Place.INGRESS if decision.destination == name else Place.EGRESS
         if here in decision.ruled_out:
             points.append(_not_taken(decision, here, cost))
     return points[: 2 * SHOWN]

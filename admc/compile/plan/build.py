@@ -26,7 +26,7 @@ from admc.compile.plan.model import (
     Warned,
 )
 from admc.compile.plan.reasons import adm_reasons
-from dsl.program import Policy, Program, Side, Verb
+from dsl.program import Place, Policy, Program, Reliance, Side, Verb
 from solver.placement import Decision, Placement, Reason
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def shares_by_service(program: Program, placement: Placement) -> dict[str, list[
     position = {policy.name: index for index, policy in enumerate(program.policies)}
     shares: dict[str, list[Share]] = {}
     for decision in placement.decisions:
-        for side in decision.sides:
+        for side in decision.place.sides:
             share = Share(side, position[decision.policy], decision)
             for host in hosts(program, decision, side):
                 shares.setdefault(host, []).append(share)
@@ -112,14 +112,14 @@ def _enforcements(program: Program, placement: Placement) -> Iterable[Enforcemen
     calls = program.calls
     for decision in placement.decisions:
         name, destination = decision.policy, decision.destination
-        if not decision.calls and Side.INGRESS in decision.sides:
+        if not decision.calls and decision.place.sees_undeclared:
             for number in decision.ports:
-                yield Enforcement(name, "*", destination, number, Side.INGRESS, destination)
+                yield Enforcement(name, "*", destination, number, Place.INGRESS, destination)
         for index in decision.calls:
             call = calls[index]
-            for side in decision.sides:
-                host = destination if side is Side.INGRESS else call.source
-                yield Enforcement(name, call.source, destination, call.port.number, side, host)
+            for end in decision.place.ends:
+                host = destination if end is Place.INGRESS else call.source
+                yield Enforcement(name, call.source, destination, call.port.number, end, host)
 
 
 def _adm(program: Program, service: str, held: Sequence[Share], overhead: AdmRow | None) -> AdmPlan:
@@ -153,19 +153,19 @@ def _decision(program: Program, decision: Decision) -> DecisionPlan:
     return DecisionPlan(
         decision.policy,
         decision.destination,
-        decision.sides,
+        decision.place,
         decision.ports,
         decision.open,
         decision.closes,
-        tuple(_not_taken(side, decision.ruled_out[side]) for side in SIDES if side in decision.ruled_out),
+        tuple(_not_taken(place, decision.ruled_out[place]) for place in Place if place in decision.ruled_out),
         line_of(program.policy_by_name[decision.policy].span),
     )
 
 
-def _not_taken(side: Side, reason: Reason | None) -> NotTaken:
+def _not_taken(place: Place, reason: Reason | None) -> NotTaken:
     if reason is None:
-        return NotTaken(side, FREE, None, ())
-    return NotTaken(side, reason.rule.value, reason.message, tuple(line_of(span) for span in reason.spans))
+        return NotTaken(place, FREE, None, ())
+    return NotTaken(place, reason.rule.value, reason.message, tuple(line_of(span) for span in reason.spans))
 
 
 def _closed(program: Program, placement: Placement) -> tuple[Closed, ...]:
@@ -194,12 +194,13 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
     by_address: set[str] = set()
     for decision in placement.decisions:
         policy = program.policy_by_name[decision.policy]
-        if Side.EGRESS in decision.sides:
+        relies_on = decision.place.relies_on
+        if Reliance.SENDERS in relies_on:
             if decision.open and decision.destination in program.externals:
                 outside.add(decision.destination)
             if policy.kind.guard or any(effect.verb is Verb.REJECTS for effect in policy.effects or ()):
                 trusting.update(program.calls[index].source for index in decision.calls)
-        if Side.INGRESS in decision.sides and _identifies_callers(policy):
+        if Reliance.ADDRESSES in relies_on and _identifies_callers(policy):
             by_address.add(decision.destination)
     if outside:
         yield Assumption(

@@ -18,7 +18,7 @@ from admc.compile.plan.model import (
 )
 from dsl.documents import Plain
 from dsl.match_text import match_text
-from dsl.program import Effect, FileArgument, Parameter, ParameterType, Policy, Port, Program, Side, Value
+from dsl.program import Effect, FileArgument, Parameter, ParameterType, Place, Policy, Port, Program, Value
 from dsl.text import Span
 
 
@@ -84,7 +84,7 @@ def _policy(policy: Policy, excluded: tuple[str, ...]) -> PolicyRow:
             destinations=policy.destinations,
             ports=None if policy.ports is None else tuple(sorted(policy.ports)),
             when=None if policy.match is None else match_text(policy.match),
-            sides=tuple(side for side in Side if side in policy.sides),
+            places=tuple(place for place in Place if place in policy.places),
             guard=kind.guard,
             state=kind.state,
             per_replica=kind.per_replica,

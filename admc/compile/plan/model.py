@@ -28,13 +28,13 @@ from dsl.documents import (
     Published,
     document,
 )
-from dsl.program import Element, Metric, Protocol, Side, Verb, Weaker
+from dsl.program import Element, Metric, Place, Protocol, Side, Verb, Weaker
 from solver.placement import Status
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """The form that admc writes, and the only one that it reads: an older plan is compiled again."""
 FREE: Final = "free"
-"""The reason of a side that no rule forbids: the objective chose the other side."""
+"""The reason of a place that no rule forbids: the objective chose another place."""
 _REASONS: Final = OneOf((FREE, *(f"R{number}" for number in range(1, 11))))
 _HAS_LAST_LEVELS: Final = Published(
     {"allOf": [{"contains": {"properties": {"metric": {"const": metric}}}} for metric in ("closed", "hops")]}
@@ -177,7 +177,7 @@ class PolicyContent:
     """Of the scope; None: every port."""
     when: Name | None
     """The match in canonical form, as it could stand in a program."""
-    sides: Annotated[tuple[Side, ...], Filled, *Distinct]
+    places: Annotated[tuple[Place, ...], Filled, *Distinct]
     """Those that the kind and the policy's own annotations allow."""
     guard: bool
     state: bool
@@ -211,7 +211,7 @@ class AdmPolicy:
 
 @document
 class Because:
-    """Why a policy is at this ADM. `rule` is the one that ruled out the other side, or `free`."""
+    """Why a policy is at this ADM. `rule` is the one that ruled out the other place, or `free`."""
 
     policy: Name
     side: Side
@@ -244,15 +244,15 @@ class Enforcement:
     source: Name
     destination: Name
     port: PortNumber
-    side: Side
+    place: Place
     service: Name
 
 
 @document
 class NotTaken:
-    """A side that a decision did not take. `reason` is a rule (`R1` to `R10`), or `free`."""
+    """A place that a decision did not take. `reason` is a rule (`R1` to `R10`), or `free`."""
 
-    side: Side
+    place: Place
     reason: Annotated[str, _REASONS]
     message: str | None
     lines: tuple[SourceLine, ...]
@@ -265,7 +265,7 @@ class DecisionPlan:
 
     policy: Name
     destination: Name
-    sides: Annotated[tuple[Side, ...], Filled, *Distinct]
+    place: Place
     ports: tuple[PortNumber, ...]
     open: bool
     closes: bool
@@ -301,7 +301,7 @@ class Warned:
 class Plan:
     """The placement of an application's policies with its reasons (docs/plan.md)."""
 
-    schema_version: Literal[4]
+    schema_version: Literal[5]
     app: Name
     inputs: Annotated[tuple[InputFile, ...], Filled]
     solver: Solver

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admc.compile.plan.model import Plan
-from dsl.program import Program, Side
+from dsl.program import Place, Program
 from solver.placement import ObjectiveValue, Previous
 
 
@@ -12,15 +12,15 @@ def previous_of(plan: Plan, program: Program) -> Previous:
     digests = {item.path: item.sha256 for item in program.inputs}
     same = {item.path: item.sha256 for item in plan.inputs} == digests
     return Previous(
-        sides_of(plan),
+        places_of(plan),
         frozenset(adm.service for adm in plan.adms),
         levels_of(plan) if same else (),
     )
 
 
-def sides_of(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
-    """The sides of each decision, by policy and destination."""
-    return {(decision.policy, decision.destination): decision.sides for decision in plan.decisions}
+def places_of(plan: Plan) -> dict[tuple[str, str], Place]:
+    """The place of each decision, by policy and destination."""
+    return {(decision.policy, decision.destination): decision.place for decision in plan.decisions}
 
 
 def levels_of(plan: Plan) -> tuple[ObjectiveValue, ...]:

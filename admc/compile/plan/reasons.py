@@ -1,13 +1,13 @@
-"""Explains why a policy is at its side, in one sentence for a reader who knows the application but not the rules."""
+"""Explains why a policy is at its place, in one sentence for a reader who knows the application but not the rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from admc.compile.plan.model import FREE, Because, SourceLine
-from dsl.program import Program, Side
+from dsl.program import Place, Program, Side
 from dsl.text import Span
-from solver.placement import Decision, Rule
+from solver.placement import Decision, Reason, Rule
 
 NAMED = 3
 """The most destinations that a sentence names. It counts the others."""
@@ -15,12 +15,12 @@ NAMED = 3
 
 def adm_reasons(program: Program, held: Sequence[tuple[Side, Decision]]) -> tuple[Because, ...]:
     """Reasons of one ADM. Destinations of one policy that share a reason share a sentence."""
-    anchor = _anchor(held)
+    anchor = _anchor(decision for _side, decision in held)
     grouped: dict[tuple[Side, str, str, str, tuple[Span, ...]], list[str]] = {}
     for side, decision in held:
-        reason = decision.ruled_out.get(side.other)
+        reason = _against(decision)
         key: tuple[Side, str, str, str, tuple[Span, ...]]
-        if len(decision.sides) > 1:
+        if decision.place is Place.BOTH:
             key = (side, decision.policy, Rule.COVERAGE.value, "", ())
         elif reason is None:
             key = (side, decision.policy, FREE, "", ())
@@ -50,12 +50,17 @@ def quoted_list(names: Sequence[str]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
-def _anchor(held: Iterable[tuple[Side, Decision]]) -> str | None:
+def _anchor(decisions: Iterable[Decision]) -> str | None:
     """A policy that needs this ADM regardless of the objective."""
-    for side, decision in held:
-        if len(decision.sides) > 1 or decision.ruled_out.get(side.other) is not None:
+    for decision in decisions:
+        if decision.place is Place.BOTH or _against(decision) is not None:
             return decision.policy
     return None
+
+
+def _against(decision: Decision) -> Reason | None:
+    """The rule that leaves a decision no other place; None if the objective chose its place, or if it has both."""
+    return next(iter(decision.ruled_out.values()), None)
 
 
 def sentence(because: Because, service: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from admc.cost.measurement.samples import TAPPED
 from admc.cost.measurement.uses import CALLER, SHADOWS, TARGET, Use, merged
 from dsl.diagnostics.diagnostic import Diagnostics
-from dsl.program import Call, Policy, Port, Program, Protocol, Side, Value
+from dsl.program import Call, Place, Policy, Port, Program, Protocol, Side, Value
 from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.addresses.index import AddressIndex
 from emitters.envoy import Mode
@@ -140,7 +140,7 @@ class Layout:
             name=f"{use.kind.name}-{port}-{number}".replace("_", "-"),
             kind=use.kind,
             arguments=arguments,
-            sides=frozenset({arm.side}),
+            places=frozenset({Place(arm.side)}),
             sources=frozenset({source}),
             open_sources=False,
             destinations=(destination,),

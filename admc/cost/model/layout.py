@@ -90,7 +90,7 @@ def of_every_decision(program: Program, points: Sequence[DecisionPoint]) -> Layo
 def _placed(program: Program, placement: Placement) -> Iterable[_Placed]:
     policies = program.policy_by_name
     return (
-        _Placed(policies[decision.policy], decision.destination, decision.sides, decision.calls, decision.ports)
+        _Placed(policies[decision.policy], decision.destination, decision.place.sides, decision.calls, decision.ports)
         for decision in placement.decisions
     )
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsl.program import Side, callee
+from dsl.program import Place, Side, callee
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -55,12 +55,12 @@ def configurations(plan: Plan, of: Collection[str]) -> dict[str, Configuration]:
 def _names_of_hops(plan: Plan, of: Collection[str]) -> dict[str, dict[Hop, set[str]]]:
     names: dict[str, dict[Hop, set[str]]] = {}
     for decision in plan.decisions:
-        if Side.INGRESS in decision.sides and decision.destination in of:
+        if Side.INGRESS in decision.place.sides and decision.destination in of:
             for hop in _ingress(decision):
                 names.setdefault(decision.destination, {}).setdefault(hop, set()).add(decision.policy)
     for row in plan.enforcements:
-        if row.side is Side.EGRESS and row.service in of:
-            hop = Hop(row.side, row.destination, row.port)
+        if row.place is Place.EGRESS and row.service in of:
+            hop = Hop(Side.EGRESS, row.destination, row.port)
             names.setdefault(row.service, {}).setdefault(hop, set()).add(row.policy)
     return names
 
@@ -133,7 +133,7 @@ class _Parts:
         """
         contents = [self._policies[name].content for name in names]
         shared = any(content.state and not content.per_replica for content in contents)
-        chosen = any(content.sides == (Side.EGRESS,) for content in contents)
+        chosen = any(content.places == (Place.EGRESS,) for content in contents)
         own, destination = self._services.get(service), self._services.get(hop.destination)
         return (
             own.replicas if shared and own is not None else None,

@@ -56,7 +56,7 @@ def _by_meaning(plan: Plan, rows: Iterable[PolicyRow]) -> dict[Hashable, list[st
 
 
 def meaning(content: PolicyContent) -> PolicyContent:
-    """The content without the parts whose change is no difference: paths of files, sides, and the order of callers."""
+    """The content without the parts whose change is no difference: paths of files, places, and the order of callers."""
     return replace(
         content,
         arguments=tuple(
@@ -67,5 +67,5 @@ def meaning(content: PolicyContent) -> PolicyContent:
             else argument
             for argument in content.arguments
         ),
-        sides=(),
+        places=(),
     )

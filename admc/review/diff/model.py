@@ -16,9 +16,9 @@ from typing import Annotated, Final, Literal
 from admc.compile.plan.model import SourceLine
 from admc.cost.rows import AmountRow, ProfileRow
 from dsl.documents import Count, Digest, Form, Name, OneOf, Published, Signed, document
-from dsl.program import Side
+from dsl.program import Place, Side
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """The form that admc writes, and the only one that it reads."""
 
 
@@ -160,12 +160,12 @@ class Cause:
 
 @document
 class Move:
-    """A decision of which the side, and so the hosts, changed."""
+    """A decision of which the place, and so the hosts, changed."""
 
     policy: str
     destination: str
-    base_sides: tuple[Side, ...]
-    head_sides: tuple[Side, ...]
+    base_place: Place
+    head_place: Place
     base_hosts: tuple[str, ...]
     head_hosts: tuple[str, ...]
     cause: Cause | None
@@ -318,7 +318,7 @@ class GateResult:
 class Diff:
     """What changes from BASE to HEAD."""
 
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     app: Name
     base: Taken
     head: Taken

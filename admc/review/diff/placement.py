@@ -58,20 +58,20 @@ def _policies(adm: AdmPlan) -> tuple[str, ...]:
 
 
 def moves(base: Plan, head: Plan, names: Names) -> tuple[Move, ...]:
-    """The decisions of both plans that take another side, in the order of policies and destinations."""
+    """The decisions of both plans that take another place, in the order of policies and destinations."""
     before = {(names.in_head(decision.policy), decision.destination): decision for decision in base.decisions}
     base_hosts, head_hosts = _hosts(base), _hosts(head)
     moved = []
     for new in head.decisions:
         old = before.get((new.policy, new.destination))
-        if old is None or old.sides == new.sides:
+        if old is None or old.place is new.place:
             continue
         moved.append(
             Move(
                 new.policy,
                 new.destination,
-                old.sides,
-                new.sides,
+                old.place,
+                new.place,
                 tuple(sorted(base_hosts.get((old.policy, old.destination), ()))),
                 tuple(sorted(head_hosts.get((new.policy, new.destination), ()))),
                 None,

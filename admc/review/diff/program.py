@@ -160,7 +160,7 @@ def _policy(row: PolicyRow) -> _Facts:
         "destinations": frozenset(content.destinations),
         "ports": None if content.ports is None else ", ".join(map(str, content.ports)),
         "when": content.when,
-        "sides": " and ".join(side.value for side in content.sides),
+        "places": " and ".join(content.places),
         "template": content.template_sha256,
     }
 

@@ -74,11 +74,11 @@ def mesh(program: Program, placement: Placement) -> Mesh:
         name = decision.destination
         if decision.closes:
             closing[name] = (*closing.get(name, ()), decision.policy)
-        if Side.INGRESS in decision.sides:
+        if Side.INGRESS in decision.place.sides:
             called = (program.calls[index].port.number for index in decision.calls)
             ingress[decision.policy, name] = frozenset((*decision.ports, *called))
             hops |= {(None, name, number) for number in ingress[decision.policy, name]}
-        if Side.EGRESS in decision.sides:
+        if Side.EGRESS in decision.place.sides:
             calls = (program.calls[index] for index in decision.calls)
             hops |= {(call.source, name, call.port.number) for call in calls}
     calls_to: dict[str, list[Call]] = {}

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from admc.base.terminal import counted, visible
 from admc.review.diff.model import AdmChange, Diff, Finding, Word
 from admc.review.diff.render.headline import is_gone, is_new
-from admc.review.diff.render.words import TEXT, base_place, call_names, head_place, place, side_phrase
+from admc.review.diff.render.words import TEXT, base_place, call_names, head_place, place, place_phrase
 from admc.review.report.graph import Drawn, Line
 from admc.review.report.model import Cell, Key, Section
 from admc.review.report.words import names, row
@@ -211,8 +211,8 @@ def _moves(changes: Changes, name: str) -> Section:
     rows = []
     for move in changes.diff.moves:
         if name in (move.destination, *move.base_hosts, *move.head_hosts):
-            before = side_phrase(move, move.base_sides, move.base_hosts, TEXT)
-            after = side_phrase(move, move.head_sides, move.head_hosts, TEXT)
+            before = place_phrase(move, move.base_place, move.base_hosts, TEXT)
+            after = place_phrase(move, move.head_place, move.head_hosts, TEXT)
             why = "" if move.cause is None else f"since {visible(move.cause.text)}"
             rows.append(row(visible(move.policy), f"{before} → {after}", why))
     return Section("Why it moved", rows=tuple(rows))

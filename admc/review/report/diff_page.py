@@ -109,8 +109,8 @@ def _moves(diff: Diff, nodes: Mapping[str, int]) -> Section:
             (
                 Cell(visible(move.policy)),
                 Cell(visible(move.destination), nodes.get(move.destination)),
-                Cell(words.side_phrase(move, move.base_sides, move.base_hosts, TEXT)),
-                Cell(words.side_phrase(move, move.head_sides, move.head_hosts, TEXT)),
+                Cell(words.place_phrase(move, move.base_place, move.base_hosts, TEXT)),
+                Cell(words.place_phrase(move, move.head_place, move.head_hosts, TEXT)),
                 Cell(why),
             )
         )

@@ -9,7 +9,7 @@ from typing import Final
 from admc.compile.plan.model import AdmPlan, CallRow, Closed, Enforcement, ExternalRow, Plan, PolicyRow, ServiceRow
 from admc.review.diff.written import rate_text, size_text
 from admc.review.report.model import Key
-from dsl.program import Protocol, Side
+from dsl.program import Protocol
 
 ANY: Final = "*"
 """The source of an enforcement for callers that the program does not declare."""
@@ -65,7 +65,7 @@ class Mesh:
             enforcements.setdefault((enforcement.source, enforcement.destination), []).append(enforcement)
         for listed in enforcements.values():
             listed.sort(
-                key=lambda enforcement: (enforcement.port, self.index.get(enforcement.policy, 0), enforcement.side)
+                key=lambda enforcement: (enforcement.port, self.index.get(enforcement.policy, 0), enforcement.place)
             )
         return enforcements
 
@@ -111,10 +111,10 @@ class Mesh:
         return self.services[name].replicas if name in self.services else 1
 
     def look(self, pair: tuple[str, str]) -> str:
-        sides = {enforcement.side for enforcement in self.enforced.get(pair, ())}
-        if not sides:
+        places = {enforcement.place for enforcement in self.enforced.get(pair, ())}
+        if not places:
             return "plain"
-        return "both" if len(sides) > 1 else "ingress" if Side.INGRESS in sides else "egress"
+        return "both" if len(places) > 1 else next(iter(places)).value
 
     def traffic(self, pair: tuple[str, str]) -> Iterator[tuple[int, str]]:
         """The ports of the calls of a pair, with the known rate and size: `24/s, 420B`."""

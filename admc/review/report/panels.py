@@ -36,7 +36,7 @@ class Panels:
         for enforcement in self._mesh.enforced.get(pair, ()):
             policy = self._mesh.policies.get(enforcement.policy)
             what = does(policy) if policy is not None else ""
-            where = f"{enforcement.side.value} of {visible(enforcement.service)}" + (
+            where = f"{enforcement.place} of {visible(enforcement.service)}" + (
                 f" at {enforcement.port}" if len(ports_) > 1 else ""
             )
             rows.append((Cell(visible(enforcement.policy)), self._cell(enforcement.service, where), Cell(what)))

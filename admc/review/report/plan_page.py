@@ -151,7 +151,7 @@ def _adms(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
 def _policies(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
     hosts: dict[str, dict[str, None]] = {}
     for enforcement in mesh.plan.enforcements:
-        hosts.setdefault(enforcement.policy, {})[f"{enforcement.side.value} of {visible(enforcement.service)}"] = None
+        hosts.setdefault(enforcement.policy, {})[f"{enforcement.place} of {visible(enforcement.service)}"] = None
     rows = []
     for policy in mesh.plan.policies[:MOST_ROWS]:
         listed = list(hosts.get(policy.name, {}))

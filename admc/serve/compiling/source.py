@@ -88,8 +88,7 @@ class State:
         """A digest of the inputs, the decisions, the mode and the endpoints file, which logs and the status show."""
         parts = [f"{item.path}\0{item.sha256}\0" for item in self.program.inputs]
         parts += [
-            f"{decision.policy}\0{decision.destination}\0{'+'.join(decision.sides)}\0"
-            for decision in self.placement.decisions
+            f"{decision.policy}\0{decision.destination}\0{decision.place}\0" for decision in self.placement.decisions
         ]
         parts += [self.source.mode, self.endpoints_digest]
         return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -179,14 +179,13 @@ def _version(plans: Plans, name: str) -> str:
 
 
 def moving(old: Placement, new: Placement) -> tuple[str, ...]:
-    """The policies that leave a side of some destination and come to the other one, in order of their names."""
-    before = {(one.policy, one.destination): frozenset(one.sides) for one in old.decisions}
+    """The policies of which a decision leaves its place for another one, in order of their names."""
+    before = {(one.policy, one.destination): one.place for one in old.decisions}
     policies = {
         one.policy
         for one in new.decisions
-        if (sides := before.get((one.policy, one.destination))) is not None
-        and sides - set(one.sides)
-        and set(one.sides) - sides
+        if (place := before.get((one.policy, one.destination))) is not None
+        and set(place.ends).isdisjoint(one.place.ends)
     }
     return tuple(sorted(policies))
 

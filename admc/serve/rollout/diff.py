@@ -128,5 +128,5 @@ def _may_replace(one: Policy, other: Policy) -> bool:
 def version(placed: Placed) -> str:
     """Return a digest of the files and decisions of a plan."""
     parts = [f"{item.path}\0{item.sha256}" for item in placed.program.inputs]
-    parts += [f"{one.policy}\0{one.destination}\0{'+'.join(one.sides)}" for one in placed.placement.decisions]
+    parts += [f"{one.policy}\0{one.destination}\0{one.place}" for one in placed.placement.decisions]
     return hashlib.sha256("\0\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.serve.rollout.model import Placed, Port
-from dsl.program import Side
+from dsl.program import Place, Side
 from emitters.hops import hops
 from solver.placement import Decision, Placement, Status
 
@@ -132,7 +132,7 @@ class Frame:
         inward, number = hop.side is Side.INGRESS, hop.port.number
         calls = () if inward else (self._calls[hop.service, hop.destination, number],)
         for policy in hop.policies:
-            yield Decision(policy.name, hop.destination, (hop.side,), calls, {}, ports=(number,) if inward else ())
+            yield Decision(policy.name, hop.destination, Place(hop.side), calls, {}, ports=(number,) if inward else ())
 
     def _position(self, policy: Policy) -> tuple[int, str]:
         return self._order[policy.name.removesuffix(OLD)], policy.name

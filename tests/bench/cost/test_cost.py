@@ -152,7 +152,7 @@ def test_a_call_that_is_not_declared_is_refused() -> None:
 def test_the_full_mesh_has_every_policy_at_its_textbook_side() -> None:
     wide, placement = textbook(dsl.load(HOTEL))
     assert all(service.hosts_adm for service in wide.services.values())
-    sides = {(each.policy, each.destination): each.sides[0].value for each in placement.decisions}
+    sides = {(each.policy, each.destination): each.place.value for each in placement.decisions}
     assert sides["rate_readers", "rate"] == "ingress"
     assert sides["booking_db", "mongodb-reservation"] == "ingress"
     assert sides["flaky_geo", "geo"] == "egress"

@@ -222,7 +222,7 @@ def large_plan(seed: int) -> bytes:
     draw = random.Random(seed)  # noqa: S311 - no secret
     lines = [
         f'    {{"policy": "quota-{draw.randrange(1 << 40)}", "source": "service-{number % 10_000}", "destination": '
-        f'"service-{number % 9_973}", "port": 8080, "side": "egress", "service": "service-{number % 10_000}"}},\n'
+        f'"service-{number % 9_973}", "port": 8080, "place": "egress", "service": "service-{number % 10_000}"}},\n'
         for number in range(90_000)
     ]
     return "".join(lines).encode()

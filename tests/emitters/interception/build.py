@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.program import Call, External, Kind, Metric, Policy, Port, Program, Protocol, Service, Side, Stage
+from dsl.program import Call, External, Kind, Metric, Place, Policy, Port, Program, Protocol, Service, Side, Stage
 from dsl.text import SourceText, Span
 from solver.placement import Adm, Decision, ObjectiveValue, Placement, Status
 
@@ -40,7 +40,7 @@ def policy(name: str, sources: Iterable[str], destinations: Iterable[str], calls
         name=name,
         kind=LIMIT,
         arguments={},
-        sides=frozenset(Side),
+        places=frozenset({Place.INGRESS, Place.EGRESS}),
         sources=frozenset(sources),
         open_sources=False,
         destinations=tuple(sorted(destinations)),
@@ -93,22 +93,22 @@ def placement(
     ingress: dict[str, set[str]] = {}
     egress: dict[str, set[str]] = {}
     for (name, destination), words in sorted(decisions.items(), key=lambda item: (position[item[0][0]], item[0][1])):
-        sides = tuple(Side(word) for word in words.split())
+        place = Place.BOTH if len(words.split()) > 1 else Place(words)
         calls = tuple(index for index, call in enumerate(of.calls) if call.destination == destination)
         numbers = {of.calls[index].port.number for index in calls}
         is_open = (name, destination) in open_
         if is_open:
             numbers |= {item.number for item in of.services[destination].ports}
-        closes = is_open and Side.EGRESS in sides
-        ruled_out = {side: None for side in Side if side not in sides}
+        closes = is_open and Side.EGRESS in place.sides
+        ruled_out = {other: None for other in (Place.INGRESS, Place.EGRESS) if other not in place.ends}
         made.append(
             Decision(
-                name, destination, sides, calls, ruled_out, open=is_open, ports=tuple(sorted(numbers)), closes=closes
+                name, destination, place, calls, ruled_out, open=is_open, ports=tuple(sorted(numbers)), closes=closes
             )
         )
-        if Side.INGRESS in sides:
+        if Side.INGRESS in place.sides:
             ingress.setdefault(destination, set()).add(name)
-        if Side.EGRESS in sides:
+        if Side.EGRESS in place.sides:
             for index in calls:
                 egress.setdefault(of.calls[index].source, set()).add(name)
     hosts = sorted(set(ingress) | set(egress))

@@ -238,7 +238,7 @@ def test_attempts_are_counted_where_a_quota_follows_a_retry() -> None:
         "policy again = retry(attempts: 3, on: [unavailable], backoff: 1ms) on a -> b\n"
         "policy quota = rate_limit(requests: 8, per: 1h) on a -> b\n"
     )
-    assert {decision.policy: decision.sides[0].value for decision in place(program).decisions} == {
+    assert {decision.policy: decision.place.value for decision in place(program).decisions} == {
         "again": "egress", "quota": "ingress"
     }  # fmt: skip
     with bed(program, Mode.COMPILED) as mesh:

@@ -86,9 +86,9 @@ def _hosts(mesh: Mesh, call: Call) -> frozenset[str]:
     for decision in mesh.placement.decisions:
         if decision.destination != call.destination:
             continue
-        if Side.INGRESS in decision.sides and call.port.number in decision.ports:
+        if Side.INGRESS in decision.place.sides and call.port.number in decision.ports:
             found.add(call.destination)
-        if Side.EGRESS in decision.sides and index in decision.calls:
+        if Side.EGRESS in decision.place.sides and index in decision.calls:
             found.add(call.source)
     return frozenset(place.name for name in found for place in mesh.layout.of(name))
 

@@ -19,18 +19,18 @@ from hypothesis import strategies as st
 import dsl
 from admc.compile.pipeline import Compiled, compile_program
 from admc.compile.plan.model import Plan, SourceLine
-from admc.compile.plan.previous import sides_of
+from admc.compile.plan.previous import places_of
 from admc.review.diff.causes.explain import Sources, with_causes
 from admc.review.diff.causes.search import BudgetSpentError, irreducible
 from admc.review.diff.model import SCHEMA_VERSION, Cause, Cost, Counts, Diff, Gap, How, Move, Rename, Rollout, Taken
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import load_statements
-from dsl.program import Side
+from dsl.program import Place
 from solver.place import place
 from solver.placement import PlacementError, Previous
 from tests.properties import examples
 
-Sides = Mapping[tuple[str, str], tuple[Side, ...]]
+Places = Mapping[tuple[str, str], Place]
 HOTEL = (Path(__file__).parents[3] / "examples/hotel_reservation/policies.adm").read_text("utf-8")
 DATABASE: Final = "call geo            -> mongodb-geo "
 MORE_CALLERS: Final = (
@@ -42,8 +42,8 @@ MORE_CALLERS: Final = (
 def moved(base: Plan, head: Plan, *, how: How = How.COMPILED, renames: tuple[Rename, ...] = ()) -> Diff:
     """A difference that has the moves alone."""
     new = {rename.base: rename.head for rename in renames}
-    before = {(new.get(policy, policy), there): sides for (policy, there), sides in sides_of(base).items()}
-    after = sides_of(head)
+    before = {(new.get(policy, policy), there): place for (policy, there), place in places_of(base).items()}
+    after = places_of(head)
     different = [key for key in sorted(after) if before.get(key, after[key]) != after[key]]
     moves = tuple(Move(*key, before[key], after[key], (), (), None) for key in different)
     taken = Taken("x", "policies.adm", None, how, None, 3, None)
@@ -165,13 +165,12 @@ policy log = access_log() on web -> api
     assert len(cause.lines) == 2
 
 
-def at(pair: Pair, which: int, side: Side) -> Compiled:
-    """One of two programs, placed at this side where both sides are as good."""
+def at(pair: Pair, which: int, place: Place) -> Compiled:
+    """One of two programs, placed at this place where both places are as good."""
     plan = compile_program(pair.paths[which]).plan
-    host = "api" if side is Side.INGRESS else "web"
+    host = "api" if place is Place.INGRESS else "web"
     decisions = tuple(
-        replace(row, sides=(side,)) if (row.policy, row.destination) == ("mark", "api") else row
-        for row in plan.decisions
+        replace(row, place=place) if (row.policy, row.destination) == ("mark", "api") else row for row in plan.decisions
     )
     earlier = replace(plan, decisions=decisions, adms=(replace(plan.adms[0], service=host),))
     return compile_program(pair.paths[which], previous=earlier)
@@ -182,7 +181,7 @@ def at(pair: Pair, which: int, side: Side) -> Compiled:
 )
 def test_a_move_that_buys_nothing(tmp_path: Path, more: str, text: str) -> None:
     pair = Pair(tmp_path, TIE, TIE + more)
-    pair.base, pair.head = at(pair, 0, Side.INGRESS), at(pair, 1, Side.EGRESS)
+    pair.base, pair.head = at(pair, 0, Place.INGRESS), at(pair, 1, Place.EGRESS)
     (cause,) = pair.causes(how=How.PLAN).values()
     assert cause is not None
     assert text in cause.text
@@ -296,12 +295,12 @@ def shown(key: str) -> str:
     return f"{word} `{name}`"
 
 
-def solved(text: str, previous: Previous) -> Sides | None:
+def solved(text: str, previous: Previous) -> Places | None:
     try:
         placement = place(dsl.load_text(text), previous=previous)
     except (ProgramError, PlacementError):
         return None
-    return {(each.policy, each.destination): each.sides for each in placement.decisions}
+    return {(each.policy, each.destination): each.place for each in placement.decisions}
 
 
 @given(st.randoms(use_true_random=False))
@@ -316,8 +315,8 @@ def test_causes_are_irreducible_by_all_subsets(tmp_path_factory: pytest.TempPath
             return
         raise
     plan = pair.base.plan
-    previous = Previous(sides_of(plan), frozenset(adm.service for adm in plan.adms))
-    after = sides_of(pair.head.plan)
+    previous = Previous(places_of(plan), frozenset(adm.service for adm in plan.adms))
+    after = places_of(pair.head.plan)
     sides = [{key_of(line): line for line in side} for side in (base, head)]
     keys = [key for key in map(key_of, lines) if sides[0].get(key) != sides[1].get(key)]
     for decision, cause in pair.causes().items():

@@ -81,12 +81,12 @@ def paths(value: object, before: tuple[str | int, ...] = ()) -> Iterator[tuple[s
         (b"[]", "not a JSON object"),
         (b"{}", "lacks `schema_version`"),
         (b'{"schema_version": true}', "no `schema_version`"),
-        (b'{"schema_version": 1}', "it has schema version 1, and this admc reads 2"),
-        (b'{"schema_version": 99}', "and this admc reads 2"),
-        (b'{"schema_version": 2, "app": NaN}', "`app` must be a string"),
+        (b'{"schema_version": 1}', "it has schema version 1, and this admc reads 3"),
+        (b'{"schema_version": 99}', "and this admc reads 3"),
+        (b'{"schema_version": 3, "app": NaN}', "`app` must be a string"),
         (b"\xff\xfe", "not UTF-8"),
         (b'{"schema_version": ' + b"[" * 100_000, "nested too deeply"),
-        (b'{"schema_version": 2, "app": "\\ud800"}', "half of a character"),
+        (b'{"schema_version": 3, "app": "\\ud800"}', "half of a character"),
     ],
 )
 def test_what_is_no_difference_is_refused(text: bytes, said: str) -> None:

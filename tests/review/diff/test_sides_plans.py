@@ -85,7 +85,7 @@ def test_a_cut_plan_beside_is_not_taken_and_a_named_one_is_refused(repository: G
     _, head = sides("main", MAIN, Options())
     assert (head.taken.how, "cut short" in str(head.taken.why)) == (How.COMPILED, True)
     assert refused(PLAN, PLAN).code == "ADM804"
-    newer = content.replace(b'"schema_version": 4', b'"schema_version": 99')
+    newer = content.replace(b'"schema_version": 5', b'"schema_version": 99')
     (repository.folder / PLAN).write_bytes(newer)
     assert refused(PLAN, PLAN).code == "ADM805"
 

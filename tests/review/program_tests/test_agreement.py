@@ -162,7 +162,7 @@ def expected(case: Case, about: Subject, trial: Trial) -> set[Answered] | None:
     known = {
         each.policy
         for each in about.placement.decisions
-        if each.destination == trial.destination and Side.INGRESS in each.sides and each.calls
+        if each.destination == trial.destination and Side.INGRESS in each.place.sides and each.calls
     }
     return answers(about.program, sent, declared=declared, known=known)
 

@@ -95,7 +95,7 @@ def _single(statement: tree.Statement) -> Iterator[tuple[Key, tree.Statement]]:
         yield (type(statement).__name__.lower(), statement.name.text), statement
     elif isinstance(statement, tree.Pin):
         scope = "" if statement.scope is None else f" on {_words(statement.scope.span)}"
-        yield ("pin", f"{statement.policy.text} at {statement.side.text}{scope}"), statement
+        yield ("pin", f"{statement.policy.text} at {statement.place.text}{scope}"), statement
     elif isinstance(statement, tree.Objective | tree.Profile | tree.App):
         yield (type(statement).__name__.lower(), ""), statement
 

@@ -17,13 +17,13 @@ from admc.base.exits import CommandError
 from admc.compile.facts import with_facts
 from admc.compile.pipeline import solve
 from admc.compile.plan.model import FREE, DecisionPlan, Plan, SourceLine
-from admc.compile.plan.previous import sides_of
+from admc.compile.plan.previous import places_of
 from admc.review.diff.causes.elements import ORDER, Change, Element, Elements, Key, changes, elements_of, hybrid
 from admc.review.diff.causes.search import BudgetSpentError, irreducible
 from admc.review.diff.model import Cause, Diff, How, Move
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import Statements
-from dsl.program import Side
+from dsl.program import Place
 from solver.placement import PlacementError, Previous
 
 WORK: Final = 200_000
@@ -35,7 +35,7 @@ MOST_SOLVED: Final = 300
 SHOWN: Final = 6
 """The changes that the text of one cause names."""
 
-Sides = Mapping[tuple[str, str], tuple[Side, ...]]
+Places = Mapping[tuple[str, str], Place]
 
 
 class Sources(NamedTuple):
@@ -70,15 +70,15 @@ def with_causes(diff: Diff, base: Plan, head: Plan, sources: Sources | None, eff
 
 
 def _rule(decision: DecisionPlan | None, verb: str) -> Cause | None:
-    """The rule that excludes the sides that a decision does not take, if a rule does.
+    """The rule that excludes the places that a decision does not take, if a rule does.
 
-    With HEAD's decision the rule `came` and excludes BASE's side; with BASE's decision it `went`.
+    With HEAD's decision the rule `came` and excludes BASE's place; with BASE's decision it `went`.
     """
-    for side in () if decision is None else decision.not_taken:
-        if side.reason != FREE:
-            what = f": {side.message}" if side.message else ""
-            text = f"rule {side.reason} {verb}{what}"
-            return Cause(text, side.lines, True, ()) if verb == "came" else Cause(text, (), True, side.lines)
+    for refused in () if decision is None else decision.not_taken:
+        if refused.reason != FREE:
+            what = f": {refused.message}" if refused.message else ""
+            text = f"rule {refused.reason} {verb}{what}"
+            return Cause(text, refused.lines, True, ()) if verb == "came" else Cause(text, (), True, refused.lines)
     return None
 
 
@@ -92,7 +92,7 @@ class _Search:
     diff: Diff
     sources: Sources
     effort: float
-    _solved: dict[frozenset[Key], Sides | None] = field(default_factory=dict)
+    _solved: dict[frozenset[Key], Places | None] = field(default_factory=dict)
     _work: int = 0
     _minimal: list[tuple[Change, ...]] = field(default_factory=list)
 
@@ -101,13 +101,11 @@ class _Search:
         self._after: Elements = elements_of(self.sources.head)
         self.changes = changes(self._before, self._after)
         self._names = {rename.head: rename.base for rename in self.diff.renames}
-        sides = sides_of(self.base)
+        places = places_of(self.base)
         renamed = {rename.base: rename.head for rename in self.diff.renames}
         # A program between the two may have the old or the new name of a renamed policy.
-        sides |= {
-            (renamed[name], there): decision_sides for (name, there), decision_sides in sides.items() if name in renamed
-        }
-        self._previous = Previous(sides, frozenset(adm.service for adm in self.base.adms))
+        places |= {(renamed[name], there): place for (name, there), place in places.items() if name in renamed}
+        self._previous = Previous(places, frozenset(adm.service for adm in self.base.adms))
 
     def needless(self, move: Move) -> Cause | None:
         """A cause that calls the move needless, if HEAD solved with BASE as `--previous` does not move the decision."""
@@ -137,15 +135,15 @@ class _Search:
             return False
 
     def _moves(self, move: Move, subset: Sequence[Change]) -> bool:
-        """Whether BASE with only these changes gives the decision the sides that it has in HEAD."""
-        sides = self._sides(frozenset(change.key for change in subset))
-        if sides is None:
+        """Whether BASE with only these changes gives the decision the place that it has in HEAD."""
+        places = self._places(frozenset(change.key for change in subset))
+        if places is None:
             return False
         name, destination = move.policy, move.destination
-        decision_sides = sides.get((name, destination)) or sides.get((self._names.get(name, name), destination))
-        return decision_sides == move.head_sides
+        place = places.get((name, destination)) or places.get((self._names.get(name, name), destination))
+        return place is move.head_place
 
-    def _sides(self, applied: frozenset[Key]) -> Sides | None:
+    def _places(self, applied: frozenset[Key]) -> Places | None:
         """The decisions of BASE with the applied changes, solved with BASE's plan as `--previous`.
 
         None if the program has errors or no placement.
@@ -154,10 +152,10 @@ class _Search:
             self._solved[applied] = self._compiled(applied)
         return self._solved[applied]
 
-    def _compiled(self, applied: frozenset[Key]) -> Sides | None:
+    def _compiled(self, applied: frozenset[Key]) -> Places | None:
         everything = len(applied) == len(self.changes)
         if everything and self.diff.head.how is How.COMPILED:
-            return sides_of(self.head)  # HEAD was compiled with BASE's plan as `--previous`
+            return places_of(self.head)  # HEAD was compiled with BASE's plan as `--previous`
         cost = len(self.sources.head.statements) + len(self.head.enforcements)
         if self._work + cost > WORK * self.effort or len(self._solved) >= MOST_SOLVED:
             raise BudgetSpentError
@@ -170,7 +168,7 @@ class _Search:
         except (ProgramError, PlacementError, CommandError):
             # Some changes are valid only together: a call needs its service. An invalid program shows no move.
             return None
-        return {(decision.policy, decision.destination): decision.sides for decision in placement.decisions}
+        return {(decision.policy, decision.destination): decision.place for decision in placement.decisions}
 
 
 _NEEDLESS: Final = "HEAD was not compiled with BASE's plan as `--previous`: the move buys nothing"

@@ -102,7 +102,7 @@ def _way(index: PlanIndex, policy: str, call: CallName, target: tuple[str, int |
     replicas = None if service is None else service.replicas
     places = {Side.EGRESS: call.source, Side.INGRESS: call.destination}
     meetings: list[_Met] = []
-    for asker in (places[side] for side in decision.sides):
+    for asker in (places[side] for side in decision.place.sides):
         for other in index.meets(CallName(asker, name, port.number)):
             content = index.content(other)
             if content.effects is None or {e.verb for e in content.effects} - _HARMLESS:

@@ -19,7 +19,7 @@ from admc.review.diff.protection.index import UNDECLARED, PlanIndex
 from admc.review.diff.protection.note import Note, list_text
 from admc.review.diff.protection.regions import Moved, moved_addresses
 from admc.review.diff.protection.reliance import tells_apart
-from dsl.program import Side
+from dsl.program import Reliance
 
 _NAMED = 3
 """A sentence names this many services, and counts the others."""
@@ -128,7 +128,7 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
     closed = head.closed.get(destination)
     if decision.closes and closed is not None:
         services.update(closed.senders)
-    if Side.INGRESS in decision.sides and tells_apart(content):
+    if Reliance.ADDRESSES in decision.place.relies_on and tells_apart(content):
         admitted = head.admits(name) or ()
         if not head.strangers.isdisjoint((*content.excluded, *admitted)):
             return None
@@ -147,7 +147,7 @@ def _callers(comparison: Comparison, pair: Pair, call: CallName) -> frozenset[st
     decision, content = head.decisions[name].get(call.destination), head.content(name)
     if decision is None:
         return frozenset()
-    if Side.INGRESS not in decision.sides:
+    if Reliance.ADDRESSES not in decision.place.relies_on:
         return frozenset((call.source,))
     if not tells_apart(content):
         return frozenset()

@@ -13,7 +13,7 @@ from functools import cached_property
 from admc.compile.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
 from admc.review.diff.model import CallName
 from admc.review.diff.parties import networks
-from dsl.program import Protocol, Side
+from dsl.program import Place, Protocol
 
 UNDECLARED = "*"
 MOST_UNDECLARED = 1000
@@ -48,7 +48,7 @@ class PlanIndex:
                 continue
             call = CallName(row.source, row.destination, row.port)
             self.met.setdefault(row.policy, set()).add(call)
-            if row.side is Side.EGRESS:
+            if row.place is Place.EGRESS:
                 self.at_egress.setdefault((row.policy, row.destination), []).append(call)
         self.decisions: dict[str, dict[str, DecisionPlan]] = {row.name: {} for row in plan.policies}
         for decision in plan.decisions:

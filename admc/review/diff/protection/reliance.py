@@ -23,7 +23,7 @@ from admc.review.diff.model import CallName, Word
 from admc.review.diff.protection.comparison import Comparison, Pair
 from admc.review.diff.protection.index import UNDECLARED, PlanIndex
 from admc.review.diff.protection.note import Note
-from dsl.program import Side, Verb
+from dsl.program import Reliance, Verb
 
 
 class Reason(StrEnum):
@@ -101,7 +101,8 @@ def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
     if decision.closes:
         assumptions.add(Assumption(Reason.CLOSED, decision.destination))
     content = index.content(decision.policy)
-    if Side.EGRESS in decision.sides:
+    relies_on = decision.place.relies_on
+    if Reliance.SENDERS in relies_on:
         if decision.open and decision.destination in index.externals:
             assumptions.add(Assumption(Reason.OUTSIDE, decision.destination))
         for call in index.at_egress.get((decision.policy, decision.destination), ()):
@@ -110,7 +111,7 @@ def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
                 assumptions.add(Assumption(Reason.SENDER, call.source))
             elif sender is not None and (sender.host_network or not sender.trusted):
                 assumptions.add(Assumption(Reason.BYPASS, call.source))
-    if Side.INGRESS in decision.sides and must_rely(content) and tells_apart(content):
+    if Reliance.ADDRESSES in relies_on and must_rely(content) and tells_apart(content):
         assumptions.add(Assumption(Reason.ADDRESS, decision.destination))
     return frozenset(assumptions)
 

@@ -116,8 +116,8 @@ def _stricter_title(diff: Diff) -> str:
 def _moves(diff: Diff, blob: str | None, most: int) -> list[str]:
     rows = []
     for move in diff.moves[:most]:
-        before = words.side_phrase(move, move.base_sides, move.base_hosts, MARKDOWN)
-        after = words.side_phrase(move, move.head_sides, move.head_hosts, MARKDOWN)
+        before = words.place_phrase(move, move.base_place, move.base_hosts, MARKDOWN)
+        after = words.place_phrase(move, move.head_place, move.head_hosts, MARKDOWN)
         cause = ""
         if move.cause is not None:
             cause = words.cause_phrase(diff, move.cause, MARKDOWN, lambda place: link(place, blob))

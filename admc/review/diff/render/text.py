@@ -165,8 +165,8 @@ def _moves(console: Console, diff: Diff) -> None:
     named = table([[move.policy] for move in shown])
     room = max(len(name) for name in named)
     for move, name in zip(shown, named, strict=True):
-        before = words.side_phrase(move, move.base_sides, move.base_hosts, TEXT)
-        after = words.side_phrase(move, move.head_sides, move.head_hosts, TEXT)
+        before = words.place_phrase(move, move.base_place, move.base_hosts, TEXT)
+        after = words.place_phrase(move, move.head_place, move.head_hosts, TEXT)
         _wrapped(console, Text(f"{name:<{min(room, _CALLS)}}  {before} -> {after}"), 2)
         if move.cause is not None:
             _wrapped(

@@ -26,7 +26,7 @@ from admc.review.diff.model import (
     Taken,
     Verdict,
 )
-from dsl.program import Side
+from dsl.program import Place, Side
 
 
 class Style(NamedTuple):
@@ -132,18 +132,17 @@ def _path(side: Taken, line: SourceLine) -> str:
     return posixpath.normpath(posixpath.join(folder, line.path))
 
 
-def side_phrase(move: Move, sides: Sequence[Side], hosts: Sequence[str], style: Style) -> str:
-    """The sides of a decision with their hosts: `ingress of `rate``, or `egress of `a`, `b``, or both."""
+def place_phrase(move: Move, place: Place, hosts: Sequence[str], style: Style) -> str:
+    """The place of a decision with its hosts: `ingress of `rate``, or `egress of `a`, `b``, or both."""
     parts = []
-    if Side.INGRESS in sides:
+    if Side.INGRESS in place.sides:
         parts.append(f"ingress of {style.name(move.destination)}")
-    if Side.EGRESS in sides:
-        senders = [host for host in hosts if Side.INGRESS not in sides or host != move.destination]
-        towards = (
-            "" if Side.INGRESS in (*move.base_sides, *move.head_sides) else f" towards {style.name(move.destination)}"
-        )
+    if Side.EGRESS in place.sides:
+        senders = [host for host in hosts if Side.INGRESS not in place.sides or host != move.destination]
+        named = Side.INGRESS in (*move.base_place.sides, *move.head_place.sides)
+        towards = "" if named else f" towards {style.name(move.destination)}"
         parts.append(f"egress of {listed(senders, style)}{towards}" if senders else f"egress{towards}")
-    return " and ".join(parts) or "no side"
+    return " and ".join(parts)
 
 
 def side_taken(side: Taken, style: Style) -> str:

@@ -249,7 +249,9 @@ class _Taker:
 def _renamed(previous: Previous, renamed: Iterable[Rename]) -> Previous:
     new = {rename.base: rename.head for rename in renamed}
     return previous._replace(
-        sides={(new.get(policy, policy), destination): sides for (policy, destination), sides in previous.sides.items()}
+        places={
+            (new.get(policy, policy), destination): place for (policy, destination), place in previous.places.items()
+        }
     )
 
 

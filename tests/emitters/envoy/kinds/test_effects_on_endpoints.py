@@ -15,7 +15,7 @@ from envoy.config.core.v3 import base_pb2 as core_pb2
 from envoy.service.auth.v3 import external_auth_pb2, external_auth_pb2_grpc
 from envoy.type.v3 import http_status_pb2
 
-from dsl.program import Side
+from dsl.program import Place
 from tests.emitters.envoy.served import BAD, OK, Served, Server, ok, served
 from tests.emitters.envoy.support import ENVOY, soon
 
@@ -295,8 +295,8 @@ def test_a_match_leaves_out_questions_by_grpc(tmp_path: Path) -> None:
     with served(text, tmp_path, apart={"judge": partial(judging, judge)}) as live:
         assert live.status("a", "b", "/yes") == 200
         assert judge.paths == ["/yes"]
-        assert [decision.sides for decision in live.placement.decisions if decision.destination == "judge"] == [
-            (Side.INGRESS,)
+        assert [decision.place for decision in live.placement.decisions if decision.destination == "judge"] == [
+            Place.INGRESS
         ]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.testbed.client import Reply, Request, h2c
-from dsl.program import Side
+from dsl.program import Place
 from tests.emitters.envoy.support import ENVOY, Running, exchange, load, running, soon
 from tests.emitters.envoy.wasm import module
 from tests.fidelity import tokens
@@ -186,9 +186,9 @@ def stats(app: Running) -> Counter[str]:
 
 
 def test_a_refusal_passes_only_the_filters_outside_it(app: Running) -> None:
-    sides = {decision.policy: decision.sides for decision in app.placement.decisions}
+    places = {decision.policy: decision.place for decision in app.placement.decisions}
     inner = ["inside", "inside_get", "inside_zip", "inside_log", "inside_tap", "inside_lua"]
-    assert all(sides[name] == sides["quota"] for name in inner), "this test is about one chain"
+    assert all(places[name] is places["quota"] for name in inner), "this test is about one chain"
     folder = app.folder / "taps"
     accepted = call(app, "order", "/q", ("accept-encoding", "gzip"))
     assert accepted.status == 200
@@ -446,7 +446,7 @@ policy friends = set_request_header(name: "x-friend", value: "1") on * except in
 policy guests = allow(callers: [internet, b]) on * -> c when path == "/guests"
 """
     _, placement = load(text)
-    assert {decision.sides for decision in placement.decisions} == {(Side.INGRESS,)}
+    assert {decision.place for decision in placement.decisions} == {Place.INGRESS}
     with running(text, tmp_path) as live:
         for source, outside in (("a", False), ("b", False), ("internet", True), ("undeclared", True)):
             headers = seen_headers(live.call(source, "c"))

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.program import Protocol
-from dsl.program import Side as Place
+from dsl.program import Place, Protocol
 from tests.fidelity.judge import Behaviour, GaveUpError, Judge
 from tests.fidelity.judge import Place as Call
 from tests.fidelity.kinds import number, refusal, seconds
@@ -148,7 +147,7 @@ class Side:
             for each in self.compiled.placement.decisions
             if (each.policy, each.destination) == (policy.name, place.destination)
         )
-        asker = place.source if Place.EGRESS in decision.sides else place.destination
+        asker = place.source if Place.EGRESS in decision.place.ends else place.destination
         asked = replace(message, body=b"")
         said: Answer | None = None
         with run.until(seconds(policy, "timeout") if "timeout" in policy.arguments else 0.2) as deadline:

@@ -35,11 +35,11 @@ from admc.review.diff.model import (
     Verdict,
     Word,
 )
-from dsl.program import Side
+from dsl.program import Place, Side
 
 OLD, NEW = "1f0c6a9e5d3b7284c0e1f2a3b4c5d6e7f8091a2b", "9b8a7c6d5e4f30213243546576879a8b9cadbecf"
 PROGRAM = "policies.adm"
-IN, OUT = (Side.INGRESS,), (Side.EGRESS,)
+IN, OUT = Place.INGRESS, Place.EGRESS
 
 
 def line(number: int, path: str = PROGRAM) -> SourceLine:
@@ -236,7 +236,7 @@ MTLS = replace(
     base_counts=Counts(4, 22, 12, 1),
     head_counts=Counts(3, 40, 12, 2),
     moves=(
-        Move("mtls", "cart", (*OUT, *IN), (*OUT, *IN), ("cart", "shop"), ("cart", "shop", "web"), None),
+        Move("mtls", "cart", Place.BOTH, Place.BOTH, ("cart", "shop"), ("cart", "shop", "web"), None),
         Move("slow", "cart", OUT, OUT, ("shop",), ("a", "b", "c", "d", "shop"), None),
         Move("a_policy_with_a_very_long_name_that_needs_room", "cart", IN, OUT, ("cart",), ("shop",), None),
     ),

@@ -1,6 +1,6 @@
-"""Checks the sides of one decision by rules R3, R4, R5, R7, R8 and R10, each rule on its own.
+"""Checks the place of one decision by rules R3, R4, R5, R7, R8 and R10, each rule on its own.
 
-Every check receives a requirement and its sides in the placement, and returns violations of these sides.
+Every check receives a requirement and its place in the placement, and returns violations of that place.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from dsl.program import Policy, Program, Side
+from dsl.program import Place, Policy, Program, Reliance, Side
 from solver.placement import Decision, Rule, Violation
 from solver.verify.scope import DestinationFacts, Requirement, can_host, may_reject, tells_callers_apart, unrecognisable
 
 
-class Sides:
+class Places:
     """The checks of one program."""
 
     def __init__(self, program: Program, destination_facts: DestinationFacts) -> None:
         self.program = program
         self.near = destination_facts
-        self.pins: Mapping[tuple[str, str], list[Side]] = defaultdict(list)
+        self.pins: Mapping[tuple[str, str], list[Place]] = defaultdict(list)
         for pin in program.pins:
-            self.pins[(pin.policy, pin.destination)].append(pin.side)
+            self.pins[(pin.policy, pin.destination)].append(pin.place)
         self.suspicious = frozenset(
             service.name for service in program.services.values() if not service.trusted or service.host_network
         )
@@ -37,24 +37,23 @@ class Sides:
         self.shared_addresses = any(service.host_network for service in program.services.values())
 
     def check(self, required: Requirement, decision: Decision) -> Iterator[Violation]:
-        """Violations in `decision.sides`, each of which occurs once."""
+        """Violations of `decision.place`, each of which occurs once."""
         problems = chain(
-            self._capability(required, decision.sides),
-            self._ingress(required) if Side.INGRESS in decision.sides else (),
-            self._egress(required) if Side.EGRESS in decision.sides else (),
-            self._pins(required, decision.sides),
+            self._capability(required, decision.place),
+            self._ingress(required) if Side.INGRESS in decision.place.sides else (),
+            self._egress(required) if Side.EGRESS in decision.place.sides else (),
+            self._pins(required, decision.place),
             self._closing(required, decision),
         )
         for rule, message in problems:
             yield Violation(rule, message, required.policy.name, required.destination)
 
-    def _capability(self, required: Requirement, sides: tuple[Side, ...]) -> Iterator[tuple[Rule, str]]:
+    def _capability(self, required: Requirement, place: Place) -> Iterator[tuple[Rule, str]]:
         policy, kind = required.policy, required.policy.kind
-        for side in sides:
-            if side not in kind.sides:
-                yield Rule.CAPABILITY, f"kind `{kind.name}` cannot be enforced at {side}"
-            elif side not in policy.sides:
-                yield Rule.CAPABILITY, f"`{policy.name}` is not narrowed to {side}"
+        if place not in kind.places:
+            yield Rule.CAPABILITY, f"kind `{kind.name}` cannot be enforced at {place}"
+        elif place not in policy.places:
+            yield Rule.CAPABILITY, f"`{policy.name}` is not narrowed to {place}"
         if self.protocols <= kind.protocols:
             return
         calls = self.program.calls
@@ -126,13 +125,17 @@ class Sides:
             if kind.guard and not required.calls:
                 yield Rule.CLOSED, f"guard `{policy.name}` applies to no declared call and has to be at ingress"
 
-    def _pins(self, required: Requirement, sides: tuple[Side, ...]) -> Iterator[tuple[Rule, str]]:
-        for side in self.pins.get((required.policy.name, required.destination), ()):
-            if side not in sides:
-                yield Rule.PIN, f"`{required.policy.name}` is pinned at {side}"
+    def _pins(self, required: Requirement, place: Place) -> Iterator[tuple[Rule, str]]:
+        for pinned in self.pins.get((required.policy.name, required.destination), ()):
+            if pinned not in place.ends:
+                yield Rule.PIN, f"`{required.policy.name}` is pinned at {pinned}"
 
     def _closing(self, required: Requirement, decision: Decision) -> Iterator[tuple[Rule, str]]:
-        needed = required.open and Side.EGRESS in decision.sides and required.destination not in self.program.externals
+        needed = (
+            required.open
+            and Reliance.CLOSED in decision.place.relies_on
+            and required.destination not in self.program.externals
+        )
         if needed and not decision.closes:
             yield (
                 Rule.CLOSED,
