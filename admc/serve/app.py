@@ -69,7 +69,7 @@ class ListenOptions(NamedTuple):
 
 def serve(environment: Environment, listening: ListenOptions) -> int:
     """Serve until a signal, or until the environment ends it; returns the exit code. Raises `CommandError` if the
-    server cannot start."""
+    server cannot start, or cannot continue a stored rollout."""
 
     async def served() -> int:
         return await serve_within(environment, listening)

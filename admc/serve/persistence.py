@@ -86,7 +86,8 @@ class Persistence:
             await asyncio.sleep(SAVE_SECONDS)
 
     async def save(self) -> None:
-        """Store the active state, and the snapshots that proxies have acknowledged."""
+        """Store the active state, and the snapshots that proxies have acknowledged. A failure is a problem of the
+        subject `kept`, and is not raised."""
         config, problems = self._config, self._config.problems
         if config.state is None:
             return

@@ -2,14 +2,15 @@
 
 A transition has three phases:
 
-    1. The stream sends the trial extension, if there is one.
+    1. The stream sends the trial extension, if the client has another version of it.
     2. The stream sends all new resources, in the order clusters, endpoints, extensions, listeners, routes. Each type
        waits until the client has acknowledged the types before it, and new clusters wait until the client has
        acknowledged their endpoints.
-    3. The stream removes resources that are no longer used.
+    3. The stream removes resources that are no longer used. Listeners are removed in phase 2 already.
 
-The latest snapshot waits until the transition is complete. Its endpoints and secrets do not wait. Two events end a
-transition early, and the next snapshot continues from the resources that the client then has, old and new ones:
+The latest snapshot waits until the transition is complete. Its endpoints and secrets do not wait, unless its clusters
+differ from those of the target. Two events end a transition early, and the next snapshot continues from the resources
+that the client then has, old and new ones:
 
     - a NACK
     - a snapshot that withdraws a change which the client has not received yet, because that change may be wrong

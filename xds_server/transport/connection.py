@@ -1,7 +1,7 @@
 """One open stream between gRPC and the state machine. Its reader and its writer do not wait for each other.
 
-The server handles a request as soon as it arrives, and sends its responses before any push. While the client reads
-slowly, only the latest snapshot waits.
+The server handles a request as soon as it arrives, unless `OUTBOX` responses wait, and sends its responses before any
+push. While the client reads slowly, only the latest snapshot waits.
 """
 
 from __future__ import annotations

@@ -53,9 +53,9 @@ class XdsServer:
         ...
         await server.stop()
 
-    `identify` alone decides which clients are admitted. It returns the group of a client, or an `Admission`, which also
-    has the proven identity and the time when the proof ends. It returns None, or raises `DeniedError` with a reason, if
-    the client is not admitted.
+    Within the limits, `identify` alone decides which clients are admitted. It returns the group of a client, or an
+    `Admission`, which also has the proven identity and the time when the proof ends. It returns None, or raises
+    `DeniedError` with a reason, if the client is not admitted.
     """
 
     def __init__(

@@ -51,6 +51,7 @@ class Gauges(NamedTuple):
     problem: bool = False
     """Whether the last change of a file could not be used or stored."""
     rollout_under_way: bool = False
+    """Also while redirection that the plan needs is missing."""
     unlisted: int = 0
     """Services and outside parties without addresses."""
     lease_held: bool | None = None

@@ -97,7 +97,7 @@ class _FirstServerRow:
     why: str
     """The problem with the last change of its files, or else what it waits for; empty if there is neither."""
     rollout: str
-    """What its rollout to another plan waits for; empty without a rollout."""
+    """What its rollout to another plan waits for, or else which redirection is missing; empty if there is neither."""
     app: str
     source: str
     """What it follows; with files, the absolute path of the program or plan."""

@@ -1,4 +1,5 @@
-"""A server's status as text: a line for each proxy, and below it the proxy's error message for each refused type."""
+"""A server's status as text: lines about the server, and a line for each proxy and for each ADM without one. Below a
+proxy stands its error message for each refused type."""
 
 from __future__ import annotations
 

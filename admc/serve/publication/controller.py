@@ -398,8 +398,8 @@ class Rollout:
         return None if state is None else self._position(state)
 
     async def save(self, store: Store) -> None:
-        """Store the position again, with the snapshots that proxies have acknowledged since. No label is stored
-        meanwhile: this earlier position would replace it."""
+        """Store the position again, with the snapshots that proxies have acknowledged since; nothing, while another
+        server may lead the proxies. No label is stored meanwhile: this earlier position would replace it."""
         async with self._turn:
             if self._may_publish():
                 await store(self.position)

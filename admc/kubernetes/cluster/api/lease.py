@@ -203,7 +203,8 @@ class LeaseHolder:
             await asyncio.sleep(max(pause / 4, began + next_ - self._clock()))
 
     async def release(self) -> None:
-        """Give the Lease up, so that another replica need not wait. The caller has to end `run` and serving before."""
+        """Give the Lease up, so that another replica need not wait. If that fails, the Lease expires. The caller has to
+        end `run` and serving before."""
         self._renewed_at = -math.inf
         if self._seen is None or self.holder != self._identity:
             return
