@@ -1,6 +1,7 @@
 """Events on standard error, each with a stable name and fields. One line of JSON for each, for programs:
 
-    LOG.info("published", extra={"groups": 3})  ->  {"time": ..., "level": "info", "event": "published", "groups": 3}
+    LOG.info("published", extra={"groups": 3})  ->
+        {"time": ..., "level": "info", "logger": "admc.serve", "event": "published", "groups": 3}
 
 or, for a user at a terminal, the same as text:
 
@@ -81,8 +82,8 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _shown(value: object) -> object:
-    """A field that is safe to show: without control sequences and without a rollout's marker. Its line breaks stay,
-    because JSON escapes them, and the text form indents the lines after them."""
+    """A field of `extra` that is safe to show: without control sequences and without a rollout's marker. Its line
+    breaks stay, because JSON escapes them, and the text form indents the lines after them."""
     if isinstance(value, str):
         return "\n".join(map(visible, concealed_text(value).split("\n")))
     if isinstance(value, (list, tuple)):

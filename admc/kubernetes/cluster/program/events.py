@@ -1,4 +1,4 @@
-"""Events of a `Program`: transitions of its conditions, and the steps of a rollout.
+"""Events of a `Program`, such as the transitions of its conditions.
 
 status before, status now -> Happening --Limiter--> events.k8s.io/v1
 """
