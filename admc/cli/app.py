@@ -96,7 +96,8 @@ def _about(
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line, and return its exit code. Raises `CommandError` if the command fails."""
+    """Run one command line, and return its exit code. Raises `CommandError` for wrong usage, and if the command raises
+    it; a command may also return a code other than 0."""
     _refuse_empty_arguments(arguments)
     if os.environ.get(COMPLETE_VARIABLE):
         from typer._completion_classes import completion_init

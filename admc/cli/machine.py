@@ -1,5 +1,5 @@
-"""The checks of `admc doctor`: this machine must have the programs and packages that admc and its configuration
-need."""
+"""The checks of `admc doctor`: whether this machine has the programs, packages, privileges and writable folders that
+admc and its configuration need, or can use."""
 
 from __future__ import annotations
 

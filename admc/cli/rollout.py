@@ -41,7 +41,8 @@ def rollout(
 
 
 def _shown(server: str) -> tuple[str, str]:
-    """The app, and the present wait of its rollout. Raises `CommandError`."""
+    """The app, and the state of its rollout in words; the app is empty if the server has none. Raises
+    `CommandError`."""
     row = status_of(server).server
     if not row.app:
         return "", row.why or "no plan has been published yet"

@@ -64,7 +64,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer. `status` is an HTTP status or the code of a gRPC call; it is None if no status was received."""
+    """An answer. `status` is an HTTP status, the code of a gRPC call, or 200 for a TCP echo; it is None if none was
+    received. `error` is then the cause; it is also the message of a gRPC call."""
 
     status: int | None
     headers: tuple[tuple[str, str], ...] = ()
@@ -91,7 +92,8 @@ class Reply:
 
     @property
     def seen(self) -> Seen | None:
-        """The request as the service received it; None if a proxy answered instead of the service."""
+        """The request as the service received it; None if the body does not describe one, as when a proxy answered
+        instead of the service, or nothing did."""
         try:
             return parse(self.body)
         except (ValueError, TypeError, KeyError):

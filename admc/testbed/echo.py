@@ -16,7 +16,8 @@ A request can ask for another answer by its headers:
     x-echo-id        a name of the request, by which a service counts its attempts and copies
 
 All but `x-echo-header` and `x-echo-id` may be lists with an item for each arrival: `x-echo-status: 503,200` fails the
-first arrival at a service and answers all later ones.
+first arrival at a service and answers all later ones. Arrivals are counted for each `x-echo-id`; all requests without
+one are counted together.
 """
 
 from __future__ import annotations
@@ -164,7 +165,8 @@ class EchoServices:
     """All echo services of one application. One event loop in a thread serves http and tcp; gRPC has its threads."""
 
     def __init__(self, endpoints: Iterable[Endpoint], messages: Mapping[str, bytes] | None = None) -> None:
-        """`messages` are answers by the path of a gRPC method. All other methods answer with a description."""
+        """`messages` are answers by the path of a gRPC method. All other methods answer with a description. A call that
+        asks for a status gets neither."""
         self.endpoints = tuple(endpoints)
         self._messages = messages or {}
         self.record = Record()
@@ -359,7 +361,8 @@ class TcpEcho(asyncio.Protocol):
 
 
 class GrpcEcho(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Answers every unary method with the description of its call."""
+    """Answers every unary method: with the status that the call asks for, else with the message for its path, else with
+    the description of the call."""
 
     def __init__(
         self, endpoint: Endpoint, record: Record, stopping: threading.Event, messages: Mapping[str, bytes]
