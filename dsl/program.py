@@ -56,6 +56,8 @@ class Place(StrEnum):
 
     INGRESS = "ingress"
     EGRESS = "egress"
+    NETWORK = "network"
+    """The NetworkPolicy of the destination, without an ADM."""
     BOTH = "both"
     """Both ends of each call, for kinds that need both."""
 
@@ -96,7 +98,8 @@ class _PlaceFacts(NamedTuple):
 
 _PLACES: Mapping[Place, _PlaceFacts] = {
     Place.EGRESS: _PlaceFacts(0, (Side.EGRESS,), False, frozenset({Reliance.SENDERS, Reliance.CLOSED})),
-    Place.INGRESS: _PlaceFacts(1, (Side.INGRESS,), True, frozenset({Reliance.ADDRESSES})),
+    Place.NETWORK: _PlaceFacts(1, (), True, frozenset({Reliance.CLOSED})),
+    Place.INGRESS: _PlaceFacts(2, (Side.INGRESS,), True, frozenset({Reliance.ADDRESSES})),
     Place.BOTH: _PlaceFacts(0, (Side.INGRESS, Side.EGRESS), True, frozenset(Reliance)),
 }
 
@@ -335,11 +338,15 @@ class Kind:
     template: Template | None = None
     prelude: bool = False
     traits: Traits = NO_TRAITS
+    network: bool = False
+    """A NetworkPolicy alone can do what the kind does, if the policy judges every caller and has no match."""
 
     @property
     def places(self) -> frozenset[Place]:
         """The places that the annotations allow."""
-        return frozenset({Place.BOTH}) if self.both else frozenset(Place(side) for side in self.sides)
+        if self.both:
+            return frozenset({Place.BOTH})
+        return frozenset((*map(Place, self.sides), *((Place.NETWORK,) if self.network else ())))
 
     @property
     def declaration(self) -> tuple[Span, ...]:
@@ -357,7 +364,8 @@ class Policy:
     arguments: Mapping[str, Value]
     """Every parameter of the kind with its value, in the kind's order."""
     places: frozenset[Place]
-    """Places that both the kind and the policy's own annotations allow; never empty."""
+    """Places that both the kind and the policy's own annotations allow; never empty. `NETWORK` is one of them only in
+    a program with `network_policies enforced`, and only if a NetworkPolicy can say what the policy says."""
     sources: frozenset[str]
     """Selected services and externals, with or without a declared call."""
     open_sources: bool
@@ -374,6 +382,8 @@ class Policy:
     match: Match | None = None
     narrowing: Span | None = None
     """The policy's own `@ingress` or `@egress`, if it has one."""
+    accepts_drop: Span | None = None
+    """The policy's `accept drop`: in the network, it may drop a declared call that it refuses."""
     home: Program | None = field(default=None, compare=False, repr=False)
     """The program that declares the callers of the policy, if another program holds the policy itself."""
 
@@ -449,6 +459,10 @@ class Program:
     profile: ProfileSource | None = None
     requests: tuple[Request, ...] = ()
     """Sorted by name. The rates of `calls` include those of the requests."""
+    network_policies: Span | None = None
+    """`network_policies enforced`: an operator states that the cluster's network plugin enforces NetworkPolicies."""
+    accepts_host_network: Span | None = None
+    """`accept host_network`: an operator accepts that traffic of a node's own passes NetworkPolicies."""
 
     @cached_property
     def policy_by_name(self) -> Mapping[str, Policy]:

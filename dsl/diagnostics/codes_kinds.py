@@ -6,7 +6,8 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
     "ADM301": (
         "an annotation is unknown, or not allowed here",
         "Kinds take `@ingress`, `@egress`, `@both`, `@guard`, `@state`, `@per_replica`, `@exclusive`,"
-        " `@effect`, `@component` and `@weaker`; policies take `@ingress` and `@egress`.",
+        " `@effect`, `@component` and `@weaker`; policies take `@ingress` and `@egress`. The network is no narrowing: "
+        "write `pin NAME at network`.",
         'app shop\n\n@ingres\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@ingress\nkind own() for http template "own.yaml"\n',
     ),
@@ -122,5 +123,12 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
         "has no direction, so each change of it is unclear.",
         'app shop\n\n@ingress @weaker(max: added)\nkind own(max: int) for http template "own.yaml"\n',
         'app shop\n\n@ingress @weaker(max: more)\nkind own(max: int) for http template "own.yaml"\n',
+    ),
+    "ADM313": (
+        "a kind of a program in the network",
+        "In the network, a NetworkPolicy alone decides which connections a destination receives. It runs no template, "
+        "so `@network` is an annotation of the built-in kinds `allow` and `deny` only.",
+        'app shop\n\n@ingress @network\nkind own() for http template "own.yaml"\n',
+        'app shop\n\n@ingress\nkind own() for http template "own.yaml"\n',
     ),
 }

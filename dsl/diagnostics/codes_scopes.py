@@ -218,7 +218,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM411": (
         "a place is unknown",
-        "Places are `ingress` (at the destination) and `egress` (at the source).",
+        "Places are `ingress` (the ADM of the destination), `egress` (the ADM of each source) and `network` (the "
+        "NetworkPolicy of the destination).",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -391,5 +392,24 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "service web { http 8080 }\n"
         'external stripe { tcp 443  host "api.stripe.com" }\n'
         "call web -> stripe\n",
+    ),
+    "ADM433": (
+        "`accept drop` of a policy that no NetworkPolicy can enforce",
+        "An ADM answers a call that it refuses; a NetworkPolicy drops it, and the caller waits for a timeout. "
+        "`accept drop` allows that for declared calls that the policy refuses. It belongs to a policy of `allow` or "
+        "`deny` from `*` without an `except`, without a match and without `@ingress` or `@egress`. Any other policy is "
+        "enforced at ADMs only, and drops nothing.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> db\n"
+        "policy only = allow(callers: [web]) on web -> db accept drop\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> db\n"
+        "policy only = allow(callers: [web]) on * -> db accept drop\n",
     ),
 }

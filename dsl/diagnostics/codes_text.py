@@ -84,7 +84,7 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
     "ADM008": (
         "a statement starts with an unknown word",
         "A statement starts with `app`, `use`, `topology`, `profile`, `external`, `service`, `call`, `kind`, "
-        "`policy`, `pin` or `objective`.",
+        "`policy`, `pin`, `objective`, `request`, `network_policies` or `accept`.",
         "app shop\n\nsrvice web { http 8080 }\n",
         "app shop\n\nservice web { http 8080 }\n",
     ),
@@ -231,5 +231,24 @@ NAMES: dict[str, tuple[str, str, str, str]] = {
         "platform. Figures of two profiles are never added. `admc profile diff` compares two profiles.",
         'app shop\n\nprofile meshinsight\nprofile "node.json"\n',
         "app shop\n\nprofile meshinsight\n",
+    ),
+    "ADM121": (
+        "a second `network_policies enforced`",
+        "The statement is about the whole cluster, so a program makes it once, in one of its files.",
+        "app shop\n\nnetwork_policies enforced\nnetwork_policies enforced\n",
+        "app shop\n\nnetwork_policies enforced\n",
+    ),
+    "ADM122": (
+        "a second `accept host_network`",
+        "The statement is about all services with `host_network`, so a program makes it once, in one of its files.",
+        "app shop\n\nservice agent { http 9100  host_network }\naccept host_network\naccept host_network\n",
+        "app shop\n\nservice agent { http 9100  host_network }\naccept host_network\n",
+    ),
+    "ADM123": (
+        "`accept host_network` in a program without such a service",
+        "A note. No service of the program shares the network of its node, so there is nothing to accept. It is no "
+        "more than a note, since a cluster may show that a service does.",
+        "app shop\n\nservice agent { http 9100 }\naccept host_network\n",
+        "app shop\n\nservice agent { http 9100  host_network }\naccept host_network\n",
     ),
 }

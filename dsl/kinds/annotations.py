@@ -27,6 +27,9 @@ ANNOTATIONS = (
     "component",
     "weaker",
 )
+"""The annotations that users may write."""
+NETWORK = "network"
+"""The annotation of the prelude alone."""
 _VERBS = list(Verb)
 _ELEMENTS = list(Element)
 
@@ -39,6 +42,7 @@ class Annotations:
         self.sides: dict[Side, Stage] = {}
         self.places: dict[Side, Span] = {}
         self.both = self.guard = self.state = self.per_replica = self.exclusive = False
+        self.network: Span | None = None
         self.effects: tuple[Effect, ...] | None = None
         self.component: str | None = None
         self.directions: tuple[tree.AnnotationArgument, ...] = ()
@@ -48,7 +52,7 @@ class Annotations:
         effects: list[tree.Annotation] = []
         for annotation in statement.annotations:
             name = annotation.name.text
-            if name not in ANNOTATIONS:
+            if name not in (*ANNOTATIONS, NETWORK):
                 self.unknown = True
                 hint = (
                     other_meshes.side(name, "@")
@@ -99,6 +103,10 @@ class Annotations:
                 self._wrong(annotation, "write `@component(NAME)` with one name")
             else:
                 self.component = words[0]
+        elif name == NETWORK:
+            if words:
+                self._wrong(annotation, "write `@network` alone")
+            self.network = annotation.span
         elif name == "weaker":
             if not words or not all(argument.after for argument in annotation.arguments):
                 self._wrong(annotation, "write parameters with a direction: `@weaker(requests: more, per: less)`")
@@ -166,7 +174,7 @@ class Annotations:
         name = statement.name.text
         if self.both:
             self.sides = {side: self.sides.get(side, Stage.FILTER) for side in Side}
-        if not self.sides and not self.unknown and not seen.keys() & {"ingress", "egress"}:
+        if not self.sides and not self.unknown and not seen.keys() & {"ingress", "egress", NETWORK}:
             self.diagnostics.error(
                 "ADM303",
                 f"`{name}` has no side at which it can be enforced",

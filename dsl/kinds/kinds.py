@@ -98,6 +98,7 @@ def resolve_kind(
         template,
         prelude,
         TRAITS.get(statement.name.text, NO_TRAITS) if prelude else NO_TRAITS,
+        annotations.network is not None,
     )
     return DeclaredKind(kind, defaults)
 
@@ -105,8 +106,17 @@ def resolve_kind(
 def _check_own(
     statement: tree.Kind, annotations: Annotations, protocols: frozenset[Protocol], diagnostics: Diagnostics
 ) -> None:
-    """Checks the template and the stages of a user's kind. A built-in kind has no template and may have any stage."""
+    """Checks the template, the stages and the places of a user's kind. A built-in kind has no template, and may have
+    any stage and `@network`."""
     name = statement.name.text
+    if annotations.network is not None:
+        diagnostics.error(
+            "ADM313",
+            f"`{name}` cannot be enforced in the network",
+            annotations.network,
+            cause="its template describes an Envoy filter, and in the network there is a NetworkPolicy but no Envoy",
+            hint="remove it; `@ingress` and `@egress` are the places of a kind with a template",
+        )
     if statement.template is None:
         diagnostics.error(
             "ADM310",

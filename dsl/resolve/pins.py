@@ -14,6 +14,9 @@ from dsl.vocabulary import other_meshes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+PLACES = ("ingress", "egress", "network")
+"""The places of pins, as written."""
+
 
 def resolve_pins(
     statements: Sequence[tree.Declared],
@@ -29,11 +32,11 @@ def resolve_pins(
         if not isinstance(statement, tree.Pin):
             continue
         place = statement.place.text
-        if place not in ("ingress", "egress"):
+        if place not in PLACES:
             hint = (
                 other_meshes.side(place)
-                or diagnostics.did_you_mean(place, ("ingress", "egress"))
-                or "write `at ingress` or `at egress`"
+                or diagnostics.did_you_mean(place, PLACES)
+                or "write `at ingress`, `at egress` or `at network`"
             )
             diagnostics.error("ADM411", f"there is no place `{place}`", statement.place.span, hint=hint)
             continue

@@ -8,11 +8,12 @@ from dsl.checks.never import check_match
 from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.files.reading import Reader
 from dsl.graph.application import Application
-from dsl.kinds.annotations import effect_order
+from dsl.kinds.annotations import NETWORK, effect_order
 from dsl.kinds.kinds import DeclaredKind
 from dsl.program import Effect, Kind, Place, Policy, Protocol, Value
 from dsl.resolve.arguments import Arguments, header_names, header_parameters, report_unwritable
 from dsl.resolve.conditions import resolve_condition, what_it_reads
+from dsl.resolve.network import obstacles_to_network, report_accept_drop
 from dsl.resolve.scopes import ScopeChecks
 from dsl.resolve.selectors import Destinations, Selectors, Sources
 from dsl.syntax import tree
@@ -38,10 +39,14 @@ class PolicyResolver:
         selectors: Selectors,
         reader: Reader,
         diagnostics: Diagnostics,
+        *,
+        network_policies: bool,
     ) -> None:
         self.application = application
         self.kinds = kinds
         self.broken_kinds = broken_kinds
+        self.network_policies = network_policies
+        """Whether the program states that NetworkPolicies are enforced."""
         self.selectors = selectors
         self.diagnostics = diagnostics
         self.arguments = Arguments(Context(diagnostics, reader, application))
@@ -65,6 +70,7 @@ class PolicyResolver:
         match = None if statement.condition is None else resolve_condition(statement.condition, self.diagnostics)
         if sources is None or destinations is None or arguments is None or self.diagnostics.errors > before:
             return None
+        places = self._with_network(statement, kind, places, narrowing, sources)
         calls = self._calls(sources, destinations)
         self.checks.check(statement, kind, destinations, calls)
         if match is not None and statement.condition is not None:
@@ -90,6 +96,7 @@ class PolicyResolver:
             destinations.ports,
             match,
             narrowing,
+            None if statement.accept_drop is None else statement.accept_drop.span,
         )
 
     def _kind(self, statement: tree.Policy) -> DeclaredKind | None:
@@ -119,7 +126,8 @@ class PolicyResolver:
                     f"`{annotation.span.text[:60]}` is not an annotation of policies",
                     annotation.span,
                     cause="the annotations of a policy narrow the places at which it may be enforced",
-                    hint=other_meshes.side(name, "@")
+                    hint=(f"write `pin {statement.name.text} at network`" if name == NETWORK else None)
+                    or other_meshes.side(name, "@")
                     or self.diagnostics.did_you_mean(name, ("ingress", "egress"), "@")
                     or "write `@ingress` or `@egress`",
                 )
@@ -128,7 +136,7 @@ class PolicyResolver:
             else:
                 narrowed[Place(name)] = annotation
         if not narrowed:
-            return kind.places, None
+            return kind.places - {Place.NETWORK}, None
         first = next(iter(narrowed.values()))
         where = tuple(Related(span, "the kind is declared here") for span in kind.declaration)
         places = kind.places & frozenset(narrowed)
@@ -153,6 +161,24 @@ class PolicyResolver:
                 related=where,
             )
         return places, first.span
+
+    def _with_network(
+        self,
+        statement: tree.Policy,
+        kind: Kind,
+        places: frozenset[Place],
+        narrowing: Span | None,
+        sources: Sources,
+    ) -> frozenset[Place]:
+        """The places of a policy with `NETWORK`, if a NetworkPolicy can say what the policy says. Reports an `accept
+        drop` that has no effect elsewhere."""
+        if not self.network_policies and statement.accept_drop is None:
+            return places
+        everyone = sources.everything and len(sources.names) == len(self.application.names)
+        obstacles = tuple(obstacles_to_network(statement, kind, narrowing, everyone=everyone))
+        if statement.accept_drop is not None:
+            report_accept_drop(statement, statement.accept_drop, obstacles, self.diagnostics)
+        return places if obstacles or not self.network_policies else places | {Place.NETWORK}
 
     # ---- scope ----
 

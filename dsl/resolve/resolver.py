@@ -16,6 +16,7 @@ from dsl.graph.application import declare
 from dsl.kinds import prelude
 from dsl.kinds.kinds import DeclaredKind, resolve_kind
 from dsl.program import Metric, Policy, Program
+from dsl.resolve.network import resolve_network
 from dsl.resolve.pins import resolve_pins
 from dsl.resolve.policies import PolicyResolver
 from dsl.resolve.profile import resolve_profile
@@ -50,7 +51,16 @@ def resolve(
     given.clear()
     kinds, broken_kinds = _kinds(statements, reader, diagnostics)
     selectors = Selectors(application, diagnostics)
-    resolver = PolicyResolver(application, kinds, broken_kinds, selectors, reader, diagnostics)
+    network_policies, accepts_host_network = resolve_network(statements, application, diagnostics)
+    resolver = PolicyResolver(
+        application,
+        kinds,
+        broken_kinds,
+        selectors,
+        reader,
+        diagnostics,
+        network_policies=network_policies is not None,
+    )
     policies, broken = _policies(statements, resolver, diagnostics)
     warn_of_tls(application, diagnostics)
     check_exclusive(application, policies.values(), diagnostics)
@@ -85,6 +95,8 @@ def resolve(
         in_order(diagnostics, Severity.NOTE),
         profile,
         requests,
+        network_policies,
+        accepts_host_network,
     )
 
 

@@ -187,8 +187,10 @@ class Builder(Transformer[SpannedToken, Any]):
         return tree.ListValue(items, _to(children[0].span, children[-1].span))
 
     def policy(self, children: Children) -> tree.Policy:
-        annotations, name, kind, arguments, scope, condition = children
-        return tree.Policy(annotations or (), word(name), word(kind), arguments or (), scope, condition, self._nowhere)
+        annotations, name, kind, arguments, scope, condition, accept_drop = children
+        return tree.Policy(
+            annotations or (), word(name), word(kind), arguments or (), scope, condition, accept_drop, self._nowhere
+        )
 
     def arguments(self, children: Children) -> tuple[tree.Argument, ...]:
         return tuple(children)
@@ -263,6 +265,12 @@ class Builder(Transformer[SpannedToken, Any]):
         if named.type == "STRING":
             return tree.Profile(tree.String(named.value, named.span), self._nowhere)
         return tree.Profile(word(named), self._nowhere)
+
+    def network_policies(self, _: Children) -> tree.NetworkPolicies:
+        return tree.NetworkPolicies(self._nowhere)
+
+    def accept(self, _: Children) -> tree.Accept:
+        return tree.Accept(self._nowhere)
 
     def request(self, children: Children) -> tree.Request:
         name, source, callee, *items = children

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsl import units
 from dsl.notations import MANY_POINTS, MOST, as_here
+from dsl.syntax.tokens import KEYWORDS
 from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ LINE_ENDS = "end each line with a line feed (LF), or with CR and LF"
 CONTINUES = "a statement continues in the next line only inside brackets, or after a `,` or `->`"
 
 _NO_YAML = "write its rules as policies; `admc explain kinds` lists what Istio and Envoy call each kind"
-_FIRST_WORDS = frozenset(
-    ("app", "use", "topology", "external", "service", "call", "policy", "pin", "objective", "profile", "request")
-)
+_FIRST_WORDS = frozenset(KEYWORDS) - {"kind"}
 """First words of statements, except `kind`, with which files of Kubernetes begin."""
 # Blank lines, comments and `---`, then `---` or a key.
 _YAML = re.compile(
@@ -125,6 +124,8 @@ def unexpected_token(text: str, tokens: Sequence[Token], at: int, expected: Coll
     quantity = at >= 2 and tokens[at - 2].text in _BEFORE_QUANTITIES and token.text in units.WORDS
     if before is not None and quantity and _PLAIN_NUMBER.fullmatch(before.text):
         return _joined(before.text + token.text)
+    if before is not None and (misplaced := _accept(before.text, token.text, expected)) is not None:
+        return misplaced
     if token.text == "=" and "==" in expected:
         return "write `==` for a comparison"
     sign = _sign(tokens, at, expected)
@@ -141,6 +142,17 @@ def unexpected_token(text: str, tokens: Sequence[Token], at: int, expected: Coll
     return other_meshes.misplaced(token.text) or protocol(
         token.text, next((after.text for after in tokens[at + 1 : at + 3] if after.type == "NUMBER"), "")
     )
+
+
+def _accept(before: str, word: str, expected: Collection[str]) -> str | None:
+    """The hint for one of the two forms of `accept` in the place of the other, or before a `when`."""
+    if (before, word) == ("accept", "drop"):
+        return "`accept drop` stands at the end of its policy, on the same line"
+    if (before, word) == ("accept", "host_network"):
+        return "`accept host_network` is a statement of its own: write it on a line of its own"
+    if (before, word) == ("drop", "when") and not expected:
+        return "`accept drop` is for a policy without a match: remove one of them"
+    return None
 
 
 def _sign(tokens: Sequence[Token], at: int, expected: Collection[str]) -> str | None:

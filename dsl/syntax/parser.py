@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.syntax import fastpath, hints, tree
 from dsl.syntax.scan import begins, first_token, is_request, is_step, next_line, unescape
-from dsl.syntax.tokens import BESIDE, CONTINUATION, KEYWORDS, LexicalError, LogicalLine, Token
+from dsl.syntax.tokens import BESIDE, CONTINUATION, KEYWORDS, STATED, LexicalError, LogicalLine, Token
 from dsl.text import SourceText, Span
 from dsl.vocabulary import other_meshes
 from dsl.vocabulary.guide import guides
@@ -173,9 +173,10 @@ def _statement(source: SourceText, line: LogicalLine, diagnostics: Diagnostics) 
 def _broken(line: LogicalLine, span: Span) -> tree.Broken:
     """The names that a statement which does not parse declares, as far as these are known."""
     tokens = line.tokens
-    # Nothing stands before `profile`, and many services have that name.
+    # Nothing stands before these words, and services may have such a name.
+    first_only = ("profile", *STATED)
     keywords = (index for index, token in enumerate(tokens) if token.text in KEYWORDS)
-    at = next((index for index in keywords if not index or tokens[index].text != "profile"), 0)
+    at = next((index for index in keywords if not index or tokens[index].text not in first_only), 0)
     at = 0 if is_request(tokens) or tokens[0].text in BESIDE else at
     meant = difflib.get_close_matches(tokens[at].text, (*KEYWORDS, *BESIDE), n=1)
     names: list[str] = []

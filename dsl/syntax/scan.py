@@ -12,7 +12,17 @@ import re
 from typing import Final
 
 from dsl.syntax import hints
-from dsl.syntax.tokens import BESIDE, CONTINUATION, KEYWORDS, MAX_WORD, NAME, LexicalError, LogicalLine, Token
+from dsl.syntax.tokens import (
+    BESIDE,
+    CONTINUATION,
+    KEYWORDS,
+    MAX_WORD,
+    NAME,
+    STATED,
+    LexicalError,
+    LogicalLine,
+    Token,
+)
 
 MAX_DEPTH = 64
 MAX_TOKENS = 500_000
@@ -38,9 +48,13 @@ _BLANKS = r"[ \t\r\ufeff]*"
 # calls.
 # `profile` is a common name of services: `-> search,` continues with `profile when ...`, so a line that begins with it
 # begins a statement only if no more than the name of the profile follows. `test` and `gate` may be names of services,
-# too: a statement begins only with `test NAME =`.
+# too: a statement begins only with `test NAME =`. So may `accept` and `network_policies`: only the whole statement
+# begins one, as `-> search,` may continue with `accept accept drop`.
+_STATED = "|".join(rf"{first}[ \t]+{second}" for first, second in STATED.items())
 _BEGINS = re.compile(
-    rf"{_BLANKS}(?:(?:{'|'.join(word for word in KEYWORDS if word != 'profile')})[ \t]+[\"A-Za-z_]|@[A-Za-z_]"
+    rf"{_BLANKS}(?:(?:{'|'.join(word for word in KEYWORDS if word not in ('profile', *STATED))})[ \t]+[\"A-Za-z_]"
+    rf"|@[A-Za-z_]"
+    rf"|(?:{_STATED}){_BLANKS}(?://|\n|\Z)"
     rf"|profile[ \t]+(?:\"|{NAME}{_BLANKS}(?://|\n|\Z))"
     rf"|(?:{'|'.join(BESIDE)})[ \t]+{NAME}[ \t]*=(?!=)"
     rf"|call[ \t]*\{{[ \t]*{NAME}[ \t]*(?:,|\}}[ \t]*->))"

@@ -20,8 +20,12 @@ KEYWORDS = (
     "objective",
     "profile",
     "request",
+    "network_policies",
+    "accept",
 )
 """First words of the statements of a program."""
+STATED = {"network_policies": "enforced", "accept": "host_network"}
+"""First words of the statements that consist of two words -> the second word."""
 TEST = "test"
 """First word of the statements of a file of tests."""
 TEST_ENDING = ".test.adm"

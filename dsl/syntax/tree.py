@@ -68,7 +68,7 @@ class Attribute(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """`no adm`, `untrusted`, `host_network`."""
+    """`no adm`, `untrusted`, `host_network` of a service; `accept drop` of a policy."""
 
     name: str
     span: Span
@@ -314,6 +314,7 @@ class Policy(NamedTuple):
     arguments: tuple[Argument, ...]
     scope: Scope
     condition: Condition | None
+    accept_drop: Flag | None
     span: Span
 
 
@@ -333,6 +334,18 @@ class Profile(NamedTuple):
     """`profile "node.json"`, or `profile meshinsight` for a built-in one."""
 
     named: String | Word
+    span: Span
+
+
+class NetworkPolicies(NamedTuple):
+    """`network_policies enforced`."""
+
+    span: Span
+
+
+class Accept(NamedTuple):
+    """`accept host_network`."""
+
     span: Span
 
 
@@ -404,7 +417,22 @@ class Gate(NamedTuple):
 
 
 Statement = (
-    App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request | Test | Gate
+    App
+    | Use
+    | Topology
+    | Service
+    | External
+    | Call
+    | Kind
+    | Policy
+    | Pin
+    | Objective
+    | Profile
+    | Request
+    | NetworkPolicies
+    | Accept
+    | Test
+    | Gate
 )
 
 

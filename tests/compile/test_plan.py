@@ -234,7 +234,7 @@ def test_a_wrong_field_is_named(shop: Plan) -> None:
     document = json.loads(to_json(shop))
     document["decisions"][1]["place"] = "sideways"
     error = rejected(json.dumps(document).encode())
-    assert "`decisions[1].place` must be `ingress` or `egress` or `both`" in str(error)
+    assert "`decisions[1].place` must be `ingress` or `egress` or `network` or `both`" in str(error)
     document = json.loads(to_json(shop))
     document["adms"][0]["extra"] = 1
     assert "`adms[0]` has an unknown field `extra`" in str(rejected(json.dumps(document).encode()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,6}(-[a-z0-9_]{1,3})?", fullmatch=True)
-SOFT = st.sampled_from(["rate", "host", "on", "when", "not", "tcp", "labels", "service", "a-b", "except"])
+SOFT = st.sampled_from(["rate", "host", "on", "when", "not", "tcp", "labels", "service", "a-b", "except", "accept"])
 PROTOCOLS = ("http", "grpc", "tcp")
 
 
@@ -79,7 +79,9 @@ def policies(draw: st.DrawFn, protocols: dict[str, str], pairs: list[tuple[str, 
         conditions = st.sampled_from(HELD) if kind == "deny()" else CONDITIONS
         condition = " when " + draw(conditions) if spoken and draw(st.booleans()) else ""
         annotation = draw(st.sampled_from(["", "@ingress ", "@ingress @egress "]))
-        lines.append(f"{annotation}policy p{index} = {kind} on {sources} -> {selected}{condition}")
+        able = kind == "deny()" and sources == "*" and not condition and not annotation
+        drop = " accept drop" if able and draw(st.booleans()) else ""
+        lines.append(f"{annotation}policy p{index} = {kind} on {sources} -> {selected}{condition}{drop}")
     return lines
 
 
@@ -117,6 +119,7 @@ def programs(draw: st.DrawFn) -> tuple[list[str], list[str]]:
     lines = ["app shop", *lines, *draw(requests(pairs))]
     if draw(st.booleans()):
         lines.append("objective minimize sidecars, then adms")
+    lines.extend(line for line in ("network_policies enforced", "accept host_network") if draw(st.booleans()))
     if draw(st.booleans()):
         lines.append(draw(st.sampled_from(["profile meshinsight", 'profile "node.json"'])))
     if draw(st.booleans()):
