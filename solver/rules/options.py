@@ -206,10 +206,9 @@ class _Options:
         return self.facts.closable(destination)
 
     def _pin(self, destination: str, place: Place) -> Reason | None:
-        if self.policy.kind.both:
-            return None
+        taken = Place.BOTH if self.policy.kind.both else place
         for pin in self.pins.get(destination, ()):
-            if pin.place is not place:
+            if pin.place not in taken.ends:
                 message = f"`{self.policy.name}` is pinned at {pin.place} of `{destination}`"
                 return Reason(Rule.PIN, message, (pin.span, self.policy.span))
         return None

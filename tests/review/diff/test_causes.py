@@ -20,6 +20,7 @@ import dsl
 from admc.compile.pipeline import Compiled, compile_program
 from admc.compile.plan.model import Plan, SourceLine
 from admc.compile.plan.previous import places_of
+from admc.review.diff.causes.elements import changes, elements_of, hybrid
 from admc.review.diff.causes.explain import Sources, with_causes
 from admc.review.diff.causes.search import BudgetSpentError, irreducible
 from admc.review.diff.model import SCHEMA_VERSION, Cause, Cost, Counts, Diff, Gap, How, Move, Rename, Rollout, Taken
@@ -332,3 +333,38 @@ def test_causes_are_irreducible_by_all_subsets(tmp_path_factory: pytest.TempPath
                 found = solved(between(base, head, subset, lines), previous)
                 shows = found is not None and found.get(decision) == after[decision]
                 assert shows is (size == len(named)), (decision, cause.text, subset)
+
+
+NETWORK: Final = """app shop
+service a, d { http 80  host_network }
+call a -> d
+network_policies enforced
+accept host_network
+policy only = allow(callers: [a]) on * -> d accept drop
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "keys"),
+    [
+        ("", "", []),
+        ("network_policies enforced\n", "", [("network_policies", "enforced")]),
+        ("accept host_network\n", "", [("accept", "host_network")]),
+        (" accept drop", "", [("policy", "only")]),
+        ("app shop\n", "// moved\napp shop\n", []),
+    ],
+)
+def test_what_a_program_says_about_the_network_changes_by_itself(
+    tmp_path: Path, base: str, head: str, keys: list[tuple[str, str]]
+) -> None:
+    sides = []
+    for name, text in (("base", NETWORK), ("head", NETWORK.replace(base, head) if base else NETWORK)):
+        path = tmp_path / name / "policies.adm"
+        path.parent.mkdir()
+        path.write_text(text, encoding="utf-8")
+        sides.append(elements_of(load_statements(path)))
+    different = changes(*sides)
+    assert [change.key for change in different] == keys
+    merged = hybrid(*sides, keys, [])
+    assert (merged.network_policies is None, merged.accepts_host_network is None) == (False, False)
+    assert merged.policies[0].accepts_drop is not None

@@ -98,6 +98,10 @@ def _single(statement: tree.Statement) -> Iterator[tuple[Key, tree.Statement]]:
         yield ("pin", f"{statement.policy.text} at {statement.place.text}{scope}"), statement
     elif isinstance(statement, tree.Objective | tree.Profile | tree.App):
         yield (type(statement).__name__.lower(), ""), statement
+    elif isinstance(statement, tree.NetworkPolicies):
+        yield ("network_policies", "enforced"), statement
+    elif isinstance(statement, tree.Accept):
+        yield ("accept", "host_network"), statement
 
 
 def _unused(key: Key, used: Mapping[Key, Element]) -> Key:
