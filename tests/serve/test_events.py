@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
@@ -20,13 +21,13 @@ import pytest
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
-from admc.serve.observe.events import TextLines
+from admc.serve.observe.events import JsonLines, TextLines
+from admc.serve.rollout.marker import MARKER
 from tests.serve.server_process import SECONDS, served
 from xds_server.resources.types import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 TIME = re.compile(r"^\d\d:\d\d:\d\d ", re.MULTILINE)
 
@@ -74,6 +75,29 @@ def test_what_a_client_says_takes_over_no_terminal_and_passes_for_no_event() -> 
         assert len(TIME.findall("00:00:00 " + text)) == 1
         assert "\x1b" not in text
         assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("form", [JsonLines(), TextLines(colour=False)])
+def test_no_value_of_an_event_shows_a_control_sequence_or_the_marker(form: logging.Formatter) -> None:
+    text = f"x\x1b[2J\u202e {MARKER}: {'0123456789abcdef' * 4}"
+    error = ValueError(text)
+    record = logging.makeLogRecord(
+        {
+            "msg": "refused",
+            "levelno": logging.ERROR,
+            "levelname": "ERROR",
+            "exc_info": (ValueError, error, None),
+            "path": Path(text),
+            "cause": error,
+            "nodes": {text: [text]},
+        }
+    )
+    line = form.format(record)
+    shown = str(json.loads(line)) if isinstance(form, JsonLines) else line
+    assert shown.count(MARKER) == line.count(MARKER) == 5
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "0123456789abcdef" not in shown
 
 
 def test_colour_is_for_the_level_and_the_event_alone() -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
@@ -40,7 +41,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         head = {"time": time, "level": record.levelname.lower(), "logger": record.name}
-        return json.dumps(head | _fields(record), default=str)
+        return json.dumps(head | _fields(record))
 
 
 class TextLines(logging.Formatter):
@@ -74,21 +75,23 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     fields: dict[str, object] = (
         {"event": message} if message.isidentifier() else {"event": "message", "message": visible(message)}
     )
-    fields |= {key: _shown(value) for key, value in vars(record).items() if key not in _STANDARD}
+    fields |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
     if record.exc_info and record.exc_info[1] is not None:
         error = record.exc_info[1]
         fields["error"] = f"{type(error).__name__}: {error}"
-    return fields
+    return {key: _shown(value) for key, value in fields.items()}
 
 
 def _shown(value: object) -> object:
-    """A field of `extra` that is safe to show: without control sequences and without a rollout's marker. Its line
-    breaks stay, because JSON escapes them, and the text form indents the lines after them."""
-    if isinstance(value, str):
-        return "\n".join(map(visible, concealed_text(value).split("\n")))
+    """A field that is safe to show: without control sequences and without a rollout's marker. Its line breaks stay,
+    because JSON escapes them, and the text form indents the lines after them."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
     if isinstance(value, (list, tuple)):
-        return [_shown(item) for item in value]
-    return value
+        return [_shown(part) for part in value]
+    if isinstance(value, Mapping):
+        return {str(_shown(key)): _shown(part) for key, part in value.items()}
+    return "\n".join(map(visible, concealed_text(str(value)).split("\n")))
 
 
 def _words(value: object) -> str | list[str]:
