@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from admc.serve.compiling.snapshots import SnapshotSet
     from admc.serve.compiling.source import State
-    from admc.serve.environment import Environment, Identifier
+    from admc.serve.environment import BegunStep, Environment, Identifier
     from admc.serve.observe.problems import Problems
     from admc.serve.publication.plans import Plans
     from admc.serve.rollout.model import Placed
@@ -113,6 +113,10 @@ class ActiveConfig:
     @property
     def rollout_text(self) -> str:
         return self.rollout.text
+
+    @property
+    def rollout_steps(self) -> Iterable[BegunStep]:
+        return self.rollout.steps
 
     def identify(self, caller: Caller) -> Admission:
         """Return the service of a client. Before there is a program, and during the startup hold, it is the empty name.

@@ -154,6 +154,15 @@ class Closing(Protocol):
         """Return the destinations that are not known to be closed as the last `ask` wanted, sorted."""
 
 
+class BegunStep(NamedTuple):
+    """A rollout step that has begun."""
+
+    number: int
+    """It grows by one with each step that begins in this process."""
+    text: str
+    """A sentence with the policies that move, and the name of the step."""
+
+
 class Serving(Protocol):
     """The read-only view of the server that its environment has."""
 
@@ -183,6 +192,10 @@ class Serving(Protocol):
     def rollout_text(self) -> str:
         """A sentence with the event for which the rollout waits. If no rollout is under way, a sentence with
         redirection that is missing; empty if none is."""
+
+    @property
+    def rollout_steps(self) -> Iterable[BegunStep]:
+        """The steps of rollouts that have begun last in this process, the newest one at the end."""
 
 
 class Reach(NamedTuple):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.base.exits import CommandError, wrong_usage
+from admc.serve.environment import BegunStep
 from admc.serve.files.state_dir import StateDir
 from admc.serve.rollout.model import StepName
 from admc.serve.storage.position import Position
@@ -49,6 +50,9 @@ def test_a_policy_moves_step_by_step_and_each_step_is_published(tmp_path: Path) 
                 await until(lambda step=step: at(rollout) == step)  # type: ignore[misc]
                 versions.append({name: server.store.current(name).version for name in ("web", "cart")})  # type: ignore[union-attr]
             await until(lambda: rollout.text == "")
+        assert list(rollout.steps) == [
+            BegunStep(number, f"`p` changes sides: step `{step.value}`") for number, step in enumerate(StepName, 1)
+        ]
 
     asyncio.run(run())
     assert all(one != other for one, other in pairwise(versions))

@@ -17,6 +17,7 @@ from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.program import choice, conditions
 from admc.kubernetes.cluster.program.conditions import Condition, Names, Progress, Verdict
 from admc.kubernetes.cluster.program.debounce import Debounce
+from admc.kubernetes.cluster.program.events import rollout_step
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.program.status import Report
 from dsl.diagnostics.diagnostic import Severity
@@ -73,6 +74,8 @@ class Reporter:
         self._put: tuple[bytes, str] | None = None
         """The plan that was last put into the cluster, and the uid of its Program."""
         self._reference: PlanReference | None = None
+        self._step = 0
+        """The number of the last rollout step that an event was for."""
         self._problem = ""
         self._lacking, self._out_of_sync = Debounce(), Debounce()
         self._debounced_plan = b""
@@ -113,6 +116,7 @@ class Reporter:
         elif candidate is not None:  # else each write would be removed, as the plan is, with its Program
             yield partial(self._write_plan, candidate)
             yield partial(self._write_status, candidate)
+            yield partial(self._write_steps, candidate)
             for program in self._own_programs():
                 if program.uid != candidate.object.uid:
                     yield partial(self._writer.write, program, _other(program, candidate.object))
@@ -121,6 +125,14 @@ class Reporter:
 
     async def _write_status(self, candidate: Candidate) -> None:
         await self._writer.write(candidate.object, self._report(candidate))
+
+    async def _write_steps(self, candidate: Candidate) -> None:
+        """Write an event for each rollout step that has begun since the last look. One that cannot be written is left
+        out, as those of transitions are."""
+        for step in tuple(self._serving.rollout_steps):
+            if step.number > self._step:
+                self._step = step.number
+                await self._writer.event(candidate.object, rollout_step(step.text))
 
     async def _write_problem(self) -> None:
         """Report why the cluster cannot be read. Before it has been read, there is nothing else to report."""

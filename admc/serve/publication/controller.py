@@ -13,10 +13,12 @@ import asyncio
 import logging
 import secrets
 import time
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from admc.base.exits import CommandError, wrong_usage
+from admc.serve.environment import BegunStep
 from admc.serve.publication import progress
 from admc.serve.publication.closing import ClosedDestinations
 from admc.serve.publication.plans import Plans, hosts
@@ -51,6 +53,8 @@ UNKEPT_SECONDS: Final = 5.0
 """The pause after a failure to write the folder."""
 LOGGED: Final = 20
 """How many of the reasons for which a rollout waits the log names."""
+REMEMBERED_STEPS: Final = 20
+"""How many steps that have begun stay known."""
 LEAD: Final = "this server to lead the proxies again"
 
 
@@ -84,6 +88,8 @@ class Rollout:
         """A state that is stored, and perhaps published in part, before it becomes `state`."""
         self.waits: tuple[str, ...] = ()
         """What the rollout waits for, in sentences."""
+        self.steps: deque[BegunStep] = deque(maxlen=REMEMBERED_STEPS)
+        """The steps that have begun last, the newest one at the end."""
         self._error: tuple[str, ...] = ()
         """Why the last attempt to publish the next label failed."""
         self._arrives = False
@@ -324,6 +330,9 @@ class Rollout:
             self.state, self._stored = state, None
             self._arrives = state.now.goal is None
             progress.log(before, state, self._step(state), self.plans)
+            if state.now.goal is not None:
+                number = self.steps[-1].number + 1 if self.steps else 1
+                self.steps.append(BegunStep(number, progress.step_text(state, self.plans, state.now.goal)))
             self.plans.forget_all_but(plans_of(state))
         else:
             if stored or state.back != before.back:

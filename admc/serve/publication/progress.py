@@ -120,13 +120,18 @@ def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:
             return (_waiting(f"state {base}", waiting) if waiting else f"proxies have state {base}") + newer
         what = "the new plan is not in force everywhere yet"
         return f"{what}: {_waiting('it', waiting)}" if waiting else what
-    names = moving(plans[state.now.base].state.placement, plans[state.now.goal].state.placement)
+    if state.aborted is not None:
+        newer = f"; state {_version(plans, state.aborted)} is aborted"
+    return _waiting(step_text(state, plans, state.now.goal), waiting) + newer
+
+
+def step_text(state: RolloutState, plans: Plans, goal: str) -> str:
+    """Return a sentence with the step that is published on the way to `goal`."""
+    names = moving(plans[state.now.base].state.placement, plans[goal].state.placement)
     what = f"{_policies(names)} {'changes' if len(names) == 1 else 'change'} sides" if names else "policies move"
     if state.back:
         what += ", which is taken back"
-    if state.aborted is not None:
-        newer = f"; state {_version(plans, state.aborted)} is aborted"
-    return _waiting(f"{what}: step `{phase(state.now)}`", waiting) + newer
+    return f"{what}: step `{phase(state.now)}`"
 
 
 def _waiting(what: str, waiting: Sequence[str]) -> str:

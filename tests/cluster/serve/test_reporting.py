@@ -61,6 +61,7 @@ class Reported:
             placed=(),
             problems=Problems(),
             rollout_text="",
+            rollout_steps=(),
         )
         self.redirection = PodRedirection(self.pods, self.pods)
 

@@ -17,6 +17,7 @@ from admc.kubernetes.cluster.start_gate import WaitingPod
 from admc.kubernetes.cluster.waiting_pods import WaitingPods
 from admc.pod.wait import METHOD
 from admc.serve.compiling.source import Source, State
+from admc.serve.environment import BegunStep
 from admc.serve.rollout.model import Placed
 from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode
@@ -48,6 +49,7 @@ class Bed:
     leads: bool = True
     problems: Any = None
     rollout_text: str = ""
+    rollout_steps: tuple[BegunStep, ...] = ()
     channel: Any = None
     waiting: Any = None
 
