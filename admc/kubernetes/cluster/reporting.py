@@ -100,6 +100,7 @@ class Reporter:
 
     async def _write(self) -> None:
         """Make each write independently of the others: the account may lack the right to one of them."""
+        self._writer.forget_all_but({program.uid for program in self._own_programs()})
         failed: list[ApiError] = []
         for write in self._writes():
             try:

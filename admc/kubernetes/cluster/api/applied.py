@@ -56,10 +56,6 @@ class Applied:
         del self._entries[(path, subresource)]
         return True
 
-    def forget(self, path: str) -> None:
-        """Forget an object that was deleted, or that another writer is to have."""
-        self._entries = {place: entry for place, entry in self._entries.items() if place[0] != path}
-
 
 def _common(answer: Any, body: Any) -> Any:
     """Return `answer` without the fields that `body` does not have. A list is taken as a whole: its items have no

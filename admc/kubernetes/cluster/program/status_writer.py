@@ -14,7 +14,7 @@ from admc.kubernetes.cluster.program.owner import KIND, Owner
 from admc.kubernetes.cluster.program.status import Report, status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.program.spec import ProgramObject
@@ -77,9 +77,10 @@ class StatusWriter:
         path, body = event(Owner(program.name, program.uid), happening, self.controller, self.instance, now)
         await self.api.apply(path, body)
 
-    def forget(self, uid: str) -> None:
-        """Forget a Program that is gone."""
-        self._written.pop(uid, None)
+    def forget_all_but(self, uids: Collection[str]) -> None:
+        """Forget the Programs that are gone. `uids` are those of the Programs that are there."""
+        for uid in self._written.keys() - uids:
+            del self._written[uid]
 
     def _is_recent(self, program: ProgramObject) -> bool:
         written = self._written.get(program.uid)
