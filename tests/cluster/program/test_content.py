@@ -178,7 +178,9 @@ def test_the_bound_is_of_all_files_together(small_bound: int) -> None:
     wanted = [ConfigMapFile("a", None, sha256(half)), ConfigMapFile("b", None, sha256(half))]
     other = config_map(own_adm_gz=gzip.compress(half))
     assert assemble(spec(wanted[0]), {"a": one}).content is not None
-    assert codes(assemble(spec(*wanted), {"a": one, "b": other})) == ["ADM933"]
+    reading = assemble(spec(*wanted), {"a": one, "b": other})
+    assert codes(reading) == ["ADM933"]
+    assert reading.waits, "a smaller ConfigMap corrects it"
 
 
 def test_the_bound_holds_for_files_of_the_spec_as_well(small_bound: int) -> None:
@@ -188,6 +190,7 @@ def test_the_bound_holds_for_files_of_the_spec_as_well(small_bound: int) -> None
         reading = assemble(found, {})
         assert [item.code for item in reading.findings] == codes_
         assert (reading.content is None) == bool(codes_)
+        assert not reading.waits, "only another spec corrects it"
 
 
 def test_the_bound_holds_for_files_that_are_not_packed(small_bound: int) -> None:

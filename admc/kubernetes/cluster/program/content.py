@@ -28,6 +28,9 @@ PACKED: Final = ".gz"
 DIGITS: Final = 12
 """How many digits of a digest a message has."""
 
+_OF_CONFIG_MAPS: Final = ("ADM931", "ADM932", "ADM933")
+"""Codes of findings that are about the content of ConfigMaps."""
+
 
 class Content(NamedTuple):
     """A whole program: the files in the folder of its main file, by their paths in it."""
@@ -43,11 +46,8 @@ class Reading(NamedTuple):
 
     content: Content | None
     findings: tuple[Diagnostic, ...] = ()
-
-    @property
-    def waits(self) -> bool:
-        """Whether another ConfigMap may correct the findings, without another spec."""
-        return any(item.code in ("ADM931", "ADM932", "ADM933") for item in self.findings)
+    waits: bool = False
+    """Whether another ConfigMap may correct the findings, without another spec."""
 
 
 def assemble(spec: ProgramSpec, config_maps: Mapping[str, Mapping[str, Any] | None], namespace: str) -> Reading:
@@ -63,7 +63,8 @@ def assemble(spec: ProgramSpec, config_maps: Mapping[str, Mapping[str, Any] | No
         if not findings.has_errors and spec.main not in files:
             _lacks_main(spec.main, files, findings)
     if findings.has_errors:
-        return Reading(None, tuple(findings.items))
+        waits = spec.files is None and any(item.code in _OF_CONFIG_MAPS for item in findings.items)
+        return Reading(None, tuple(findings.items), waits)
     files = _inside(PurePosixPath(spec.main).parent, files)
     main = PurePosixPath(spec.main).name
     return Reading(Content(served_file(main, files), files, _digest(main, files)))
