@@ -98,6 +98,19 @@ def test_objects_that_a_killed_server_left_are_removed_though_nothing_is_new(tmp
     assert recall(tmp_path / "state").position == POSITION
 
 
+@pytest.mark.parametrize("left", ["objects/0", "rollout"])
+def test_a_clean_up_that_fails_has_another_message_than_a_write_that_fails(tmp_path: Path, left: str) -> None:
+    folder = tmp_path / "state"
+    with closing(open_state_dir(folder)) as kept:
+        (folder / left).mkdir()  # it cannot be removed as a file
+        with pytest.raises(CommandError, match="cannot remove what the state in") as caught:
+            kept.save(POSITION, {})
+        hint = caught.value.diagnostics[0].hint
+        assert hint is not None
+        assert "unchanged" not in hint
+    assert recall(folder).position == POSITION
+
+
 @pytest.mark.parametrize("kept_before", [True, False])
 def test_a_folder_that_goes_is_noticed_by_a_server_that_has_written_nothing(tmp_path: Path, kept_before: bool) -> None:
     folder, groups = tmp_path / "state", {"a": snapshot("x")}

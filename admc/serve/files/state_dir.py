@@ -182,12 +182,13 @@ class StateDir:
                 write_whole(self.folder / UNDER_WAY, b"")
             # With the secret of the markers another program could pass for an ADM: it is for the folder's owner alone.
             write_whole(self.folder / "state.json", content, private=True)
-            if not manifest.under_way:
-                (self.folder / UNDER_WAY).unlink(missing_ok=True)
         except CommandError as error:
             raise _not_writable(self.folder, error.diagnostics[0].cause) from error
-        except OSError as error:
-            raise _not_writable(self.folder, system_message(error)) from error
+        if not manifest.under_way:
+            try:
+                (self.folder / UNDER_WAY).unlink(missing_ok=True)
+            except OSError as error:
+                raise _not_removed(self.folder, error) from error
         self._manifest = manifest
         try:
             self._remove_unused_objects()
@@ -238,7 +239,7 @@ class StateDir:
                     path.unlink(missing_ok=True)
                     self._sound.discard(path.name)
         except OSError as error:
-            raise _not_writable(self.folder, system_message(error)) from error
+            raise _not_removed(self.folder, error) from error
 
     def _unusable(self, cause: str) -> CommandError:
         hint = "the server goes on without it, and keeps a new one once proxies have acknowledged what it compiles"
@@ -302,4 +303,13 @@ def _not_writable(folder: Path, cause: str | None) -> CommandError:
         f"cannot store the state in `{folder}`",
         cause=cause,
         hint="give a folder that admc may write to; the previous content of this one is unchanged",
+    )
+
+
+def _not_removed(folder: Path, error: OSError) -> CommandError:
+    return wrong_usage(
+        "ADM854",
+        f"cannot remove what the state in `{folder}` no longer needs",
+        cause=system_message(error),
+        hint="give a folder in which admc may remove files; `state.json` in this one is the new one",
     )
