@@ -87,8 +87,10 @@ def check_output(path: Path | None, inputs: tuple[Path, ...]) -> None:
 
 
 def name_of(output: Path | None) -> str:
-    """The name of a profile: the name of its file, with `-` for each character that a name must not have."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", "" if output is None else output.stem)[:100] or "measured"
+    """The name of a profile: the name of its file, with `-` for each character that a name must not have, and without
+    those with which no name begins."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", "" if output is None else output.stem).lstrip(".-")
+    return name[:100] or "measured"
 
 
 def measured(

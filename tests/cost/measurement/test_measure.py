@@ -30,6 +30,7 @@ from admc.cost.measurement.uses import Use, of_prelude
 from admc.cost.profile_import import runs
 from admc.cost.profile_import.runs import PARTS, read_runs
 from admc.cost.profile_import.runs import Arm as Key
+from admc.cost.profiles.profile import is_profile_name
 from admc.cost.profiles.read import read_profile
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Protocol, Side
@@ -420,6 +421,26 @@ def test_what_cannot_be_written_is_refused_before_anything_is_measured(
     done = admc("profile", "measure", option, str(tmp_path / "nowhere" / "x"))
     assert done.code == 1
     assert "ADM803" in done.err
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        (None, "measured"),
+        ("node.json", "node"),
+        (".node.json", "node"),
+        ("-x.json", "x"),
+        ("my node.v1.json", "my-node.v1"),
+        ("\u00fcber.json", "ber"),
+        ("-.json", "measured"),
+        ("..a.json", "a"),
+        (f"-{'a' * 200}.json", "a" * 100),
+    ],
+)
+def test_each_output_file_gives_a_name_that_a_profile_may_have(file: str | None, name: str) -> None:
+    derived = measured.name_of(None if file is None else Path(file))
+    assert derived == name
+    assert is_profile_name(derived)
 
 
 def test_a_program_is_not_overwritten(admc: Admc, tmp_path: Path) -> None:
