@@ -40,15 +40,17 @@ def significant(value: float | Fraction, digits: int = 5) -> str:
 
 
 def percent(difference: int, before: int) -> str:
-    """A difference in per cent; empty if the difference is 0, or the number before it.
+    """A difference in per cent, with its sign even if it is rounded to 0; empty if the difference is 0, or the number
+    before it.
 
-    >>> percent(1, 3), percent(-1, 8), percent(5, 0)
-    ('+33.3%', '-12.5%', '')
+    >>> percent(1, 3), percent(-1, 8), percent(5, 0), percent(1, 100_000), percent(-1, 100_000)
+    ('+33.3%', '-12.5%', '', '+0.0%', '-0.0%')
     """
     if not before or not difference:
         return ""
-    tenths = round(1000 * difference / before)
-    return f"{'-' if tenths < 0 else '+'}{abs(tenths) // 10}.{abs(tenths) % 10}%"
+    change = 1000 * difference / before
+    tenths = abs(round(change))
+    return f"{'-' if change < 0 else '+'}{tenths // 10}.{tenths % 10}%"
 
 
 def _exact(value: float | Fraction) -> Fraction:
