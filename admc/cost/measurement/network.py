@@ -42,8 +42,7 @@ class NetworkError(Exception):
 
 
 def isolate() -> None:
-    """Move this process into a network of its own, and check that redirection works in it. Raises `NetworkError`,
-    `OSError`."""
+    """Move this process into a network of its own, and check that redirection works in it. Raises `NetworkError`."""
     if sys.platform != "linux":
         raise NetworkError("only Linux has network namespaces")
     lacking = [tool for tool in ("ip", "iptables-restore") if shutil.which(tool, path=_PATH) is None]
@@ -54,12 +53,15 @@ def isolate() -> None:
     except OSError as error:
         raise NetworkError(f"it needs root, or user namespaces for others ({error.strerror})") from error
     _run(["ip", "link", "set", "lo", "up"], "")
-    home = new_network()
     try:
-        with inside(home):
-            _run(["iptables-restore"], _TRIED)
-    finally:
-        os.close(home)
+        home = new_network()
+        try:
+            with inside(home):
+                _run(["iptables-restore"], _TRIED)
+        finally:
+            os.close(home)
+    except OSError as error:
+        raise NetworkError(f"a process here cannot use a second network ({error.strerror})") from error
 
 
 class Network:
@@ -136,6 +138,8 @@ def _run(command: list[str], text: str) -> None:
             env=environment,
             timeout=_SECONDS,
         )
+    except OSError as error:
+        raise NetworkError(f"`{command[0]}` cannot be started ({error.strerror})") from error
     except subprocess.TimeoutExpired as error:
         raise NetworkError(f"`{command[0]}` does not end") from error
     if done.returncode:
