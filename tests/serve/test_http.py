@@ -279,6 +279,14 @@ async def test_metrics_are_as_prometheus_wants_them() -> None:
         assert not any(unit in family.name for unit in ("milliseconds", "_ms", "kilobytes", "minutes"))
 
 
+async def test_the_gauge_of_rollouts_names_both_of_its_causes() -> None:
+    async with running() as bed:
+        _, text = await bed.get("/metrics")
+    described = {family.name: family.documentation for family in text_string_to_metric_families(text)}
+    for cause in ("rollout to another plan", "redirection that the plan needs is not known to be loaded"):
+        assert cause in described["admc_rollout_under_way"]
+
+
 async def test_malformed_requests_and_silent_clients_block_no_other_client(caplog: pytest.LogCaptureFixture) -> None:
     async with running() as bed, contextlib.AsyncExitStack() as stack:
         for _ in range(http.CONNECTIONS + 20):
