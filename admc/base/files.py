@@ -17,6 +17,7 @@ from admc.base.exits import CommandError, wrong_usage
 
 _NAME_PART = 100
 """Characters of a file's name that the name of its temporary file contains."""
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp")
 
 
@@ -83,15 +84,17 @@ def _open_nonblocking(path: str, flags: int) -> int:
 def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), private: bool = False) -> bool:
     """Write `content` to `path`; False if the file has it already. `inputs` are files that must not be overwritten.
 
-    Keeps the mode of an existing file; a `private` file that is written is readable for its owner only. Raises
-    `CommandError`, also for a symbolic link: replacing it would not change its target, and writing through it could
-    reach any file.
+    Keeps the mode of an existing file; a `private` file is for its owner alone afterwards, and is
+    written again if others have any right to it. Raises `CommandError`, also for a symbolic link: replacing it would
+    not change its target, and writing through it could reach any file.
     """
     try:
         status = _permitted(path, inputs)
-        if status is not None and status.st_size == len(content) and path.read_bytes() == content:
+        mode = None if status is None else stat.S_IMODE(status.st_mode)
+        is_right = not private or (mode is not None and not mode & _OTHERS)
+        if status is not None and is_right and status.st_size == len(content) and path.read_bytes() == content:
             return False
-        _replace(path, content, 0o600 if private else None if status is None else stat.S_IMODE(status.st_mode))
+        _replace(path, content, 0o600 if private else mode)
     except (OSError, ValueError) as error:
         raise _failure(path, error) from error
     return True

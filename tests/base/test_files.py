@@ -39,6 +39,17 @@ def test_the_mode_is_kept(tmp_path: Path) -> None:
     assert target.stat().st_mode & 0o7777 == 0o640
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
+@pytest.mark.parametrize("former", [b"one", b"two"])
+def test_a_private_file_is_for_its_owner_alone_whatever_was_there(tmp_path: Path, mode: int, former: bytes) -> None:
+    target = tmp_path / "state.json"
+    target.write_bytes(former)
+    target.chmod(mode)
+    assert write_whole(target, b"two", private=True)
+    assert (target.read_bytes(), target.stat().st_mode & 0o7777) == (b"two", 0o600)
+    assert not write_whole(target, b"two", private=True)
+
+
 @pytest.mark.parametrize("broken", ["fsync", "fchmod", "replace", "open"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
 def test_an_existing_file_survives_any_failure(
