@@ -70,6 +70,15 @@ def test_what_the_plan_says(shop: Plan) -> None:
         assert adm["directions"] == sorted({item["side"] for item in adm["policies"]}, reverse=True)
 
 
+@pytest.mark.parametrize(("statement", "listed"), [("", False), ("network_policies enforced\n", True)])
+def test_the_network_is_listed_only_where_the_program_states_it(tmp_path: Path, statement: str, listed: bool) -> None:
+    content = to_json(compile_program(write(tmp_path, SHOP + statement)).plan)
+    VALIDATOR.validate(json.loads(content))
+    places = {row["name"]: row["content"]["places"] for row in json.loads(content)["policies"]}
+    assert [name for name, allowed in places.items() if "network" in allowed] == (["who_reads"] if listed else [])
+    assert listed or b'"network"' not in content
+
+
 def test_every_enforcement_belongs_to_an_adm_and_a_decision(shop: Plan) -> None:
     policies = {adm.service: {(item.policy, item.side) for item in adm.policies} for adm in shop.adms}
     places = places_of(shop)
