@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Place, Side
 from dsl.text import Span
+
+if TYPE_CHECKING:
+    from dsl.program import Program
 
 NANO = 10**9
 
@@ -101,6 +104,18 @@ class Placement:
     objectives: tuple[ObjectiveValue, ...]
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall time of the solver's stages, for benchmarks only: never part of a plan."""
+
+    def closed_targets(self, program: Program) -> dict[str, frozenset[int]]:
+        """The target ports at which each closed destination is closed: those of the ports of all decisions that need
+        it closed. At every other port it admits all callers."""
+        numbers: dict[str, set[int]] = {name: set() for name in self.closed}
+        for decision in self.decisions:
+            if decision.closes:
+                numbers.setdefault(decision.destination, set()).update(decision.ports)
+        return {
+            name: frozenset(port.target for port in program.services[name].ports if port.number in its)
+            for name, its in numbers.items()
+        }
 
 
 class Cost(NamedTuple):

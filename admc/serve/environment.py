@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from admc.serve.storage.position import Position, Recipe, StoredState
     from dsl.program import Program
     from emitters.addresses import Addresses
+    from emitters.kubernetes import ClosedTargets
     from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client import Admission, Caller
     from xds_server.transport.server import XdsServer
@@ -146,9 +147,9 @@ class Redirection(Protocol):
 class Closing(Protocol):
     """The NetworkPolicies of closed destinations (R7)."""
 
-    def ask(self, destinations: Mapping[str, Program]) -> None:
-        """Close exactly these destinations, each for the senders of its program, and open all others. Returns at once;
-        the work is done, and repeated when needed, beside the server."""
+    def ask(self, destinations: Mapping[str, ClosedTargets]) -> None:
+        """Close exactly these destinations at exactly these targets, and open all others. Returns at once; the work is
+        done, and repeated when needed, beside the server."""
 
     def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
         """Return the destinations that are not known to be closed as the last `ask` wanted, sorted."""

@@ -5,6 +5,7 @@ program + placement -> [NetworkPolicy]
 
 from emitters.kubernetes.network_policies import (
     Closed,
+    ClosedTargets,
     check,
     closed_by_selector,
     kubernetes_name,
@@ -13,4 +14,13 @@ from emitters.kubernetes.network_policies import (
     to_yaml,
 )
 
-__all__ = ["Closed", "check", "closed_by_selector", "kubernetes_name", "network_policies", "pod_labels", "to_yaml"]
+__all__ = [
+    "Closed",
+    "ClosedTargets",
+    "check",
+    "closed_by_selector",
+    "kubernetes_name",
+    "network_policies",
+    "pod_labels",
+    "to_yaml",
+]

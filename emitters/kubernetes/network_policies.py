@@ -1,8 +1,9 @@
 """The NetworkPolicies that close destinations (rule R7).
 
-A policy for every caller can be enforced at the senders only if no other caller reaches the destination. For each
-destination in `Placement.closed` there is one object, which admits only the declared senders, to the declared ports.
-`docs/interception.md` lists the assumptions.
+A policy for every caller can be enforced at the senders only if no other caller reaches the ports that it is about. For
+each destination in `Placement.closed` there is one object. At the targets of these ports it admits only the declared
+senders, and over UDP and SCTP nobody. At all other ports it admits everybody: a NetworkPolicy would otherwise cut
+metrics and ports of peers. `docs/interception.md` lists the assumptions.
 
 Objects are plain dicts in the shape of `networking.k8s.io/v1`; the order of their keys and lists is canonical.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
@@ -20,13 +22,15 @@ from emitters.errors import EmitError
 from emitters.yaml_writer import dump
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from dsl.diagnostics.diagnostic import Diagnostic
-    from dsl.program import Call, External, Program, Service
+    from dsl.program import External, Program, Service
     from solver.placement import Placement
 
 NAME_PREFIX: Final = "admc-close-"
+PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+LAST_PORT: Final = 65535
 _NAMED: Final = 3
 """Most services that a finding names; it counts all others."""
 _LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
@@ -50,12 +54,12 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
     there, two services that get one name, and labels that cannot tell one service's pods from another's.
     """
     findings = Diagnostics()
-    closing: dict[str, list[str]] = {}
+    needed_by: dict[str, list[str]] = {}
     for decision in placement.decisions:
         if decision.closes:
-            closing.setdefault(decision.destination, []).append(decision.policy)
-    senders = _senders(program, placement.closed)
-    selectors = _Selectors(_Labels(program), findings)
+            needed_by.setdefault(decision.destination, []).append(decision.policy)
+    targets = placement.closed_targets(program)
+    admitting = _Admitting(program, targets.keys(), _Selectors(_Labels(program), findings))
     named: dict[tuple[str, str], Service] = {}
     objects = []
     for name in placement.closed:
@@ -71,11 +75,21 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
                 related=(Related(named[key].span, "the other one"),),
             )
         named[key] = service
-        objects.append(_close(program, service, key[1], senders[name], closing.get(name, ()), selectors, findings))
-    selectors.report()
+        by_target = dict.fromkeys(sorted(targets[name]), admitting)
+        objects.append(_close(admitting, name, key[1], by_target, needed_by.get(name, ()), findings))
+    admitting.selectors.report()
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(objects)
+
+
+class ClosedTargets(NamedTuple):
+    """What closes a destination: the program that describes it, and the programs whose senders it admits."""
+
+    program: Program
+    admitting: Mapping[int, Program]
+    """Closed target -> the program whose declared senders are admitted to it. During a rollout, targets may have
+    different ones."""
 
 
 class Closed(NamedTuple):
@@ -86,7 +100,7 @@ class Closed(NamedTuple):
 
 
 def closed_by_selector(
-    program: Program, destinations: Iterable[str], selectors: Mapping[str, Mapping[str, str]]
+    destinations: Mapping[str, ClosedTargets], selectors: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Closed]:
     """The NetworkPolicies of some destinations in a cluster, where the selector of a Service has the labels of its
     pods.
@@ -94,29 +108,61 @@ def closed_by_selector(
     `selectors` are those of the cluster's Services. A sender without a Service has no pods, so no policy admits it. A
     Service with an empty selector has pods that no label selects.
     """
-    labels = _Labels(program, selectors)
-    return {
-        name: _closed_by_selector(program, program.services[name], calls, labels)
-        for name, calls in _senders(program, destinations).items()
+    programs = {id(it): it for closed in destinations.values() for it in (closed.program, *closed.admitting.values())}
+    shared = {
+        key: _Admitting(program, destinations, _Selectors(_Labels(program, selectors), Diagnostics()))
+        for key, program in programs.items()
     }
+    return {name: _closed_by_selector(name, closed, shared) for name, closed in destinations.items()}
 
 
-def _closed_by_selector(program: Program, service: Service, calls: Iterable[Call], labels: _Labels) -> Closed:
+def _closed_by_selector(name: str, closed: ClosedTargets, shared: Mapping[int, _Admitting]) -> Closed:
     findings = Diagnostics()
-    selectors = _Selectors(labels, findings)
-    here = [call for call in calls if call.source in program.externals or labels.is_there(call.source)]
-    policy = _close(program, service, _object_name(service, findings), here, (), selectors, findings)
-    selectors.report()
+    own = {
+        key: shared[key].reporting_to(findings)
+        for key in dict.fromkeys(map(id, (closed.program, *closed.admitting.values())))
+    }
+    by_target = {target: own[id(program)] for target, program in sorted(closed.admitting.items())}
+    object_name = _object_name(closed.program.services[name], findings)
+    policy = _close(own[id(closed.program)], name, object_name, by_target, (), findings)
+    for admitting in own.values():
+        admitting.selectors.report()
     return Closed(None if findings.has_errors else policy, tuple(findings.items))
 
 
-def _senders(program: Program, destinations: Iterable[str]) -> dict[str, list[Call]]:
-    """The calls to each destination."""
-    senders: dict[str, list[Call]] = {name: [] for name in destinations}
-    for call in program.calls:
-        if call.destination in senders:
-            senders[call.destination].append(call)
-    return senders
+class _Admitting:
+    """A program whose declared senders are admitted to targets of destinations."""
+
+    def __init__(self, program: Program, destinations: Collection[str], selectors: _Selectors) -> None:
+        self.program = program
+        self.selectors = selectors
+        self._senders: dict[tuple[str, int], dict[str, None]] = {}
+        for call in program.calls:
+            if call.destination in destinations:
+                self._senders.setdefault((call.destination, call.port.target), {})[call.source] = None
+
+    def reporting_to(self, findings: Diagnostics) -> _Admitting:
+        """The same with findings of its own."""
+        admitting = copy(self)
+        admitting.selectors = self.selectors.reporting_to(findings)
+        return admitting
+
+    def senders(self, destination: str, target: int) -> Iterable[str]:
+        """The parties that declare a call to a port with this target, and may have pods."""
+        return (
+            name
+            for name in self._senders.get((destination, target), ())
+            if name in self.program.externals or self.selectors.is_there(name)
+        )
+
+    def peers(
+        self, sender: str, destination: Service, allowed: frozenset[str], findings: Diagnostics
+    ) -> tuple[_Peer, ...]:
+        """The senders of connections as a NetworkPolicy names them; labels may also select the pods of `allowed`."""
+        service = self.program.services.get(sender)
+        if service is not None:
+            return (_service_peer(service, destination, allowed, self.selectors, findings),)
+        return _external_peers(self.program.externals[sender], destination, findings)
 
 
 def to_yaml(objects: Iterable[Mapping[str, object]]) -> str:
@@ -155,55 +201,96 @@ def _object_name(service: Service, findings: Diagnostics) -> str:
 
 
 def _close(
-    program: Program,
-    service: Service,
+    own: _Admitting,
     name: str,
-    calls: Iterable[Call],
+    object_name: str,
+    by_target: Mapping[int, _Admitting],
     policies: Iterable[str],
-    selectors: _Selectors,
     findings: Diagnostics,
 ) -> dict[str, object]:
-    calls, policies = tuple(calls), tuple(policies)
-    own = selectors.labels(service, allowed=frozenset({service.name}))
-    ports: dict[str, set[int]] = {}
-    for call in calls:
-        ports.setdefault(call.source, set()).add(call.port.target)
+    """The NetworkPolicy that closes the targets of a destination to all but the senders of each target's program."""
+    service, policies = own.program.services[name], tuple(policies)
+    labels = own.selectors.labels(service, allowed=frozenset({name}))
+    admitted: dict[str, dict[int, _Admitting]] = {}
+    for target, admitting in by_target.items():
+        for sender in admitting.senders(name, target):
+            admitted.setdefault(sender, {})[target] = admitting
     # Senders with the same ports share a rule: a long list of equal rules is hard to review.
-    rules: dict[tuple[int, ...], list[str]] = {}
-    for source in sorted(ports):
-        rules.setdefault(tuple(sorted(ports[source])), []).append(source)
-    ingress = []
-    for targets, sources in sorted(rules.items()):
-        peers: list[dict[str, object]] = []
+    rules: dict[tuple[int, ...], list[_Peer]] = {}
+    for sender in sorted(admitted):
         # Labels may also select the pods of a sender that may dial at least these ports anyway.
-        allowed = frozenset(other for other, its in ports.items() if its >= set(targets))
-        for source in sources:
-            if source in program.services:
-                peers.append(_service_peer(program.services[source], service, allowed, selectors, findings))
-            else:
-                peers.extend(_external_peers(program.externals[source], service, findings))
-        ingress.append({"from": peers, "ports": [{"protocol": "TCP", "port": target} for target in targets]})
+        allowed = frozenset(other for other, its in admitted.items() if its.keys() >= admitted[sender].keys())
+        targets: dict[tuple[_Peer, ...], list[int]] = {}
+        for admitting in dict.fromkeys(admitted[sender].values()):
+            peers = admitting.peers(sender, service, allowed, findings)
+            targets.setdefault(peers, []).extend(at for at, by in admitted[sender].items() if by is admitting)
+        for peers, numbers in targets.items():
+            rules.setdefault(tuple(sorted(numbers)), []).extend(peers)
+    ingress: list[dict[str, object]] = [
+        {
+            "from": [_peer(peer) for peer in peers],
+            "ports": [{"protocol": "TCP", "port": target} for target in numbers],
+        }
+        for numbers, peers in sorted(rules.items())
+    ]
+    if ranges := tuple(_all_but(by_target)):
+        ingress.append({"ports": [_range(protocol, *span) for protocol in PROTOCOLS for span in ranges]})
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": {
-            "name": name,
+            "name": object_name,
             "namespace": service.namespace,
             "labels": {"app.kubernetes.io/managed-by": "admc"},
             "annotations": {
-                "admc/app": program.app,
-                "admc/closes": service.name,
+                "admc/app": own.program.app,
+                "admc/closes": name,
                 **({"admc/needed-by": ", ".join(policies)} if policies else {}),
-                "admc/admits": ", ".join(sorted(ports)),
+                "admc/admits": ", ".join(sorted(admitted)),
             },
         },
-        "spec": {"podSelector": {"matchLabels": own}, "policyTypes": ["Ingress"], "ingress": ingress},
+        "spec": {"podSelector": {"matchLabels": labels}, "policyTypes": ["Ingress"], "ingress": ingress},
+    }
+
+
+def _all_but(closed: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last number of each range of ports between closed ones."""
+    first = 1
+    for target in sorted(closed):
+        if first < target:
+            yield first, target - 1
+        first = target + 1
+    if first <= LAST_PORT:
+        yield first, LAST_PORT
+
+
+def _range(protocol: str, first: int, last: int) -> dict[str, object]:
+    return {"protocol": protocol, "port": first, **({"endPort": last} if first < last else {})}
+
+
+class _Pods(NamedTuple):
+    """The pods of a service."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+
+
+_Peer = _Pods | str
+"""Pods, or the `cidr` of a network."""
+
+
+def _peer(peer: _Peer) -> dict[str, object]:
+    if isinstance(peer, str):
+        return {"ipBlock": {"cidr": peer}}
+    return {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": peer.namespace}},
+        "podSelector": {"matchLabels": dict(peer.labels)},
     }
 
 
 def _service_peer(
     sender: Service, destination: Service, allowed: frozenset[str], selectors: _Selectors, findings: Diagnostics
-) -> dict[str, object]:
+) -> _Pods:
     if sender.host_network:
         findings.error(
             "ADM783",
@@ -213,13 +300,10 @@ def _service_peer(
             hint=f"take it off the host's network, or pin the policies on `{destination.name}` at ingress",
         )
     labels = selectors.labels(sender, allowed, admitted_to=destination.name)
-    return {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": sender.namespace}},
-        "podSelector": {"matchLabels": labels},
-    }
+    return _Pods(sender.namespace, tuple(labels.items()))
 
 
-def _external_peers(sender: External, destination: Service, findings: Diagnostics) -> Iterator[dict[str, object]]:
+def _external_peers(sender: External, destination: Service, findings: Diagnostics) -> tuple[str, ...]:
     if not sender.cidrs:
         findings.error(
             "ADM783",
@@ -229,8 +313,7 @@ def _external_peers(sender: External, destination: Service, findings: Diagnostic
             hint="give it a `cidr`",
         )
     networks = {ipaddress.ip_network(cidr, strict=False) for cidr in sender.cidrs}
-    for network in sorted(networks, key=lambda n: (n.version, int(n.network_address), n.prefixlen)):
-        yield {"ipBlock": {"cidr": str(network)}}
+    return tuple(map(str, sorted(networks, key=lambda n: (n.version, int(n.network_address), n.prefixlen))))
 
 
 class _Shared(NamedTuple):
@@ -276,6 +359,13 @@ class _Selectors:
         self._findings = findings
         self._checked: set[str] = set()
         self._shared: dict[tuple[str, tuple[tuple[str, str], ...]], _Shared] = {}
+
+    def reporting_to(self, findings: Diagnostics) -> _Selectors:
+        """Selectors of the same labels, of which none is checked yet."""
+        return _Selectors(self._labels, findings)
+
+    def is_there(self, name: str) -> bool:
+        return self._labels.is_there(name)
 
     def labels(self, service: Service, allowed: frozenset[str], admitted_to: str | None = None) -> dict[str, str]:
         """Labels of a service that is to be closed, or admitted to another one; `allowed` may be selected too."""

@@ -22,6 +22,7 @@ from tests.fidelity.mesh.observing import observe
 from tests.fidelity.mesh.requests import Asked
 from tests.fidelity.mutants_edits import NothingChangedError, every
 from tests.fidelity.requests import Ask
+from tests.fidelity.selecting import closed_ports
 from tests.testbed.mesh import Family, Mesh, Mode
 
 if TYPE_CHECKING:
@@ -62,6 +63,13 @@ TAG: Final = Shape(
     "egress",
     9080,
 )
+
+
+METERED: Final = TAG._replace(
+    service="http 8080 -> 9080  http metrics 9081",
+    policy='add_request_header(name: "x-in", value: "policy") on * -> {0}:8080',
+)
+"""A destination with a port that no policy is about, whose number follows that of the closed one."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +173,7 @@ def _without(objects: Objects, spot: Spot) -> Objects:
 
 def _all_callers(objects: Objects, spot: Spot) -> Objects:
     return [
-        _ruled(each, lambda rule: {**rule, "from": ALL_ADDRESSES}) if _of(each) == spot.name else each
+        _admitted(each, lambda rule: {**rule, "from": ALL_ADDRESSES}) if _of(each) == spot.name else each
         for each in objects
     ]
 
@@ -176,7 +184,7 @@ def _rogue_too(objects: Objects, spot: Spot) -> Objects:
         other = {**peer, "podSelector": {"matchLabels": {"app": "rogue"}}}
         return {**rule, "from": [peer, other]}
 
-    return [_ruled(each, admitted) if _of(each) == spot.name else each for each in objects]
+    return [_admitted(each, admitted) if _of(each) == spot.name else each for each in objects]
 
 
 def _service_port(objects: Objects, spot: Spot) -> Objects:
@@ -185,15 +193,49 @@ def _service_port(objects: Objects, spot: Spot) -> Objects:
     def ported(rule: dict[str, Any]) -> dict[str, Any]:
         return {**rule, "ports": [{**each, "port": 8080} for each in rule["ports"]]}
 
-    return [_ruled(each, ported) if _of(each) == spot.name else each for each in objects]
+    return [_admitted(each, ported) if _of(each) == spot.name else each for each in objects]
+
+
+def _cut(objects: Objects, spot: Spot) -> Objects:
+    """The destination is closed at every port."""
+    return [
+        _ruled(each, lambda rule: [rule] if "from" in rule else []) if _of(each) == spot.name else each
+        for each in objects
+    ]
+
+
+def ranged(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Objects, Spot], Objects]:
+    """Other ranges of the ports that everybody is admitted to."""
+
+    def opened(rule: dict[str, Any]) -> list[dict[str, Any]]:
+        return [rule if "from" in rule else {"ports": [change(each) for each in rule["ports"]]}]
+
+    def edit(objects: Objects, spot: Spot) -> Objects:
+        return [_ruled(each, opened) if _of(each) == spot.name else each for each in objects]
+
+    return edit
+
+
+def _longer(each: dict[str, Any]) -> dict[str, Any]:
+    return {**each, "endPort": min(each["endPort"] + 1, 65535)}
+
+
+def _later(each: dict[str, Any]) -> dict[str, Any]:
+    return {**each, "port": each["port"] + 1}
 
 
 def _of(policy: Mapping[str, Any]) -> str:
     return str(policy["spec"]["podSelector"]["matchLabels"]["app"])
 
 
-def _ruled(policy: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    return {**policy, "spec": {**policy["spec"], "ingress": [change(rule) for rule in policy["spec"]["ingress"]]}}
+def _admitted(policy: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Other rules that name senders."""
+    return _ruled(policy, lambda rule: [change(rule) if "from" in rule else rule])
+
+
+def _ruled(policy: dict[str, Any], change: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> dict[str, Any]:
+    rules = [new for rule in policy["spec"]["ingress"] for new in change(rule)]
+    return {**policy, "spec": {**policy["spec"], "ingress": rules}}
 
 
 V4, V6 = Family.IPV4, Family.IPV6
@@ -214,6 +256,9 @@ MUTANTS: Final = (
     MeshMutant(CLOSING, "admits all callers", TAG, None, _all_callers),
     MeshMutant(CLOSING, "admits one more", TAG, None, _rogue_too),
     MeshMutant(CLOSING, "the port that callers know", TAG, None, _service_port),
+    MeshMutant(CLOSING, "a range ends with the closed port", TAG, None, ranged(_longer)),
+    MeshMutant(CLOSING, "a range begins one later", METERED, None, ranged(_later)),
+    MeshMutant(CLOSING, "other ports are closed as well", METERED, None, _cut),
     MeshMutant(PEERS, "one replica is unknown", GUARD, unknown(lambda spot: spot.callers[V4][1:])),
     MeshMutant(PEERS, "IPv6 is unknown", GUARD, unknown(lambda spot: spot.callers[V6])),
     MeshMutant(PEERS, "IPv6 is unknown", TCP_GUARD, unknown(lambda spot: spot.callers[V6])),
@@ -231,7 +276,7 @@ def text(shapes: Sequence[Shape]) -> str:
     for name, shape in zip(names, shapes, strict=True):
         lines += [
             f"service {name} {{ {shape.service} }}",
-            f"call a -> {name}",
+            f"call a -> {name}:{shape.service.split()[1]}",
             f"@{shape.side}",
             f"policy p_{name} = {shape.policy.format(name)}",
         ]
@@ -284,7 +329,7 @@ def run(chosen: Sequence[MeshMutant] = MUTANTS) -> tuple[list[Noticed], list[str
     with MutatedMesh(program, place(program), chosen) as mesh:
         assert mesh.placement is not None
         seen = observe(mesh, [*requests(program), *_forged(mesh)])
-        found = compare(program, seen, Mode.COMPILED, mesh.placement.closed).differences
+        found = compare(program, seen, Mode.COMPILED, closed_ports(program, mesh.placement)).differences
     noticed = []
     for index, mutant in enumerate(chosen):
         own = _about(found, f"d{index}")

@@ -237,11 +237,65 @@ def test_while_two_plans_close_a_destination_only_senders_of_both_are_admitted(t
     )
 
     def admitted(*plans: Placed) -> list[str]:
-        return [call.source for call in destinations(plans)["cart"].calls]
+        (program,) = destinations(plans)["cart"].admitting.values()
+        return [call.source for call in program.calls]
 
     assert admitted(one) == ["web"]
     assert admitted(two) == ["api", "web"]
     assert admitted(one, two) == admitted(two, one) == ["web"]
     assert admitted(opened, two) == admitted(two, opened) == ["api", "web"]  # one of them closes it
     assert destinations([opened]) == {}
-    assert destinations([one, opened])["cart"] is one.program
+    assert destinations([one, opened])["cart"] == (one.program, {8081: one.program})
+
+
+TWO_PORTS = """\
+app shop
+service web  { http 8080 }
+service api  { http 8082 }
+service cart { http 8081 -> 9081  http admin 8083 -> 9083  http metrics 9100 }
+call web -> cart:8081
+call api -> cart:8081
+call api -> cart:8083
+policy p = request_count() on * -> cart:8081
+policy q = access_log() on * -> cart:8083
+pin p at FIRST
+pin q at SECOND
+"""
+
+
+def two_ports(folder: Path, first: str, second: str, without: str = "") -> Placed:
+    text = TWO_PORTS.replace("FIRST", first).replace("SECOND", second).replace(without, "")
+    name = f"{first}-{second}-{len(without)}.adm"
+    return planned_by(folder / name, text, Mode.EXPLICIT).placed
+
+
+def test_a_step_relies_on_ports_of_a_destination_that_is_closed_at_another_port_already(tmp_path: Path) -> None:
+    one, other, both = (
+        two_ports(tmp_path, *sides) for sides in (("egress", "ingress"), ("ingress", "egress"), ("egress", "egress"))
+    )
+
+    def relied(old: Placed, new: Placed) -> list[tuple[str, ...]]:
+        return [step.relies_on for step in steps(old, new, b"k").values()]
+
+    assert relied(one, both) == [("cart",), ("cart",), (), ()]
+    assert relied(both, one) == [(), (), ("cart",), ("cart",)]
+    assert relied(one, other) == [("cart",)] * 4
+    assert relied(both, both) == [()] * 4
+    first, *_, last = steps(one, other, b"k").values()
+    assert (first.closes, first.opens, last.closes, last.opens) == (("cart",), (), (), ("cart",))
+
+
+def test_a_target_that_one_of_two_plans_closes_admits_the_senders_of_that_plan(tmp_path: Path) -> None:
+    def admitted(*plans: Placed) -> dict[int, list[str]]:
+        return {
+            target: [call.source for call in program.calls if call.port.target == target]
+            for target, program in destinations(plans)["cart"].admitting.items()
+        }
+
+    one = two_ports(tmp_path, "egress", "ingress")
+    other = two_ports(tmp_path, "ingress", "egress", "call web -> cart:8081\n")
+    both = two_ports(tmp_path, "egress", "egress", "call api -> cart:8081\n")
+    assert admitted(one) == {9081: ["api", "web"]}
+    assert admitted(one, other) == admitted(other, one) == {9081: ["api", "web"], 9083: ["api"]}
+    assert admitted(one, both) == {9081: ["web"], 9083: ["api"]}
+    assert destinations([one, other])["cart"].program is other.program

@@ -8,14 +8,15 @@ The two plans determine all of that. Steps need the programs: `compare` adds the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.review.diff.closed_targets import closed_targets
 from admc.review.diff.configuration import configurations
 from admc.review.diff.model import NetworkPolicyChange, PolicyAction, PortChange, Restart, Rollout
 from dsl.program import Side
 
 if TYPE_CHECKING:
-    from admc.compile.plan.model import AdmPlan, Closed, Plan
+    from admc.compile.plan.model import AdmPlan, Plan
 
 _Targets = Mapping[tuple[str, int], int]
 """(party, port number) -> target port."""
@@ -75,29 +76,46 @@ def _targets(plan: Plan) -> _Targets:
 
 
 def _network_policies(base: Plan, head: Plan) -> Iterator[NetworkPolicyChange]:
-    before = {row.destination: row for row in base.closed}
-    after = {row.destination: row for row in head.closed}
-    old_selections, new_selections = _selections(base, before), _selections(head, after)
+    before, after = _closings(base), _closings(head)
     for destination in sorted(before.keys() | after.keys()):
         old, new = before.get(destination), after.get(destination)
         if new is None:
             yield NetworkPolicyChange(destination, PolicyAction.OPEN, (), ())
         elif old is None:
             yield NetworkPolicyChange(destination, PolicyAction.CLOSE, new.senders, ())
-        else:
+        elif old != new:
             came, went = set(new.senders) - set(old.senders), set(old.senders) - set(new.senders)
-            if came or went or old_selections.get(destination) != new_selections.get(destination):
-                yield NetworkPolicyChange(destination, PolicyAction.CHANGE, tuple(sorted(came)), tuple(sorted(went)))
+            yield NetworkPolicyChange(destination, PolicyAction.CHANGE, tuple(sorted(came)), tuple(sorted(went)))
 
 
-def _selections(plan: Plan, closed: Mapping[str, Closed]) -> dict[str, object]:
-    """The selected pods, the admitted senders and the ports of each NetworkPolicy."""
+class _Closing(NamedTuple):
+    """The content of a NetworkPolicy."""
+
+    pods: object
+    """The pods that it selects."""
+    targets: frozenset[int]
+    """The ports that it closes."""
+    senders: tuple[str, ...]
+    """The senders that it admits to closed ports, sorted."""
+    admitted: frozenset[tuple[object, int]]
+    """Their pods or addresses, each with a target."""
+
+
+def _closings(plan: Plan) -> dict[str, _Closing]:
     pods: dict[str, object] = {row.name: (row.namespace, row.labels or row.name) for row in plan.services}
     pods |= {row.name: row.cidrs for row in plan.externals}
-    targets = _targets(plan)
-    admitted: dict[str, set[tuple[object, int]]] = {name: set() for name in closed}
+    targets, closed = _targets(plan), closed_targets(plan)
+    admitted: dict[str, set[tuple[str, int]]] = {name: set() for name in closed}
     for call in plan.calls:
-        if call.destination in admitted:
-            target = targets.get((call.destination, call.port), 0)
-            admitted[call.destination].add((pods.get(call.source), target))
-    return {name: (pods.get(name), admitted[name]) for name in closed}
+        target = targets.get((call.destination, call.port), 0)
+        if target in closed.get(call.destination, ()):
+            admitted[call.destination].add((call.source, target))
+    return {
+        name: _Closing(
+            pods.get(name),
+            its,
+            tuple(sorted({source for source, _ in admitted[name]})),
+            frozenset((pods.get(source), target) for source, target in admitted[name]),
+        )
+        for name, its in closed.items()
+    }

@@ -41,13 +41,13 @@ def policies_on(mesh: Mesh, source: str, target: Target) -> tuple[Applying, ...]
 
 
 def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
-    """The fact that decides whether the NetworkPolicy of a closed destination lets an undeclared caller pass.
+    """The fact that decides whether a NetworkPolicy lets an undeclared caller pass to a port that it closes.
 
     None: the NetworkPolicy certainly refuses the caller (docs/interception.md).
     """
     name = target.destination
-    closing = mesh.closing[name]
-    policy = mesh.program.policy_by_name[closing[0]] if closing else mesh.program.policies[0]
+    closing = mesh.closing[name, target.port.number]
+    policy = mesh.program.policy_by_name[closing[0]]
     hint = f"ask for another caller, or pin {', '.join(f'`{policy_name}`' for policy_name in closing)} at ingress"
     service = mesh.program.services.get(source)
     if source == name:

@@ -2,8 +2,8 @@
 
     CallInTest, Way -> Passage
 
-The ADMs at which the policies are enforced make no difference (docs/rules.md, R6), with one exception. At a destination
-that the placement closes (R7), a NetworkPolicy refuses undeclared callers before they meet a policy at its ingress.
+The ADMs at which the policies are enforced make no difference (docs/rules.md, R6), with one exception. At a port that
+the placement closes (R7), a NetworkPolicy refuses undeclared callers before they meet a policy at its ingress.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def follow(
     `ignored`: policies that change no request, which are left out.
     """
     target = Target(call.destination, call.port, call.declared)
-    if call.declared or call.destination not in mesh.closing:
+    closing = mesh.closing.get((call.destination, call.port.number), ())
+    if call.declared or not closing:
         return _past(mesh, applying, call, way, ignored)
     behind = tuple(candidate for candidate in applying if mesh.at_ingress(candidate.policy, target))
     passing = past_closing(mesh, call.source, target)
@@ -46,7 +47,7 @@ def follow(
         return _past(mesh, behind, call, way, ignored)
     # A policy at ingress may refuse the request as well, so a test that expects this policy to refuse it holds, too.
     also = _past(mesh, behind, call, way, ignored).end
-    by = (*mesh.closing[call.destination], *(() if also is None or also.answered else also.by))
+    by = (*closing, *(() if also is None or also.answered else also.by))
     return Passage((), End(tuple(dict.fromkeys(by)), f"the NetworkPolicy of `{call.destination}` refuses it"))
 
 

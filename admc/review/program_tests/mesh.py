@@ -42,8 +42,8 @@ class Mesh:
     program: Program
     declared: Declared
     calls_to: Mapping[str, tuple[Call, ...]]
-    closing: Mapping[str, tuple[str, ...]]
-    """Closed destination -> the policies that need its NetworkPolicy."""
+    closing: Mapping[tuple[str, int], tuple[str, ...]]
+    """Destination and number of each port that a NetworkPolicy closes -> the policies that need it closed."""
     ingress: Mapping[tuple[str, str], frozenset[int]]
     """Policy and destination -> the ports at which the ADM of the destination enforces it."""
     unlocated: tuple[str, ...]
@@ -67,13 +67,10 @@ class Mesh:
 
 
 def mesh(program: Program, placement: Placement) -> Mesh:
-    closing: dict[str, tuple[str, ...]] = dict.fromkeys(placement.closed, ())
     hops: set[tuple[str | None, str, int]] = set()
     ingress: dict[tuple[str, str], frozenset[int]] = {}
     for decision in placement.decisions:
         name = decision.destination
-        if decision.closes:
-            closing[name] = (*closing.get(name, ()), decision.policy)
         if Side.INGRESS in decision.place.sides:
             called = (program.calls[index].port.number for index in decision.calls)
             ingress[decision.policy, name] = frozenset((*decision.ports, *called))
@@ -81,14 +78,31 @@ def mesh(program: Program, placement: Placement) -> Mesh:
         if Side.EGRESS in decision.place.sides:
             calls = (program.calls[index] for index in decision.calls)
             hops |= {(call.source, name, call.port.number) for call in calls}
+    closing = _closing(program, placement)
+    closed = frozenset(placement.closed)
     calls_to: dict[str, list[Call]] = {}
     for call in program.calls:
-        if call.destination in closing:
+        if call.destination in closed:
             calls_to.setdefault(call.destination, []).append(call)
     senders = {name: tuple(calls) for name, calls in calls_to.items()}
     unlocated = unlocated_externals(program)
     declared = declared_calls(program)
     return Mesh(program, declared, senders, closing, ingress, unlocated, _at_network(program), frozenset(hops))
+
+
+def _closing(program: Program, placement: Placement) -> dict[tuple[str, int], tuple[str, ...]]:
+    """The policies that need a port closed, by destination and number. A NetworkPolicy closes a target, so a port is
+    closed with every other port of its target."""
+    closing: dict[tuple[str, int], tuple[str, ...]] = {}
+    for decision in placement.decisions:
+        if decision.closes:
+            ports = program.services[decision.destination].ports
+            targets = {port.target for port in ports if port.number in decision.ports}
+            for port in ports:
+                if port.target in targets:
+                    key = decision.destination, port.number
+                    closing[key] = (*closing.get(key, ()), decision.policy)
+    return closing
 
 
 def _at_network(program: Program) -> dict[Network, tuple[str, ...]]:

@@ -156,11 +156,11 @@ def _selected(plans: Iterable[tuple[Program, Placement]]) -> Mapping[str, set[st
     """Service -> the closed destinations whose NetworkPolicies select its pods, as the destination or as a sender."""
     closed_by_service: defaultdict[str, set[str]] = defaultdict(set)
     for program, placement in plans:
-        closed = set(placement.closed)
-        for name in closed:
+        targets = placement.closed_targets(program)
+        for name in targets:
             closed_by_service[name].add(name)
         for call in program.calls:
-            if call.destination in closed:
+            if call.port.target in targets.get(call.destination, ()):
                 closed_by_service[call.source].add(call.destination)
     return closed_by_service
 

@@ -1,16 +1,19 @@
-"""Decides which destinations are closed while proxies may have several plans, and which senders are admitted to them.
+"""Decides which targets of destinations are closed while proxies may have several plans, and which senders are admitted
+to them.
 
-plans, the newest last --> {destination: program}
+plans, the newest last --> {destination: {target: program}}
 
-A destination stays closed for as long as any of these plans closes it. Such a plan relies on an ADM at each admitted
-sender. So only senders that all plans that close the destination declare are admitted meanwhile: a sender that only the
-old plan declares has no ADM for the new plan, and a sender that only the new plan declares has no ADM yet.
+A target stays closed for as long as any of these plans closes it. Such a plan relies on an ADM at each sender that is
+admitted to the target. So only senders that all plans that close the target declare are admitted meanwhile. A sender
+that only the old plan declares has no ADM for the new plan; one that only the new plan declares has no ADM yet.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from emitters.kubernetes import ClosedTargets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,14 +50,21 @@ class ClosedDestinations:
         return () if self._closing is None else self._closing.missing(step.relies_on)
 
 
-def destinations(plans: Sequence[Placed]) -> dict[str, Program]:
-    """Return the destinations that some plan closes, each with the program whose senders are admitted."""
-    closers: dict[str, tuple[int, ...]] = {}
+def destinations(plans: Sequence[Placed]) -> dict[str, ClosedTargets]:
+    """Return the destinations that some plan closes, each with its closed targets."""
+    closers: dict[str, dict[int, tuple[int, ...]]] = {}
     for index, placed in enumerate(plans):
-        for name in placed.placement.closed:
-            closers[name] = (*closers.get(name, ()), index)
-    programs = {which: _narrowed([plans[index].program for index in which]) for which in set(closers.values())}
-    return {name: programs[closers[name]] for name in sorted(closers)}
+        for name, targets in placed.placement.closed_targets(placed.program).items():
+            by_target = closers.setdefault(name, {})
+            for target in targets:
+                by_target[target] = (*by_target.get(target, ()), index)
+    together = {which for by_target in closers.values() for which in by_target.values()}
+    programs = {which: _narrowed([plans[index].program for index in which]) for which in together}
+    newest = {name: placed.program for placed in plans for name in placed.placement.closed}
+    return {
+        name: ClosedTargets(newest[name], {target: programs[which] for target, which in sorted(by_target.items())})
+        for name, by_target in sorted(closers.items())
+    }
 
 
 def _narrowed(programs: Sequence[Program]) -> Program:

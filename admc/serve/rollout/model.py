@@ -94,13 +94,14 @@ class Step:
     needs_redirection: Captures
     """In `prepare`, the connections that have to be redirected before `senders`; empty in all other steps."""
     closes: tuple[str, ...] = ()
-    """In `prepare`, the destinations that a NetworkPolicy has to close before `senders`."""
+    """In `prepare`, the destinations that a NetworkPolicy has to close, or to close at more ports, before `senders`."""
     opens: tuple[str, ...] = ()
-    """In `release`, the destinations that need no NetworkPolicy once the new plan is published."""
+    """In `release`, the destinations that a NetworkPolicy opens, or opens at some ports, once the new plan is
+    published."""
     relies_on: tuple[str, ...] = ()
     """The destinations that have to be closed before receivers enforce less. In `prepare` and `senders` these are the
-    destinations that only the new plan closes; in `receivers` and `release`, for the way back, those that only the old
-    plan closes."""
+    destinations with a port that only the new plan closes; in `receivers` and `release`, for the way back, those with a
+    port that only the old plan closes."""
     reasons: tuple[str, ...] = ()
     """Sentences for people: which policies move, and which may be met twice meanwhile."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)

@@ -57,10 +57,10 @@ class _Steps:
     def step(self, name: StepName) -> Step:
         diff = self._diff
         old, new = diff.frame.plans
-        closed, closes = (frozenset(plan.placement.closed) for plan in (old, new))
+        coming, going = closings(old, new), closings(new, old)
         prepares, releases = name is StepName.PREPARE, name is StepName.RELEASE
         after = diff.frame.hops[1]
-        coming = (after[key] for key in diff.changed if key.port in diff.moving and key in after)
+        moved = (after[key] for key in diff.changed if key.port in diff.moving and key in after)
         return Step(
             name,
             old,
@@ -76,10 +76,10 @@ class _Steps:
                 if key.port in self._marked and part.hop.carries_requests
             },
             services=diff.concerned,
-            needs_redirection=captures_of(coming) if prepares else {},
-            closes=tuple(sorted(closes - closed)) if prepares else (),
-            opens=tuple(sorted(closed - closes)) if releases else (),
-            relies_on=tuple(sorted(closes - closed if name in BEFORE else closed - closes)),
+            needs_redirection=captures_of(moved) if prepares else {},
+            closes=coming if prepares else (),
+            opens=going if releases else (),
+            relies_on=coming if name in BEFORE else going,
             reasons=reasons(diff, self._late) if prepares else (),
             secrets=frozenset(self._secrets.values()),
         )
@@ -93,6 +93,12 @@ class _Steps:
             return None if hop is None else HopPart(hop, plan)
         steady = frozenset(filter_name("", policy) for policy in frame.steady_guards(key))
         return HopPart(frame.union(key), None, steady, not self._diff.same(key, arguments=False))
+
+
+def closings(old: Placed, new: Placed) -> tuple[str, ...]:
+    """The destinations that the new plan closes at a target at which the old plan leaves them open, sorted."""
+    before, after = (plan.placement.closed_targets(plan.program) for plan in (old, new))
+    return tuple(sorted(name for name, targets in after.items() if not targets <= before.get(name, frozenset())))
 
 
 def _secret(key: bytes, ends: str, destination: str) -> str:

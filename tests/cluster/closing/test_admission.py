@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from admc.kubernetes.cluster.closing.admission import admits_more
 from admc.kubernetes.cluster.closing.label_sets import labels_of, within, within_any
 from emitters.kubernetes import closed_by_selector
-from tests.emitters.interception.build import external, port, program, service
+from tests.emitters.interception.build import external, port, program, service, wholly_closed
 from tests.properties import examples
 
 NAMESPACE = "shop"
@@ -32,7 +32,7 @@ def own_policy() -> dict[str, Any]:
         [("a", "db"), ("a", "db", 90), ("b", "db"), ("office", "db")],
     )
     selectors = {"db": {"app": "db"}, "a": {"app": "x"}, "b": {"app": "y", "tier": "x"}}
-    policy = closed_by_selector(made, ["db"], selectors)["db"].policy
+    policy = closed_by_selector(wholly_closed(made, "db"), selectors)["db"].policy
     assert policy is not None
     return policy
 

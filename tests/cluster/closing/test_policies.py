@@ -15,7 +15,7 @@ from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.records import Key
 from admc.kubernetes.cluster.retry_loop import ChangedKeys
-from tests.emitters.interception.build import port, program, service
+from tests.emitters.interception.build import port, program, service, wholly_closed
 
 if TYPE_CHECKING:
     from admc.serve.environment import Closing
@@ -100,7 +100,7 @@ def other(**rule: Any) -> dict[str, Any]:
 @pytest.fixture
 async def store() -> Store:
     found = Store()
-    found.closing.ask({"db": PROGRAM})
+    found.closing.ask(wholly_closed(PROGRAM, "db"))
     await found.closing.refresh()
     return found
 
@@ -120,7 +120,7 @@ def test_it_is_what_the_server_asks_for(store: Store) -> None:
 
 
 async def test_nothing_is_written_where_nothing_differs(store: Store) -> None:
-    store.closing.ask({"db": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "db"))
     await store.closing.refresh()
     assert store.writes == ["apply admc-close-db"]
 
@@ -128,7 +128,7 @@ async def test_nothing_is_written_where_nothing_differs(store: Store) -> None:
 async def test_a_restart_begins_the_wait_anew(store: Store) -> None:
     assert store.passed(CLOSED_SECONDS)
     store.closing = store.started()
-    store.closing.ask({"db": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "db"))
     for key in store.found:
         store.closing.shown.note(key)
     await store.closing.refresh()
@@ -177,7 +177,7 @@ async def test_another_policy_that_admits_more_keeps_it_open_and_is_named(store:
 
 
 async def test_one_of_our_own_that_is_altered_is_like_any_other_until_it_is_written_again(store: Store) -> None:
-    store.closing.ask({"db": PROGRAM, "cache": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "db", "cache"))
     await store.closing.refresh()
     assert store.passed(CLOSED_SECONDS)
     cache = store.found[Key("default", "admc-close-cache")]
@@ -227,7 +227,7 @@ async def test_what_no_plan_needs_is_removed_and_nothing_else(store: Store) -> N
     store.closing = store.started()
     await store.closing.refresh()
     assert len(store.found) == 5, "nothing is removed before the server has said what is needed"
-    store.closing.ask({"cache": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "cache"))
     await store.closing.refresh()
     assert {key.name for key in store.found} == {"admc-close-cache", "monitoring", "admc-close-y", "x"}
 
@@ -235,7 +235,7 @@ async def test_what_no_plan_needs_is_removed_and_nothing_else(store: Store) -> N
 async def test_the_policy_of_another_installation_is_not_overwritten() -> None:
     store = Store()
     store.put({**other(), "metadata": {"namespace": "default", "name": KEY.name, "labels": {CONTROLLER: "two"}}})
-    store.closing.ask({"db": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "db"))
     await store.closing.refresh()
     assert store.writes == []
     assert [finding.code for finding in store.closing.findings] == ["ADM936"]
@@ -246,7 +246,7 @@ async def test_names_that_become_one_leave_one_destination_open() -> None:
     store = Store()
     made = program([service("a_b"), service("a-b")], [])
     store.selectors = {"a_b": {"app": "x"}, "a-b": {"app": "y"}}
-    store.closing.ask({"a_b": made, "a-b": made})
+    store.closing.ask(wholly_closed(made, "a_b", "a-b"))
     assert [finding.code for finding in store.closing.findings] == ["ADM781"]
 
 
@@ -259,11 +259,11 @@ async def test_labels_that_select_another_services_pods_leave_it_open(store: Sto
 
 async def test_nothing_is_applied_twice_before_the_watch_shows_it(store: Store) -> None:
     put, store.put = store.put, lambda document: None  # type: ignore[method-assign]
-    store.closing.ask({"db": PROGRAM, "cache": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "db", "cache"))
     await store.closing.refresh()
     await store.closing.refresh()
     assert store.writes == ["apply admc-close-db", "apply admc-close-cache"]
-    store.closing.ask({"cache": program([service("cache")], [])})
+    store.closing.ask(wholly_closed(program([service("cache")], []), "cache"))
     await store.closing.refresh()
     assert store.writes[2:] == ["apply admc-close-cache", "delete admc-close-db"], "another one is applied at once"
     put(store.closing._sent[Key("default", "admc-close-cache")])
@@ -287,7 +287,7 @@ async def test_there_is_something_to_do_after_a_question_and_after_a_fault(store
     assert store.closing.pending.is_set(), "the watch has shown the policy"
     await store.closing.refresh()
     assert not store.closing.pending.is_set()
-    store.closing.ask({"cache": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "cache"))
     assert store.closing.pending.is_set()
     store.refuses = ApiError(500, "InternalError", "etcd is away")
     with pytest.raises(ApiError):
@@ -311,7 +311,7 @@ async def test_one_that_is_refused_is_named_and_does_not_stop_the_others() -> No
     store.put({**other(), "metadata": {"namespace": "default", "name": "admc-close-x", "labels": {CONTROLLER: "main"}}})
     store.refuses = ApiError(403, "Forbidden", "cannot patch networkpolicies in the namespace default")
     store.refused = "admc-close-cache"
-    store.closing.ask({"cache": PROGRAM, "db": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "cache", "db"))
     with pytest.raises(ApiError, match="cannot patch"):
         await store.closing.refresh()
     assert store.writes == ["apply admc-close-cache", "apply admc-close-db", "delete admc-close-x"]
@@ -328,7 +328,7 @@ async def test_one_that_is_refused_is_named_and_does_not_stop_the_others() -> No
 async def test_an_api_server_that_is_away_is_not_asked_for_each_policy() -> None:
     store = Store()
     store.refuses = ApiError(0, "Connection", "no route")
-    store.closing.ask({"cache": PROGRAM, "db": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "cache", "db"))
     with pytest.raises(ApiError, match="no route"):
         await store.closing.refresh()
     assert store.writes == ["apply admc-close-cache"]
@@ -370,7 +370,7 @@ async def test_a_replica_that_does_not_serve_writes_nothing(store: Store) -> Non
     """It would remove what the one that serves has written."""
     active = False
     store.closing.may_write = lambda: active
-    store.closing.ask({"cache": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "cache"))
     await store.closing.refresh()
     assert store.writes == ["apply admc-close-db"]
     assert store.closing.pending.is_set()
@@ -388,7 +388,7 @@ async def test_one_that_stops_serving_writes_nothing_more(store: Store) -> None:
         return left >= 0
 
     store.closing.may_write = may_write
-    store.closing.ask({"cache": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "cache"))
     await store.closing.refresh()
     assert store.writes[1:] == ["apply admc-close-cache"]
     assert store.closing.pending.is_set()
@@ -399,7 +399,7 @@ async def test_a_replica_that_comes_to_serve_writes_what_is_due(store: Store, mo
     active = False
     store.closing.may_write = lambda: active
     task = asyncio.create_task(store.closing.run())
-    store.closing.ask({"cache": PROGRAM})
+    store.closing.ask(wholly_closed(PROGRAM, "cache"))
     await asyncio.sleep(0.05)
     assert len(store.writes) == 1
     active = True

@@ -30,7 +30,7 @@ from admc.kubernetes.cluster.retry_loop import ChangedKeys
 from tests.cluster import tools
 from tests.cluster.api_server import ApiError
 from tests.cluster.process import Running
-from tests.emitters.interception.build import program, service
+from tests.emitters.interception.build import program, service, wholly_closed
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ async def test_what_admc_wrote_goes_with_its_program(programs_api: ApiServer, co
         await made.settle()
         (part,) = made.parts
         closing = ClusterClosing(made.api, "main", lambda: made.owner, {}, lambda: {"db": {"app": "db"}})
-        closing.ask({"db": program([service("db")], [])})
+        closing.ask(wholly_closed(program([service("db")], []), "db"))
         await closing.refresh()
         paths = [f"{MAPS}/{part}", f"{MAPS}/admc-going-plan", f"{POLICIES}/admc-close-db"]
         assert all(is_there(programs_api, path) for path in paths)

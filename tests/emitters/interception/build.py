@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.program import Call, External, Kind, Metric, Place, Policy, Port, Program, Protocol, Service, Side, Stage
 from dsl.text import SourceText, Span
+from emitters.kubernetes import ClosedTargets
 from solver.placement import Adm, Decision, ObjectiveValue, Placement, Status
 
 if TYPE_CHECKING:
@@ -126,3 +127,13 @@ def placement(
         status=Status.OPTIMAL,
         objectives=(ObjectiveValue("adms", len(hosts), len(hosts)),),
     )
+
+
+def closed_at(of: Program, *targets: int) -> ClosedTargets:
+    """The closing of one destination at some targets, to all but the declared senders of one program."""
+    return ClosedTargets(of, dict.fromkeys(sorted(targets), of))
+
+
+def wholly_closed(of: Program, *names: str) -> dict[str, ClosedTargets]:
+    """The closing of destinations at the targets of all of their ports."""
+    return {name: closed_at(of, *(port.target for port in of.services[name].ports)) for name in names}

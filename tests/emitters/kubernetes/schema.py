@@ -30,17 +30,23 @@ def check(item: dict[str, Any]) -> None:
     _selector(spec["podSelector"])
     assert spec["policyTypes"] == ["Ingress"]
     for rule in spec["ingress"]:
-        _keys(rule, {"from", "ports"})
+        _keys(rule, {"ports"} | ({"from"} & rule.keys()))
         # An empty list means every sender, or every port: the opposite of a rule without any.
-        assert rule["from"]
         assert rule["ports"]
-        for peer in rule["from"]:
+        assert rule.get("from") != []
+        for peer in rule.get("from", ()):
             _peer(peer)
         for port in rule["ports"]:
-            _keys(port, {"protocol", "port"})
-            assert port["protocol"] == "TCP"
-            assert type(port["port"]) is int
-            assert 1 <= port["port"] <= 65535
+            _port(port)
+
+
+def _port(port: dict[str, Any]) -> None:
+    """Checks a number, or with `endPort` a range, which has to end after its start."""
+    _keys(port, {"protocol", "port"} | ({"endPort"} & port.keys()))
+    assert port["protocol"] in ("TCP", "UDP", "SCTP")
+    first, last = port["port"], port.get("endPort", 65535)
+    assert type(first) is type(last) is int
+    assert 1 <= first <= last <= 65535
 
 
 def _peer(peer: dict[str, Any]) -> None:

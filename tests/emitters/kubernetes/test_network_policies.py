@@ -100,6 +100,13 @@ def test_the_whole_object() -> None:
                     ],
                     "ports": [{"protocol": "TCP", "port": 27017}],
                 },
+                {
+                    "ports": [
+                        {"protocol": protocol, "port": first, "endPort": last}
+                        for protocol in ("TCP", "UDP", "SCTP")
+                        for first, last in ((1, 9089), (9091, 27016), (27018, 65535))
+                    ]
+                },
             ],
         },
     }
@@ -107,7 +114,7 @@ def test_the_whole_object() -> None:
 
 def test_no_sender_is_admitted_where_none_is_declared() -> None:
     (found,) = objects([DB, service("rate")], [], "mongo_rate")
-    assert found["spec"]["ingress"] == []
+    assert ["from" in rule for rule in found["spec"]["ingress"]] == [False]
     assert found["spec"]["policyTypes"] == ["Ingress"]
 
 

@@ -11,6 +11,7 @@ from solver.placement import Rule
 from solver.verify.verifier import verify
 from tests.fidelity.mesh.judging import compare, counting
 from tests.fidelity.mesh.observing import observe
+from tests.fidelity.selecting import closed_ports
 from tests.fidelity.textbook import reference
 from tests.testbed.mesh import Mesh, Mode
 
@@ -54,14 +55,14 @@ def judge(program: Program, mode: Mode, asks: Callable[[], Iterable[Asked]]) -> 
 
 def _once(program: Program, mode: Mode, asks: Iterable[Asked]) -> list[Difference]:
     with bed(program, mode) as mesh:
-        closed = mesh.placement.closed if mesh.placement else ()
+        closed = closed_ports(program, mesh.placement)
         seen = observe(mesh, asks, _names(program, mode))
         compared = compare(program, seen, mode, closed)
         stubborn = [each for asked, each in compared.late if not _in_time(mesh, program, asked, closed)]
         return compared.differences + stubborn
 
 
-def _in_time(mesh: Mesh, program: Program, asked: Asked, closed: Collection[str]) -> bool:
+def _in_time(mesh: Mesh, program: Program, asked: Asked, closed: Collection[tuple[str, int]]) -> bool:
     """Whether a request that was late is ever in time, asked by itself."""
     for _ in range(AGAIN):
         compared = compare(program, observe(mesh, [asked], _names(program, mesh.mode)), mesh.mode, closed)

@@ -50,13 +50,13 @@ class Compared(NamedTuple):
     """Requests that were right but for the time that they took: a busy machine may be to blame."""
 
 
-def compare(program: Program, seen: Run, mode: Mode, closed: Collection[str] = ()) -> Compared:
-    """All differences of one run. `closed` destinations admit their declared senders alone."""
+def compare(program: Program, seen: Run, mode: Mode, closed: Collection[tuple[str, int]] = ()) -> Compared:
+    """All differences of one run. `closed` ports admit their declared senders alone."""
     meant = without_policies(program) if mode is Mode.NONE else program
     found = [difference for each in seen.requests if (difference := _authority(each)) is not None]
     inside: list[Found] = []
     for each in seen.requests:
-        if each.asked.destination in closed and not declared(program, each.asked):
+        if (each.asked.destination, each.asked.port.number) in closed and not declared(program, each.asked):
             if _exempt(program, each.asked):
                 continue
             if each.reply.status is not None or each.reply.error not in REFUSED or each.sightings:

@@ -27,6 +27,12 @@ call web -> api:8080
 """
 READERS = "policy readers = allow(callers: [web]) on * -> api\n"
 AT_INGRESS, AT_EGRESS = f"@ingress\n{READERS}", f"@egress\n{READERS}"
+ONE_PORT = "@egress\npolicy readers = allow(callers: [web]) on * -> api:8080\n"
+ADMIN = "@egress\npolicy counted = request_count() on * -> api:admin\n"
+SHARED = (
+    "service shared { http 80 -> 8000  http 81 -> 8000 }\ncall web -> shared:80\ncall web -> shared:81\n"
+    "@egress\npolicy readers = allow(callers: [web]) on * -> shared:80\n"
+)
 COUNTED = "@egress\npolicy counted = request_count() on * -> api\n"
 FROM_OFFICE = "call office, branch, partners -> api:8080\npolicy no = deny() on office -> api\n"
 ONLY_OFFICE = "@ingress\npolicy only = allow(callers: [office]) on * -> api\n"
@@ -92,6 +98,15 @@ def result(policies: str, expectation: str) -> Result:
         (PAST_PARTNERS.replace("partners", "office"), "partners -> api:8080 is refused by readers", True),
         (PAST_PARTNERS.replace("partners", "office"), "branch -> api:8080 is refused", None),
         (PAST_PARTNERS, "partners -> api:8080 is admitted", True),
+        # It is about the ports of the policies that need it, and about ports with the same target.
+        (ONE_PORT, "other -> api:8080 is refused by readers", True),
+        (ONE_PORT, "other -> api:admin is admitted", True),
+        (ONE_PORT, "other -> api:admin is refused", False),
+        (ONE_PORT, "agent -> api:admin is admitted", True),
+        (ONE_PORT + ADMIN, "other -> api:admin is refused by counted", True),
+        (ONE_PORT + ADMIN, "other -> api:admin is refused by readers", False),
+        (ONE_PORT + ADMIN, "other -> api:8080 is refused by counted", False),
+        (SHARED, "other -> shared:81 is refused by readers", True),
         # A guard at ingress refuses what another policy's NetworkPolicy refuses first.
         (COUNTED + AT_INGRESS, "other -> api:8080 is refused by readers", True),
         (COUNTED + AT_INGRESS, "other -> api:8080 is refused by counted", True),

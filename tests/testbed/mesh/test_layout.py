@@ -83,17 +83,31 @@ def test_a_headless_service_has_no_service_address() -> None:
     assert "10.2.0.1" not in translation(plan, Family.IPV4, Translation.NODE)
 
 
-def test_a_closed_destination_admits_its_declared_senders_at_their_ports_only() -> None:
+def test_a_closed_destination_admits_its_declared_senders_alone_at_closed_ports() -> None:
     program = dsl.load_text(TEXT)
     plan = layout(program)
     rules = closing(plan, network_policies(program, place(program)), Family.IPV6).splitlines()
     admitted = [rule for rule in rules if rule.endswith("-j ACCEPT") and "conntrack" not in rule]
     assert admitted == [
         *(f"-A FORWARD -s fd00:1::{n} -d fd00:1::5 -p tcp --dport 80 -j ACCEPT" for n in (2, 3, 4)),
+        *(
+            f"-A FORWARD -d fd00:1::5 -p {protocol} --dport {numbers} -j ACCEPT"
+            for protocol in ("tcp", "udp", "sctp")
+            for numbers in ("1:79", "81:65535")
+        ),
         "-A FORWARD -s fd00:1::5 -d fd00:1::5 -j ACCEPT",
     ]
     assert "-A FORWARD -d fd00:1::5 -p tcp -j REJECT --reject-with tcp-reset" in rules
     assert closing(plan, (), Family.IPV4) == ""
+
+
+def test_a_rule_of_one_number_is_about_no_other() -> None:
+    program = dsl.load_text(TEXT.replace("http 80  tcp 81", "http 80  http 82").replace("on * -> b:80", "on * -> b"))
+    plan = layout(program)
+    rules = closing(plan, network_policies(program, place(program)), Family.IPV4).splitlines()
+    assert [rule for rule in rules if "-p udp" in rule] == [
+        f"-A FORWARD -d 10.1.0.5 -p udp --dport {numbers} -j ACCEPT" for numbers in ("1:79", "81", "83:65535")
+    ]
 
 
 def test_counters_are_read_as_they_are_saved() -> None:

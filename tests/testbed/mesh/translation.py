@@ -69,8 +69,8 @@ def closing(plan: Layout, policies: Iterable[Mapping[str, Any]], family: Family)
             closed[pod] = None
             for rule in spec["ingress"]:
                 admitted += [
-                    f"-A FORWARD -s {source} -d {pod} -p tcp --dport {port['port']} -j ACCEPT"
-                    for source in _sources(plan, rule["from"], family)
+                    f"-A FORWARD{source} -d {pod}{_dialled(port)} -j ACCEPT"
+                    for source in _sources(plan, rule, family)
                     for port in rule["ports"]
                 ]
     lines = ["*filter", "-A FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT", *admitted]
@@ -81,17 +81,26 @@ def closing(plan: Layout, policies: Iterable[Mapping[str, Any]], family: Family)
     return "\n".join([*lines, "COMMIT", ""]) if closed else ""
 
 
-def _sources(plan: Layout, peers: Iterable[Mapping[str, Any]], family: Family) -> Iterator[str]:
-    for peer in peers:
+def _dialled(port: Mapping[str, Any]) -> str:
+    """A protocol and one number, or all numbers from one to another."""
+    last = f":{port['endPort']}" if "endPort" in port else ""
+    return f" -p {port['protocol'].lower()} --dport {port['port']}{last}"
+
+
+def _sources(plan: Layout, rule: Mapping[str, Any], family: Family) -> Iterator[str]:
+    """The senders of a rule; a rule that names none is about every sender."""
+    if "from" not in rule:
+        yield ""
+    for peer in rule.get("from", ()):
         if "ipBlock" in peer:
             network = ipaddress.ip_network(peer["ipBlock"]["cidr"])
             if network.version == family.version:
-                yield str(network)
+                yield f" -s {network}"
             continue
         namespace = peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
         for place in _selected(plan, {namespace}, peer["podSelector"]["matchLabels"]):
             if (address := place.address(family)) is not None:
-                yield address
+                yield f" -s {address}"
 
 
 def _selected(plan: Layout, namespaces: set[str], labels: Mapping[str, str]) -> Iterator[Place]:

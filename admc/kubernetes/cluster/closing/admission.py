@@ -1,9 +1,9 @@
 """Whether another NetworkPolicy admits more to a closed destination than admc's own: NetworkPolicies add up.
 
-own NetworkPolicy, ports, other NetworkPolicy -> bool
+own NetworkPolicy, closed targets, other NetworkPolicy -> bool
 
-A policy counts as one that admits no more only if this module can show that. Ports that the program does not have are
-ignored: no policy of the program is enforced there.
+A policy counts as one that admits no more only if this module can show that. Other ports are ignored: the own policy
+admits everybody there.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Admitted(NamedTuple):
     networks: tuple[Network, ...]
 
 
-def admits_more(own: Mapping[str, Any], ports: Collection[int], other: Mapping[str, Any]) -> bool:
-    """Whether `other` may admit a source that `own` does not admit, to one of the ports of the pods of `own`.
+def admits_more(own: Mapping[str, Any], targets: Collection[int], other: Mapping[str, Any]) -> bool:
+    """Whether `other` may admit a source that `own` does not admit, to one of the targets that `own` closes.
 
     Both are NetworkPolicies as JSON. `own` is as `emitters.kubernetes` makes it.
     """
     try:
-        return _admits_more(own, ports, other)
+        return _admits_more(own, targets, other)
     except (UnreadableSelectorError, LookupError, ValueError, TypeError, AttributeError):
         return True  # a form that is not known here
 
 
-def _admits_more(own: Mapping[str, Any], ports: Collection[int], other: Mapping[str, Any]) -> bool:
+def _admits_more(own: Mapping[str, Any], targets: Collection[int], other: Mapping[str, Any]) -> bool:
     namespace = own["metadata"]["namespace"]
     spec = other["spec"]
     if other["metadata"]["namespace"] != namespace or "Ingress" not in (spec.get("policyTypes") or ("Ingress",)):
@@ -50,7 +50,7 @@ def _admits_more(own: Mapping[str, Any], ports: Collection[int], other: Mapping[
         return False
     admitted: dict[int, Admitted] = {}
     for rule in spec.get("ingress") or ():
-        for port in _ports(rule, ports):
+        for port in _ports(rule, targets):
             if port not in admitted:
                 admitted[port] = _admitted(own, port, namespace)
             peers = rule.get("from")
@@ -79,7 +79,7 @@ def _admitted(own: Mapping[str, Any], port: int, namespace: str) -> Admitted:
     peers = [
         peer
         for rule in own["spec"]["ingress"]
-        if any(item["port"] == port for item in rule["ports"])
+        if "from" in rule and any(item["port"] == port for item in rule["ports"])
         for peer in rule["from"]
     ]
     blocks = [_network(peer["ipBlock"]["cidr"]) for peer in peers if "ipBlock" in peer]

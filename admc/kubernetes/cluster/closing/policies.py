@@ -20,14 +20,15 @@ from admc.kubernetes.cluster.closing.admission import admits_more
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.records import Key
 from admc.kubernetes.cluster.retry_loop import ChangedKeys, retry_while_pending
-from emitters.kubernetes import Closed, closed_by_selector, kubernetes_name
+from emitters.kubernetes import closed_by_selector, kubernetes_name
 from emitters.kubernetes.network_policies import NAME_PREFIX
 
 if TYPE_CHECKING:
     from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.program.owner import Owner
     from dsl.diagnostics.diagnostic import Diagnostic
-    from dsl.program import Program, Service
+    from dsl.program import Service
+    from emitters.kubernetes import Closed, ClosedTargets
 
 PATH: Final = "/apis/networking.k8s.io/v1/namespaces/{0.namespace}/networkpolicies/{0.name}"
 CLOSED_SECONDS: Final = 10.0
@@ -78,11 +79,11 @@ def network_policy(document: Mapping[str, Any]) -> NetworkPolicy:
 
 
 class _DestinationPolicy(NamedTuple):
-    """The policy that a destination needs, and the ports that it is about."""
+    """The policy that a destination needs, and the targets that it closes."""
 
     key: Key
     policy: dict[str, Any]
-    ports: frozenset[int]
+    targets: frozenset[int]
 
 
 @dataclass(eq=False)
@@ -103,8 +104,8 @@ class ClusterClosing:
     seconds: float = CLOSED_SECONDS
     shown: ChangedKeys = field(default_factory=ChangedKeys)
     """Which of them the watch has shown anew. Its clock is that of all times here."""
-    _programs: dict[str, Program] = field(default_factory=dict)
-    """Destination that has to be closed -> its program."""
+    _asked_for: dict[str, ClosedTargets] = field(default_factory=dict)
+    """The destinations that have to be closed, with their targets."""
     _selected: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The selectors from which `_needed` was computed."""
     _needed: dict[str, _DestinationPolicy] = field(default_factory=dict)
@@ -127,8 +128,8 @@ class ClusterClosing:
         for policy in self.in_cluster.values():
             self._seen(policy, self.shown.clock())
 
-    def ask(self, destinations: Mapping[str, Program]) -> None:
-        self._programs = dict(destinations)
+    def ask(self, destinations: Mapping[str, ClosedTargets]) -> None:
+        self._asked_for = dict(destinations)
         self._asked = True
         self._plan(dict(self.selectors()))
 
@@ -138,7 +139,7 @@ class ClusterClosing:
     @property
     def open(self) -> tuple[str, ...]:
         """The destinations that have to be closed, and are not known to be."""
-        return self.missing(self._programs)
+        return self.missing(self._asked_for)
 
     def is_closed(self, destination: str) -> bool:
         """Whether the destination's policy has been there for long enough, is not that of another installation, and no
@@ -155,12 +156,12 @@ class ClusterClosing:
         """Why destinations that have to be closed cannot be, in the order of their names."""
         self._look()
         diagnostics: list[Diagnostic] = []
-        for name in sorted(self._programs):
+        for name in sorted(self._asked_for):
             diagnostics += self._findings.get(name, ())
             needed = self._needed.get(name)
             if needed is None:
                 continue
-            service = self._programs[name].services[name]
+            service = self._asked_for[name].program.services[name]
             if self._is_anothers(needed):
                 diagnostics.append(findings.anothers(service, needed.key, self.in_cluster[needed.key].controller))
             if more := self._more(name):
@@ -195,30 +196,24 @@ class ClusterClosing:
 
     def _plan(self, selectors: dict[str, Mapping[str, str]]) -> None:
         """Compute which policies the cluster has to have."""
-        groups: dict[int, list[str]] = {}
-        for name, program in self._programs.items():
-            groups.setdefault(id(program), []).append(name)
         self._needed, self._findings, self._selected = {}, {}, selectors
         self._refused.clear()
         taken: dict[Key, str] = {}
-        for names in groups.values():
-            program = self._programs[names[0]]
-            for name, closed in closed_by_selector(program, sorted(names), selectors).items():
-                self._plan_one(program.services[name], closed, taken)
+        for name, closed in closed_by_selector(self._asked_for, selectors).items():
+            targets = self._asked_for[name]
+            self._plan_one(targets.program.services[name], frozenset(targets.admitting), closed, taken)
         self._others.clear()
         self._compared.clear()
         self.pending.set()
 
-    def _plan_one(self, service: Service, closed: Closed, taken: dict[Key, str]) -> None:
+    def _plan_one(self, service: Service, targets: frozenset[int], closed: Closed, taken: dict[Key, str]) -> None:
         key = _key(service)
         if closed.policy is None:
             self._findings[service.name] = closed.findings
         elif (first := taken.setdefault(key, service.name)) != service.name:
             self._findings[service.name] = (findings.one_name(service, first, key),)
         else:
-            self._needed[service.name] = _DestinationPolicy(
-                key, closed.policy, frozenset(port.target for port in service.ports)
-            )
+            self._needed[service.name] = _DestinationPolicy(key, closed.policy, targets)
 
     async def run(self) -> None:
         """Keep the policies in the cluster as computed, until cancelled."""
@@ -314,7 +309,7 @@ class ClusterClosing:
     def _is_there(self, needed: _DestinationPolicy) -> bool:
         """Whether the cluster has the policy with the same spec."""
         policy = self.in_cluster.get(needed.key)
-        return policy is not None and not policy.is_going and _same(policy.spec, needed.policy["spec"])
+        return policy is not None and not policy.is_going and policy.spec == needed.policy["spec"]
 
     def _is_written(self, needed: _DestinationPolicy) -> bool:
         """Whether the cluster has the policy, its label and its owner."""
@@ -327,7 +322,7 @@ class ClusterClosing:
         if not self._asked:
             return []
         # A policy that cannot be made anew stays as it is: without it its destination would be open.
-        kept = {_key(program.services[name]) for name, program in self._programs.items()}
+        kept = {_key(closed.program.services[name]) for name, closed in self._asked_for.items()}
         return [
             policy
             for key, policy in sorted(self.in_cluster.items())
@@ -363,14 +358,9 @@ class ClusterClosing:
         """Compare once for each version of the other policy: there may be many of both."""
         version, more = self._compared.get((name, policy.key), (None, False))
         if version != policy.version:
-            more = admits_more(needed.policy, needed.ports, policy.object)
+            more = admits_more(needed.policy, needed.targets, policy.object)
             self._compared[name, policy.key] = policy.version, more
         return more
-
-
-def _same(spec: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two specs are equal. The API server leaves out an empty list of rules."""
-    return {**spec, "ingress": spec.get("ingress") or []} == other
 
 
 def _key(service: Service) -> Key:

@@ -125,9 +125,8 @@ def _identified(comparison: Comparison, pair: Pair, destination: str) -> frozens
     if decision is None:
         return frozenset()
     services = {destination}
-    closed = head.closed.get(destination)
-    if decision.closes and closed is not None:
-        services.update(closed.senders)
+    if decision.closes:
+        services.update(head.admitted_senders.get(destination, ()))
     if Reliance.ADDRESSES in decision.place.relies_on and tells_apart(content):
         admitted = head.admits(name) or ()
         if not head.strangers.isdisjoint((*content.excluded, *admitted)):

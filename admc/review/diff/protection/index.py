@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from admc.compile.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
+from admc.review.diff.closed_targets import closed_targets
 from admc.review.diff.model import CallName
 from admc.review.diff.parties import networks
 from dsl.program import Place, Protocol
@@ -37,7 +38,8 @@ class PlanIndex:
         self.position: Mapping[str, int] = {row.name: index for index, row in enumerate(plan.policies)}
         self.services: Mapping[str, ServiceRow] = {row.name: row for row in plan.services}
         self.externals = {row.name: row for row in plan.externals}
-        self.closed = {row.destination: row for row in plan.closed}
+        self.closed_targets = closed_targets(plan)
+        """The targets at which a NetworkPolicy closes a destination, by destination."""
         self.calls = frozenset(CallName(row.source, row.destination, row.port) for row in plan.calls)
         self.met: dict[str, set[CallName]] = {row.name: set() for row in plan.policies}
         """The declared calls that meet a policy, by policy."""
@@ -56,6 +58,31 @@ class PlanIndex:
         self._open: dict[str, frozenset[Endpoint]] = {}
         self._guarded: dict[str, frozenset[Endpoint]] = {}
         self._undeclared: dict[int, dict[str, list[CallName]]] = {}
+
+    @cached_property
+    def closed_at(self) -> frozenset[Endpoint]:
+        """The ports that a NetworkPolicy closes to undeclared callers: each port whose target is closed."""
+        return frozenset(
+            (destination, port.number)
+            for destination, targets in self.closed_targets.items()
+            for port in self.ports_of(destination)
+            if port.target in targets
+        )
+
+    def closes(self, destination: str, port: PortRow) -> bool:
+        """Whether a NetworkPolicy of this plan refuses undeclared callers of a port of the other plan: they dial its
+        number, and reach what listens at its target."""
+        number_is_closed = (destination, port.number) in self.closed_at
+        return number_is_closed or port.target in self.closed_targets.get(destination, ())
+
+    @cached_property
+    def admitted_senders(self) -> Mapping[str, frozenset[str]]:
+        """The senders that NetworkPolicies name, by closed destination: those with a declared call to a closed port."""
+        senders: dict[str, set[str]] = {name: set() for name in self.closed_targets}
+        for call in self.calls:
+            if (call.destination, call.port) in self.closed_at:
+                senders[call.destination].add(call.source)
+        return {name: frozenset(its) for name, its in senders.items()}
 
     def content(self, policy: str) -> PolicyContent:
         return self.rows[policy].content
@@ -240,5 +267,6 @@ class PlanIndex:
         return None
 
     def refuses(self, call: CallName) -> bool:
-        """Whether every request of this call is refused: by a guard, or undeclared at a closed destination."""
-        return (call not in self.calls and call.destination in self.closed) or self.refusing(call) is not None
+        """Whether every request of this call is refused: by a guard, or undeclared at a closed port."""
+        closed = (call.destination, call.port) in self.closed_at
+        return (call not in self.calls and closed) or self.refusing(call) is not None

@@ -9,7 +9,7 @@ An assumption must be true for a policy to hold, and admc cannot enforce it. A d
     OUTSIDE     only declared senders call an external: undeclared callers do not meet the policy
 
 An assumption is new if the policy held without it in BASE. For a new policy or a new call, only CLOSED and SENDER
-count, and only if no decision of BASE has the assumption.
+count, and only if no decision of BASE has the assumption: for CLOSED, at the same port.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ _LESS = {
     Reason.ADDRESS: "`{policy}` no longer tells callers apart by address",
     Reason.OUTSIDE: "the destination is no longer outside the mesh, where undeclared callers do not meet `{policy}`",
 }
-_OF_THE_PLAN = frozenset((Reason.CLOSED, Reason.SENDER))
-"""Assumptions that count also if a new policy needs them."""
 
 
 def rests_on_more(comparison: Comparison) -> Iterator[Note]:
@@ -75,10 +73,20 @@ def rests_on_more(comparison: Comparison) -> Iterator[Note]:
                     continue
                 calls = _calls(head, decision, assumption)
                 if before is None or assumption.reason in (Reason.SENDER, Reason.BYPASS):
-                    of_plan = assumption.reason in _OF_THE_PLAN and assumption not in known
-                    calls = [call for call in calls if of_plan or base.applies(pair.base, call)]
+                    calls = [
+                        call
+                        for call in calls
+                        if _is_new_to(base, known, assumption, call) or base.applies(pair.base, call)
+                    ]
                 if calls:
                     yield _note(comparison, Word.RESTS_ON_MORE, pair, calls, assumption)
+
+
+def _is_new_to(base: PlanIndex, known: frozenset[Assumption], assumption: Assumption, call: CallName) -> bool:
+    """Whether no decision of BASE has an assumption that counts also if a new policy needs it."""
+    if assumption.reason is Reason.CLOSED:
+        return (call.destination, call.port) not in base.closed_at
+    return assumption.reason is Reason.SENDER and assumption not in known
 
 
 def rests_on_less(comparison: Comparison) -> Iterator[Note]:

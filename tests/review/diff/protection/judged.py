@@ -19,7 +19,7 @@ from tests.fidelity.kinds import number, refusal, seconds
 from tests.fidelity.message import Sent
 from tests.fidelity.own_kinds import ALL
 from tests.fidelity.samples import ORIGIN, TOKEN
-from tests.fidelity.selecting import policies_of, port_of, target
+from tests.fidelity.selecting import closed_ports, policies_of, port_of, target
 from tests.fidelity.state import World
 from tests.review.diff.protection.parties import Way, callers, followers, is_there, names, process, ways
 
@@ -79,6 +79,10 @@ class Side:
         return frozenset((call.source, call.destination, call.port.number) for call in self.program.calls)
 
     @cached_property
+    def _closed(self) -> frozenset[tuple[str, int]]:
+        return closed_ports(self.program, self.compiled.placement)
+
+    @cached_property
     def _judge(self) -> Judge:
         own: dict[str, Handler] = {
             "external_authorization": self._asks,
@@ -99,7 +103,7 @@ class Side:
         return found
 
     def _treats(self, sent: Sent, times: int, pause: float, *, declared: bool) -> Treated:
-        if not declared and sent.destination in self.compiled.placement.closed:
+        if not declared and (sent.destination, sent.port) in self._closed:
             return Treated(0, {})
         judge = self._judge
         calls = self.calls if declared else self.calls - {sent[:3]}
