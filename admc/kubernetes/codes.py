@@ -170,7 +170,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     ),
     "ADM937": (
         "another NetworkPolicy admits more to a closed destination",
-        "A policy for every caller is enforced at the senders, so the destination is closed to all other callers by a "
+        "A policy for every caller is enforced at the senders, so its ports are closed to all other callers by a "
         "NetworkPolicy. NetworkPolicies add up: another one that selects the same pods may admit more. A policy "
         "counts as such unless it is certain that it admits no more: its pods are others (as by `app NotIn [db]`), or "
         "its rules are about other ports, or about senders that the program declares. Narrow it, or pin the policies "

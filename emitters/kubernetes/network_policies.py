@@ -2,7 +2,7 @@
 
 A policy for every caller can be enforced at the senders only if no other caller reaches the ports that it is about. For
 each destination in `Placement.closed` there is one object. At the targets of these ports it admits only the declared
-senders, and over UDP and SCTP nobody. At all other ports it admits everybody: a NetworkPolicy would otherwise cut
+senders, and over UDP and SCTP none. At all other ports it admits every caller: a NetworkPolicy would otherwise cut
 metrics and ports of peers. `docs/interception.md` lists the assumptions.
 
 Objects are plain dicts in the shape of `networking.k8s.io/v1`; the order of their keys and lists is canonical.

@@ -205,7 +205,7 @@ def _cut(objects: Objects, spot: Spot) -> Objects:
 
 
 def ranged(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Objects, Spot], Objects]:
-    """Other ranges of the ports that everybody is admitted to."""
+    """Other ranges of the ports that every caller is admitted to."""
 
     def opened(rule: dict[str, Any]) -> list[dict[str, Any]]:
         return [rule if "from" in rule else {"ports": [change(each) for each in rule["ports"]]}]

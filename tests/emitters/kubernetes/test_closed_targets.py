@@ -60,7 +60,7 @@ def together(*plans: tuple[Program, Placement]) -> list[Any]:
 
 
 def opened(policy: Any, protocol: str = "TCP") -> list[tuple[int, int]]:
-    """The ranges that everybody is admitted to."""
+    """The ranges that every caller is admitted to."""
     (rule,) = (rule for rule in policy["spec"]["ingress"] if "from" not in rule)
     return [(item["port"], item.get("endPort", item["port"])) for item in rule["ports"] if item["protocol"] == protocol]
 
@@ -222,7 +222,7 @@ def test_random_pairs_of_plans(seed: int) -> None:
 
 
 def _edited(change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Callable[[Any], Any]:
-    """Another form of each range that everybody is admitted to; None leaves it out."""
+    """Another form of each range that every caller is admitted to; None leaves it out."""
 
     def edit(policy: Any) -> Any:
         policy = deepcopy(policy)
@@ -265,7 +265,7 @@ def _closed_whole(policy: Any) -> Any:
     return policy
 
 
-def _for_everybody(policy: Any) -> Any:
+def _for_all_callers(policy: Any) -> Any:
     policy = deepcopy(policy)
     for rule in policy["spec"]["ingress"]:
         rule.pop("from", None)
@@ -289,7 +289,7 @@ EDITS = {
     "SCTP is closed everywhere": _edited(_no_sctp),
     "the end of a range is forgotten": _edited(_first_only),
     "closed at every port": _closed_whole,
-    "open to everybody": _for_everybody,
+    "open to all callers": _for_all_callers,
     "senders are admitted over UDP": _over_udp_too,
 }
 

@@ -3,7 +3,7 @@
 own NetworkPolicy, closed targets, other NetworkPolicy -> bool
 
 A policy counts as one that admits no more only if this module can show that. Other ports are ignored: the own policy
-admits everybody there.
+admits every caller there.
 """
 
 from __future__ import annotations

@@ -53,6 +53,8 @@ def newly_declared(comparison: Comparison) -> Iterator[Note]:
     """Senders that a NetworkPolicy of BASE refuses as undeclared, and that HEAD admits, since it declares the call."""
     base, head = comparison.base, comparison.head
     ports = {(name, row.number): row for name in base.closed_targets for row in head.ports_of(name)}
+    targets = {(name, row.number): row.target for name in base.closed_targets for row in base.ports_of(name)}
+    admitted_to = {(call.source, call.destination, targets.get((call.destination, call.port))) for call in base.calls}
     explained = {call for note in admitted(comparison) if note.word is Word.LOOSENED for call in note.calls}
     calls = [
         call
@@ -60,6 +62,7 @@ def newly_declared(comparison: Comparison) -> Iterator[Note]:
         if (row := ports.get((call.destination, call.port))) is not None
         and base.closes(call.destination, row)
         and call not in base.calls
+        and (call.source, call.destination, row.target) not in admitted_to
         and call not in explained
         and not head.refuses(call)
     ]

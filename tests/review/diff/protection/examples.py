@@ -54,6 +54,12 @@ HEADER: Final = 'policy tier = set_request_header(name: "x-tier", value: "gold")
 GOLD: Final = '@ingress\npolicy gold = deny() on * -> b when header("x-tier") == "free"\n'
 OFFICE: Final = 'external office { cidr "10.9.0.0/16" }'
 NO_CALL: Final = ("call a, c -> b", "call a -> b")
+TWO: Final = ("service b { http 8080", "service b { http 8080  http 8081")
+ONE: Final = ("call a, c -> b", "call a, c -> b:8080")
+BOTH: Final = ("call a, c -> b", "call a, c -> b:8080\ncall a, c -> b:8081")
+F_TO_TWO: Final = ("call a, c -> b", "call a, c -> b:8080\ncall f -> b:8081")
+ONE_CLOSED: Final = "@egress\npolicy seen = request_count() on * -> b:8080\n"
+TWO_CLOSED: Final = "@egress\npolicy seen = request_count() on * -> b\n"
 NEW_CALL: Final = ("call a, c -> b", "call a, c, f -> b")
 OUTSIDE: Final = "policy few = connection_rate_limit(connections: 9, per: 60s) on a -> {stripe, bank}\n"
 STRIPE: Final = (
@@ -310,6 +316,29 @@ EXAMPLES: Final = (
         "a new sender of a closed destination",
         shop("@egress\n" + COUNTS.format("*", "b")),
         shop("@egress\n" + COUNTS.format("*", "b"), NEW_CALL),
+    ),
+    # ---- ports of a closed destination ----
+    Example("a port is closed beside another one", shop(ONE_CLOSED, TWO, BOTH), shop(TWO_CLOSED, TWO, BOTH)),
+    Example(
+        "a new policy needs a port closed beside another one",
+        shop(ONE_CLOSED, TWO, BOTH),
+        shop(ONE_CLOSED + "@egress\npolicy more = access_log() on * -> b:8081\n", TWO, BOTH),
+    ),
+    Example(
+        "a port that was closed by its target alone",
+        shop(ONE_CLOSED, ("service b { http 8080", "service b { http 8080  http 8081 -> 8080"), BOTH),
+        shop(ONE_CLOSED, TWO, BOTH),
+    ),
+    Example(
+        "a new sender of an open port of a closed destination",
+        shop(ONE_CLOSED, TWO, ONE),
+        shop(ONE_CLOSED, TWO, F_TO_TWO),
+    ),
+    Example("an open port of a closed destination comes", shop(ONE_CLOSED, ONE), shop(ONE_CLOSED, TWO, ONE)),
+    Example(
+        "another number of a closed target",
+        shop(ONE_CLOSED, ONE),
+        shop("", ("service b { http 8080", "service b { http 8090 -> 8080"), ("a, c -> b", "a, c -> b:8090")),
     ),
     Example(
         "other pods are selected",
