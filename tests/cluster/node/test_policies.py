@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+import dsl
+from emitters.kubernetes import network_policies
+from solver.place import place
 from tests.cluster.node.policies import CHAIN, matches, rules
 
 SERVER = {"app": "server"}
@@ -89,6 +92,27 @@ def test_ports_are_numbers_names_and_ranges() -> None:
         "-d 10.0.0.1 -p udp --dport 9000:9010",
     ]
     assert _admitted({"ports": [{"port": "unknown"}]}) == []
+
+
+def test_an_emitted_policy_opens_all_numbers_but_closed_ones() -> None:
+    program = dsl.load_text(
+        "app x\nservice server { http 80 -> 8080  http metrics 9100 }\nservice friend { http 80 }\n"
+        "call friend -> server:80\n@egress\npolicy seen = request_count() on * -> server:80\n"
+    )
+    (policy,) = network_policies(program, place(program))
+    spec: Any = policy["spec"]
+    friend, _ = spec["ingress"]
+    friend["from"][0]["namespaceSelector"] = {"matchLabels": {"name": "shop"}}
+    assert sorted(_admitted(*spec["ingress"])) == sorted(
+        [
+            "-s 10.0.0.2 -d 10.0.0.1 -p tcp --dport 8080",
+            *(
+                f"-d 10.0.0.1 -p {protocol} --dport {numbers}"
+                for protocol in ("tcp", "udp", "sctp")
+                for numbers in ("1:8079", "8081:65535")
+            ),
+        ]
+    )
 
 
 def test_a_block_leaves_out_its_exceptions() -> None:

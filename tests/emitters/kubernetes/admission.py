@@ -72,9 +72,9 @@ def wrong(plans: Sequence[tuple[Program, Placement]], policies: Iterable[Mapping
                 closers[name].setdefault(target, []).append(program)
     found = [f"{name}: no NetworkPolicy" for name in sorted(closers.keys() - by_name.keys())]
     found += [f"{name}: a NetworkPolicy" for name in sorted(by_name.keys() - closers.keys())]
-    everybody = {caller for program, _ in plans for caller in map(_hashable, callers(program))}
+    known = {caller for program, _ in plans for caller in map(_hashable, callers(program))}
     for name in sorted(closers.keys() & by_name.keys()):
-        for caller in sorted(everybody):
+        for caller in sorted(known):
             for protocol in PROTOCOLS:
                 for number in numbers(closers[name], [program for program, _ in plans], name):
                     by = closers[name].get(number)
