@@ -11,7 +11,7 @@ Units: durations are microseconds, sizes are bytes, rates are requests (tcp: con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
@@ -61,47 +61,32 @@ class Place(StrEnum):
     BOTH = "both"
     """Both ends of each call, for kinds that need both."""
 
+    position: int
+    """The position on the way of a request, from 0 at the sender. `BOTH` has that of its outermost end."""
+    sides: tuple[Side, ...]
+    """The sides of ADMs that enforce the policy: `egress` of each sender's ADM, `ingress` of the destination's."""
+    sees_undeclared: bool
+    """Whether callers that the program does not declare meet the policy there."""
+    relies_on: frozenset[Reliance]
+    """Facts on which an enforcement there relies."""
+
     @property
     def ends(self) -> tuple[Place, ...]:
         """The places at each of which the policy is met: the place itself, or both ends."""
         return (Place.INGRESS, Place.EGRESS) if self is Place.BOTH else (self,)
 
-    @property
-    def position(self) -> int:
-        """The position on the way of a request, from 0 at the sender. `BOTH` has that of its outermost end."""
-        return _PLACES[self].position
-
-    @property
-    def sides(self) -> tuple[Side, ...]:
-        """The sides of ADMs that enforce the policy: `egress` of each sender's ADM, `ingress` of the destination's."""
-        return _PLACES[self].sides
-
-    @property
-    def sees_undeclared(self) -> bool:
-        """Whether callers that the program does not declare meet the policy there."""
-        return _PLACES[self].sees_undeclared
-
-    @property
-    def relies_on(self) -> frozenset[Reliance]:
-        """Facts on which an enforcement there relies."""
-        return _PLACES[self].relies_on
+    def _has(
+        self, position: int, sides: tuple[Side, ...], relies_on: Iterable[Reliance], *, sees_undeclared: bool
+    ) -> None:
+        """Sets the facts of a place, which are plain attributes: a large program asks for them a million times."""
+        self.position, self.sides, self.relies_on = position, sides, frozenset(relies_on)
+        self.sees_undeclared = sees_undeclared
 
 
-class _PlaceFacts(NamedTuple):
-    """What is true of a place for every policy."""
-
-    position: int
-    sides: tuple[Side, ...]
-    sees_undeclared: bool
-    relies_on: frozenset[Reliance]
-
-
-_PLACES: Mapping[Place, _PlaceFacts] = {
-    Place.EGRESS: _PlaceFacts(0, (Side.EGRESS,), False, frozenset({Reliance.SENDERS, Reliance.CLOSED})),
-    Place.NETWORK: _PlaceFacts(1, (), True, frozenset({Reliance.CLOSED})),
-    Place.INGRESS: _PlaceFacts(2, (Side.INGRESS,), True, frozenset({Reliance.ADDRESSES})),
-    Place.BOTH: _PlaceFacts(0, (Side.INGRESS, Side.EGRESS), True, frozenset(Reliance)),
-}
+Place.EGRESS._has(0, (Side.EGRESS,), (Reliance.SENDERS, Reliance.CLOSED), sees_undeclared=False)
+Place.NETWORK._has(1, (), (Reliance.CLOSED,), sees_undeclared=True)
+Place.INGRESS._has(2, (Side.INGRESS,), (Reliance.ADDRESSES,), sees_undeclared=True)
+Place.BOTH._has(0, (Side.INGRESS, Side.EGRESS), Reliance, sees_undeclared=True)
 
 
 class Stage(IntEnum):
@@ -303,6 +288,10 @@ class Traits(NamedTuple):
     counts_refused_connections: bool = False
     """At the egress of a `tcp` call, the policy acts on connections that the destination refuses. An ADM at the
     destination would accept all connections, and the policy would see no refusal."""
+    repeats_dropped: tuple[str, ...] = ()
+    """Words of the parameter `on` with which the policy repeats a request whose connection is never answered."""
+    counts_dropped: bool = False
+    """The policy counts a request whose connection is never answered as a failure of the destination."""
     grpc_method: str | None = None
     """Path of the gRPC method that an ADM calls at the service in the policy's arguments."""
     formats: tuple[tuple[str, str], ...] = ()
@@ -386,6 +375,18 @@ class Policy:
     """The policy's `accept drop`: in the network, it may drop a declared call that it refuses."""
     home: Program | None = field(default=None, compare=False, repr=False)
     """The program that declares the callers of the policy, if another program holds the policy itself."""
+
+    def named(self, type_name: str) -> tuple[str, ...]:
+        """The values of the arguments of one type, such as `caller`, alone or in lists."""
+        values: list[str] = []
+        for parameter in self.kind.parameters:
+            listed = parameter.type.element is not None and parameter.type.element.name == type_name
+            value = self.arguments.get(parameter.name)
+            if parameter.type.name == type_name and isinstance(value, str):
+                values.append(value)
+            elif listed and isinstance(value, tuple):
+                values += (item for item in value if isinstance(item, str))
+        return tuple(values)
 
     @property
     def sides(self) -> frozenset[Side]:

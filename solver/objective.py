@@ -163,6 +163,8 @@ def hosts_at(point: DecisionPoint, side: Side, program: Program) -> Sequence[str
 
 def hosts(point: DecisionPoint, place: Place, program: Program) -> Sequence[str]:
     """Services that host an ADM if a decision is at `place`, each once."""
+    if not place.sides:
+        return ()
     if len(place.sides) == 1:
         return hosts_at(point, place.sides[0], program)
     return tuple(dict.fromkeys(host for side in place.sides for host in hosts_at(point, side, program)))

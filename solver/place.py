@@ -24,7 +24,7 @@ from solver.objective import Levels, Vector, add
 from solver.placement import Costs, ObjectiveValue, Placement, Previous
 from solver.result import Solution, placement
 from solver.rules.options import DecisionPoint, decision_points
-from solver.rules.order import Clash, Domain, clashes, holds, propagate
+from solver.rules.order import Clash, Domain, clashes, holds, inwards, propagate
 
 
 class Stages:
@@ -129,9 +129,7 @@ class Search:
 
     def kept(self, previous: Previous, others: Sequence[Place], levels: Levels) -> list[Place] | None:
         """The choices of an earlier plan, with `others` where this plan has none; None if they break a rule."""
-        choices = _as_before(previous, self.program, self.points, range(len(self.points)), others)
-        for index, left in enumerate(self.domains):
-            choices[index] = choices[index] if choices[index] in left else next(iter(left))
+        choices = _as_before(previous, self.program, self.points, self.domains, range(len(self.points)), others)
         for clash in (clash for members in self.clashing.values() for clash in members):
             if not holds(self.program, self.points, clash, choices[clash.first], choices[clash.second]):
                 return None
@@ -196,8 +194,8 @@ def _by_model(
     gap = gaps(left, model.levels)
     for group in groups:
         hints = [] if covered is None else [[covered[index] for index in group.points]]
-        if model.levels.previous is not None:
-            hints.append(_as_before(model.levels.previous, model.program, model.points, group.points, covered))
+        if (previous := model.levels.previous) is not None:
+            hints.append(_as_before(previous, model.program, model.points, problem.domains, group.points, covered))
         bound = None if least is None else sum(least.get(host, 0) for host in group.hosts)
         taken, own = model.solve(group, hints, bound, effort)
         for index, choice in zip(group.points, taken, strict=True):
@@ -210,15 +208,17 @@ def _as_before(
     previous: Previous,
     program: Program,
     points: Sequence[DecisionPoint],
+    domains: Sequence[Domain],
     group: Sequence[int],
     covered: Sequence[Place] | None,
 ) -> list[Place]:
-    """The choices of an earlier plan. A decision without such a choice takes that of the cover, or else ingress."""
+    """The choices of an earlier plan. A decision without such a choice, or to which the choice is not left, takes that
+    of the cover, or else its innermost place."""
     choices: list[Place] = []
     for index in group:
         before = previous.places.get((program.policies[points[index].policy].name, points[index].destination))
-        if before in points[index].offered:
+        if before in domains[index]:
             choices.append(before)
         else:
-            choices.append(Place.INGRESS if covered is None else covered[index])
+            choices.append(inwards(domains[index])[0] if covered is None else covered[index])
     return choices

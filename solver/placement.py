@@ -118,6 +118,36 @@ class Placement:
         }
 
 
+def admitted_parties(program: Program, placement: Placement) -> dict[tuple[str, int], frozenset[str]]:
+    """(destination, closed target) -> the parties that its NetworkPolicy admits there.
+
+    The guards of the network admit the callers that all of them name, with or without a declared call. If another
+    decision needs the target closed, its policy is at the senders: then only parties with a declared call are admitted.
+    """
+    named: dict[tuple[str, int], frozenset[str]] = {}
+    relying: set[tuple[str, int]] = set()
+    for decision in placement.decisions:
+        if not decision.closes:
+            continue
+        ports = program.services[decision.destination].ports
+        for target in {port.target for port in ports if port.number in decision.ports}:
+            key = decision.destination, target
+            if decision.place is Place.NETWORK:
+                callers = frozenset(program.policy_by_name[decision.policy].named("caller"))
+                named[key] = named[key] & callers if key in named else callers
+            else:
+                relying.add(key)
+    declared: dict[tuple[str, int], set[str]] = {key: set() for key in relying}
+    for call in program.calls:
+        key = call.destination, call.port.target
+        if key in relying:
+            declared[key].add(call.source)
+    return {
+        key: frozenset(declared[key]) & named.get(key, frozenset(declared[key])) if key in relying else named[key]
+        for key in named.keys() | relying
+    }
+
+
 class Cost(NamedTuple):
     """Predicted cost of an ADM, a hop or an enforcement: CPU in nano-cores, latency in nanoseconds."""
 

@@ -15,7 +15,7 @@ from solver.conflict.order_facts import order_fact
 from solver.conflict.remedies import Remedies
 from solver.conflict.subprogram import Constraint, Pair, Subprogram, irreducible_subset, ordered_pairs
 from solver.placement import Conflict, Costs, PlacementError, Reason, Rule
-from solver.rules.options import ONE_END, DecisionPoint, decision_points
+from solver.rules.options import ONE_END, ONE_PLACE, DecisionPoint, decision_points
 from solver.rules.order import Clash, propagate
 
 _PRECEDENCE = (
@@ -131,7 +131,7 @@ def _reasons(subprogram: Subprogram, program: Program, policies: Sequence[str]) 
     ]
     reasons: list[Reason] = [subprogram.overload] if subprogram.overload is not None else []
     for index in involved:
-        reasons.extend(reason for place in ONE_END if (reason := points[index].blocked(place)) is not None)
+        reasons.extend(reason for place in ONE_PLACE if (reason := points[index].blocked(place)) is not None)
     members = set(involved)
     pairs = set()
     for destination in sorted(subprogram.destinations):

@@ -3,26 +3,28 @@
 A capacity connects decisions that are independent in a vertex cover. The undecided decisions form independent groups.
 Small groups are enumerated; CP-SAT solves the others level by level.
 
-    x[decision]: at egress      a[host]: hosts an ADM      h[hop]: in use      c[destination]: closed
-    not x -> a[destination]    x -> a[sender], for each sender          (R1, R2)
-    not x -> h[port]        x -> h[call]        x -> c[destination] if the decision is open
-    a[host] -> x of some sender, or not x of some destination there     for each host of an earlier plan
-    x[q] -> x[p]            for each order implication               (R6)
+    x[decision]: further out than ingress      y[decision]: at egress, so y -> x; without the network, y is x
+    a[host]: hosts an ADM      h[hop]: in use      c[destination]: closed
+    not x -> a[destination]    y -> a[sender], for each sender          (R1, R2)
+    not x -> h[port]        y -> h[call]        x -> c[destination] if the decision is open
+    a[host] -> y of some sender, or not x of some destination there     for each host of an earlier plan
+    not (p at one place and q at another)      for each pair of places out of order (R6)
     load(host) <= limit     for each host with a capacity            (R9)
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from typing import NamedTuple
 
 from dsl.program import Place, Program
 from solver.cpsat.engine import Answer, Booleans, Bounded, Effort, Level, Terms, solve
-from solver.objective import Levels, Shared, Vector, add, hosts
+from solver.objective import Levels, Shared, Vector, add, closes, hosts
 from solver.rules.options import DecisionPoint
-from solver.rules.order import Clash, Domain, holds
+from solver.rules.order import Clash, Domain, Statement, holds, inwards
 
 FEW = 8
 """Groups of at most this many decisions are enumerated, which takes less time than to build a model."""
@@ -81,7 +83,8 @@ class Model:
         self.points = points
         self.levels = levels
         self.clashes = clashes
-        self.free = [index for index, left in enumerate(domains) if len(left) > 1]
+        self.free = {index: inwards(left) for index, left in enumerate(domains) if len(left) > 1}
+        """Undecided decision -> its places, the innermost first."""
         self.forced: set[str] = set()
         self.shared: set[Shared] = set()
         """Hops that decided decisions need, and destinations that they close."""
@@ -128,7 +131,7 @@ class Model:
             raise OverloadError([], over[:1])
         shared: set[Shared] = set()
         for index in self.free:
-            for choice in (Place.INGRESS, Place.EGRESS):
+            for choice in self.free[index]:
                 facts = self.facts(index, choice)
                 shared.update(facts.shared)
                 for host, cpu in facts.loads:
@@ -153,9 +156,9 @@ class Model:
         touched: dict[int, list[str]] = {}
         shared: dict[int, list[Shared]] = {}
         for index in self.free:
-            one, other = self.facts(index, Place.INGRESS), self.facts(index, Place.EGRESS)
-            touched[index] = [*one.hosts, *other.hosts]
-            shared[index] = [*one.shared, *other.shared]
+            effects = [self.facts(index, place) for place in self.free[index]]
+            touched[index] = [host for effect in effects for host in effect.hosts]
+            shared[index] = [item for effect in effects for item in effect.shared]
             find(index)
             for item in shared[index]:
                 root[find(("shared", item))] = find(index)
@@ -206,9 +209,9 @@ class Model:
         )
         ties = (
             len(used.intersection(group.hosts)),
-            sum(self._opens(index) for index, choice in chosen.items() if choice is Place.EGRESS),
+            sum(self._opens(index, choice) for index, choice in chosen.items()),
             *(int(host not in used) for host in group.hosts),
-            *(int(choice is not self._preferred(index)) for index, choice in chosen.items()),
+            *(self._preferred(index).index(choice) for index, choice in chosen.items()),
         )
         return total, ties
 
@@ -220,13 +223,18 @@ class Model:
                 load[host] += cpu
         return any(load[host] > self.limits[host] for host in group.limited if host in used or host in self.forced)
 
-    def _opens(self, index: int) -> bool:
-        """Whether a decision with calls needs its destination closed if it is at egress."""
-        return self.points[index].closes and bool(self.points[index].calls)
+    def _opens(self, index: int, place: Place) -> bool:
+        """Whether a decision needs its destination closed at a place. One without calls at egress does not count."""
+        point = self.points[index]
+        return closes(point, place) and (bool(point.calls) or place is Place.NETWORK)
 
-    def _preferred(self, index: int) -> Place:
-        """The place that the last tie-break prefers: ingress; without calls egress, which then needs no ADM."""
-        return Place.INGRESS if self.points[index].calls else Place.EGRESS
+    def _preferred(self, index: int) -> tuple[Place, ...]:
+        """The places of a decision, the place that the last tie-break prefers first.
+
+        That is the innermost one. Without calls, it is egress, which then needs no ADM.
+        """
+        places = self.free[index]
+        return places if self.points[index].calls or Place.EGRESS not in places else places[::-1]
 
     def solve(
         self, group: DecisionGroup, hints: Sequence[Sequence[Place]], least: int | None, effort: Effort
@@ -248,7 +256,7 @@ class Model:
 
     def _enumerate(self, group: DecisionGroup) -> tuple[tuple[Place, ...], tuple[Bounded, ...]]:
         best: tuple[tuple[Vector, Vector], tuple[Place, ...]] | None = None
-        for choices in product((Place.INGRESS, Place.EGRESS), repeat=len(group.points)):
+        for choices in product(*(self.free[index] for index in group.points)):
             worth = self.worth(group, choices)
             if worth is not None and (best is None or worth < best[0]):
                 best = worth, choices
@@ -258,57 +266,102 @@ class Model:
 
     def _read(self, group: DecisionGroup, answer: Answer) -> tuple[Place, ...]:
         values = answer.values or []
-        return tuple(Place.EGRESS if values[at] else Place.INGRESS for at in range(len(group.points)))
+        holding = {statement for statement, at in self._variables(group).items() if values[at]}
+        return tuple(
+            next((p for p in reversed(self.free[i]) if Statement(i, p) in holding), self.free[i][0])
+            for i in group.points
+        )
+
+    def _variables(self, group: DecisionGroup) -> dict[Statement, int]:
+        """The variable of each statement about a decision of the group."""
+        statements = (Statement(index, place) for index in group.points for place in self.free[index][1:])
+        return {statement: at for at, statement in enumerate(statements)}
+
+    def _around(self, index: int, place: Place) -> tuple[Statement | None, Statement | None]:
+        """The statement that holds if a decision is at a place, and the statement that does not hold then.
+
+        None for the first of the innermost place, which always holds, and for the second of the outermost place.
+        """
+        places = self.free[index]
+        at = places.index(place)
+        return (
+            Statement(index, place) if at else None,
+            Statement(index, places[at + 1]) if at + 1 < len(places) else None,
+        )
+
+    def _elsewhere(self, variables: Mapping[Statement, int], index: int, place: Place) -> tuple[int, ...]:
+        """Literals of which one is true if a decision is not at a place."""
+        holds, fails = self._around(index, place)
+        return (
+            *(() if holds is None else (-(variables[holds] + 1),)),
+            *(() if fails is None else (variables[fails] + 1,)),
+        )
+
+    def _amount(self, variables: Mapping[Statement, int], index: int, place: Place, amount: int) -> tuple[Terms, int]:
+        """An amount that is due if a decision is at a place: terms and a constant."""
+        holds, fails = self._around(index, place)
+        terms = [] if holds is None else [(variables[holds], amount)]
+        terms += [] if fails is None else [(variables[fails], -amount)]
+        return terms, amount if holds is None else 0
 
     def _booleans(self, group: DecisionGroup, hint: Sequence[Place] | None, least: int | None) -> Booleans:
-        """The group as booleans: its decisions (at egress?), its hosts (chosen?), then its hops and destinations."""
-        place = {index: at for at, index in enumerate(group.points)}
-        host_place = {host: len(place) + at for at, host in enumerate(group.hosts)}
-        shared_place = {item: len(place) + len(host_place) + at for at, item in enumerate(group.shared)}
+        """The group as booleans: statements about its decisions, its hosts (chosen?), its hops and destinations."""
+        variables = self._variables(group)
+        host_place = {host: len(variables) + at for at, host in enumerate(group.hosts)}
+        shared_place = {item: len(variables) + len(host_place) + at for at, item in enumerate(group.shared)}
         clauses: list[tuple[int, ...]] = []
-        for index, at in place.items():
-            for choice, literal in ((Place.INGRESS, at + 1), (Place.EGRESS, -(at + 1))):
-                facts = self.facts(index, choice)
-                clauses.extend((literal, host_place[host] + 1) for host in facts.hosts if host in host_place)
-                clauses.extend((literal, shared_place[item] + 1) for item in facts.shared)
-        clauses.extend(self._used(place, host_place))
+        for index in group.points:
+            for place in self.free[index]:
+                facts, elsewhere = self.facts(index, place), self._elsewhere(variables, index, place)
+                clauses.extend((*elsewhere, host_place[host] + 1) for host in facts.hosts if host in host_place)
+                clauses.extend((*elsewhere, shared_place[item] + 1) for item in facts.shared)
+            for weaker, stronger in pairwise(self.free[index][1:]):
+                clauses.append((-(variables[Statement(index, stronger)] + 1), variables[Statement(index, weaker)] + 1))
+        clauses.extend(self._used(group, host_place, variables))
         for clash in group.clashes:
-            first, second = place[clash.first], place[clash.second]
-            for one, other in product((Place.INGRESS, Place.EGRESS), repeat=2):
+            for one, other in product(self.free[clash.first], self.free[clash.second]):
                 if not holds(self.program, self.points, clash, one, other):
-                    sign = {Place.INGRESS: 1, Place.EGRESS: -1}
-                    clauses.append((sign[one] * (first + 1), sign[other] * (second + 1)))
+                    elsewhere = self._elsewhere(variables, clash.first, one)
+                    clauses.append((*elsewhere, *self._elsewhere(variables, clash.second, other)))
         values = None
         if hint is not None:
-            chosen = [self.facts(index, choice) for index, choice in zip(group.points, hint, strict=True)]
+            at = dict(zip(group.points, hint, strict=True))
+            chosen = [self.facts(index, place) for index, place in at.items()]
             used = {host for facts in chosen for host in facts.hosts}
             there = {item for facts in chosen for item in facts.shared}
-            values = [choice is Place.EGRESS for choice in hint] + [host in used for host in group.hosts]
+            values = [at[one.decision].position <= one.place.position for one in variables]
+            values += [host in used for host in group.hosts]
             values += [item in there for item in group.shared]
         return Booleans(
-            len(place) + len(host_place) + len(shared_place),
+            len(variables) + len(host_place) + len(shared_place),
             clauses,
-            self._limits(group, place, host_place, shared_place),
-            self._levels(place, host_place, shared_place, least),
-            self._ties(group, place, host_place),
+            self._limits(group, variables, host_place, shared_place),
+            self._levels(group, variables, host_place, shared_place, least),
+            self._ties(group, variables, host_place),
             values,
         )
 
-    def _used(self, place: Mapping[int, int], host_place: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
-        """Clauses that leave out a host of the earlier plan unless a decision needs it. Its amount may be negative."""
+    def _used(
+        self, group: DecisionGroup, host_place: Mapping[str, int], variables: Mapping[Statement, int]
+    ) -> Iterator[tuple[int, ...]]:
+        """Clauses that leave out a host of the earlier plan unless a decision needs it. Its amount may be negative.
+
+        Only the innermost and the outermost place of a decision have hosts, so one literal says that it is there.
+        """
         earlier = self.levels.previous.hosts if self.levels.previous is not None else frozenset[str]()
         needing: dict[str, list[int]] = {host: [] for host in host_place if host in earlier}
-        for index, at in place.items():
-            for choice, literal in ((Place.INGRESS, -(at + 1)), (Place.EGRESS, at + 1)):
-                for host in self.facts(index, choice).hosts:
+        for index in group.points:
+            for place in self.free[index]:
+                for host in self.facts(index, place).hosts:
                     if host in needing:
-                        needing[host].append(literal)
+                        (elsewhere,) = self._elsewhere(variables, index, place)
+                        needing[host].append(-elsewhere)
         return ((-(host_place[host] + 1), *literals) for host, literals in needing.items())
 
     def _limits(
         self,
         group: DecisionGroup,
-        place: Mapping[int, int],
+        variables: Mapping[Statement, int],
         host_place: Mapping[str, int],
         shared_place: Mapping[Shared, int],
     ) -> list[tuple[Terms, int]]:
@@ -320,13 +373,13 @@ class Model:
                 terms[host].append((host_place[host], self._base(host)))
             else:
                 bounds[host] -= self._base(host)
-        for index, at in place.items():
-            for choice in (Place.INGRESS, Place.EGRESS):
-                for host, cpu in self.facts(index, choice).loads:
+        for index in group.points:
+            for place in self.free[index]:
+                for host, cpu in self.facts(index, place).loads:
                     if host in terms:
-                        # The load at ingress exists unless x, so it is a constant minus the load times x.
-                        terms[host].append((at, cpu if choice is Place.EGRESS else -cpu))
-                        bounds[host] -= cpu if choice is Place.INGRESS else 0
+                        due, constant = self._amount(variables, index, place, cpu)
+                        terms[host] += due
+                        bounds[host] -= constant
         for item, at in shared_place.items():
             for host, cpu in self.levels.hop_loads((item,)):
                 if host in terms:
@@ -335,29 +388,43 @@ class Model:
 
     def _levels(
         self,
-        place: Mapping[int, int],
+        group: DecisionGroup,
+        variables: Mapping[Statement, int],
         host_place: Mapping[str, int],
         shared_place: Mapping[Shared, int],
         least: int | None,
     ) -> list[Level]:
-        at_ingress = {index: self.facts(index, Place.INGRESS).worth for index in place}
-        at_egress = {index: self.facts(index, Place.EGRESS).worth for index in place}
         single = {at: self.levels.host(host) for host, at in host_place.items()}
         single |= {at: self.levels.of_shared((item,)) for item, at in shared_place.items()}
         levels = []
         for level in range(len(self.levels.zero)):
-            terms = [(at, at_egress[i][level] - at_ingress[i][level]) for i, at in place.items()]
-            terms += [(at, vector[level]) for at, vector in single.items()]
-            constant = sum(vector[level] for vector in at_ingress.values())
-            levels.append(Level([term for term in terms if term[1]], constant, least if level == 0 else None))
+            due: Counter[int] = Counter()
+            constant = 0
+            for index in group.points:
+                for place in self.free[index]:
+                    terms, more = self._amount(variables, index, place, self.facts(index, place).worth[level])
+                    constant += more
+                    for at, amount in terms:
+                        due[at] += amount
+            due.update({at: vector[level] for at, vector in single.items()})
+            levels.append(Level([term for term in due.items() if term[1]], constant, least if level == 0 else None))
         return levels
 
-    def _ties(self, group: DecisionGroup, place: Mapping[int, int], host_place: Mapping[str, int]) -> list[Terms]:
-        if max(len(place), len(host_place)) > EXACT_TIES:
+    def _ties(
+        self, group: DecisionGroup, variables: Mapping[Statement, int], host_place: Mapping[str, int]
+    ) -> list[Terms]:
+        if max(len(variables), len(host_place)) > EXACT_TIES:
             return []
-        closing = [(at, 1) for index, at in place.items() if self._opens(index)]
+        closing = [
+            term
+            for index in group.points
+            for place in self.free[index]
+            if self._opens(index, place)
+            for term in self._amount(variables, index, place, 1)[0]
+        ]
         ties: list[Terms] = [[(at, 1) for at in host_place.values()], closing]
-        preferred = [(at, 1 if self._preferred(index) is Place.INGRESS else -1) for index, at in place.items()]
+        inner = {index: self._preferred(index) is self.free[index] for index in group.points}
+        preferred = [(at, 1 if inner[statement.decision] else -1) for statement, at in variables.items()]
         return [*ties, *_chunks([(at, -1) for at in host_place.values()]), *_chunks(preferred)]
 
 

@@ -78,6 +78,8 @@ def in_order(first: Policy, at: Place, second: Policy, then: Place) -> bool:
 def _ends_in_order(first: Policy, at: Place, second: Policy, then: Place) -> bool:
     if at is not then:
         return at.position < then.position
+    if at is Place.NETWORK:
+        return True  # one NetworkPolicy holds all guards there, and a caller that one of them refuses gets no answer
     (side,) = at.sides
     stage, other = first.kind.sides[side], second.kind.sides[side]
     if stage is other and stage is Stage.ROUTING:

@@ -304,20 +304,9 @@ def _runs(program: Program) -> dict[str, tuple[int, int]]:
 
 def targets(policy: Policy) -> Iterator[str]:
     """Services that a policy's arguments name, without their ports."""
-    yield from (name.partition(":")[0] for name in _named(policy, "service"))
+    yield from (name.partition(":")[0] for name in policy.named("service"))
 
 
-def callers(policy: Policy) -> Iterator[str]:
+def callers(policy: Policy) -> tuple[str, ...]:
     """Callers that a policy's arguments name."""
-    return _named(policy, "caller")
-
-
-def _named(policy: Policy, type_name: str) -> Iterator[str]:
-    """Arguments of one type, alone or in lists."""
-    for parameter in policy.kind.parameters:
-        listed = parameter.type.element is not None and parameter.type.element.name == type_name
-        value = policy.arguments.get(parameter.name)
-        if parameter.type.name == type_name and isinstance(value, str):
-            yield value
-        elif listed and isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, str))
+    return policy.named("caller")

@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from dsl.program import Mark, Pin, Place, Policy, Program, Verb
 from solver.placement import Reason, Rule
 from solver.rules.facts import EXTERNAL, INSIDE, NO_HOST, UNRELIABLE, ProgramFacts, marked
+from solver.rules.network import NetworkPlace
 
 ONE_END = (Place.INGRESS, Place.EGRESS)
+ONE_PLACE = (*ONE_END, Place.NETWORK)
 BOTH_ENDS = (Place.BOTH,)
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionPoint:
-    """One policy at one destination. `ingress` and `egress` are the reasons that exclude these places, or None."""
+    """One policy at one destination. `ingress`, `egress` and `network` are the reasons that exclude these places, or
+    None."""
 
     policy: int
     destination: str
@@ -33,17 +36,24 @@ class DecisionPoint:
     """The scope includes callers without a declared call (R7)."""
     ports: tuple[int, ...]
     closes: bool
-    """At egress, the policy holds only if the destination is closed to undeclared callers (R7)."""
+    """At egress and in the network, the policy holds only if the destination is closed to undeclared callers (R7)."""
+    offers_network: bool = False
+    """The network is one of the places: the program offers it for such policies, or a pin asks for it."""
+    network: Reason | None = None
 
     @property
     def offered(self) -> tuple[Place, ...]:
         """The places among which the rules and the objective choose. A kind that needs both ends has no choice."""
-        return BOTH_ENDS if self.both else ONE_END
+        if self.both:
+            return BOTH_ENDS
+        return ONE_PLACE if self.offers_network else ONE_END
 
     def blocked(self, place: Place) -> Reason | None:
         """The rule that excludes a place for this decision alone, or None. Both ends need each of the two."""
         if place is Place.BOTH:
             return self.ingress or self.egress
+        if place is Place.NETWORK:
+            return self.network
         return self.ingress if place is Place.INGRESS else self.egress
 
 
@@ -59,18 +69,27 @@ def decision_points(program: Program, facts: ProgramFacts | None = None) -> list
     for pin in program.pins:
         pins.setdefault(pin.policy, {}).setdefault(pin.destination, []).append(pin)
     points: list[DecisionPoint] = []
+    network = NetworkPlace(program, facts)
     for position, policy in enumerate(program.policies):
-        points.extend(_Options(position, policy, facts, pins.get(policy.name, {})).decision_points())
+        points.extend(_Options(position, policy, facts, network, pins.get(policy.name, {})).decision_points())
     return points
 
 
 class _Options:
     """The options of one policy. Facts that hold for all its destinations are computed once."""
 
-    def __init__(self, position: int, policy: Policy, facts: ProgramFacts, pins: Mapping[str, list[Pin]]) -> None:
+    def __init__(
+        self,
+        position: int,
+        policy: Policy,
+        facts: ProgramFacts,
+        network: NetworkPlace,
+        pins: Mapping[str, list[Pin]],
+    ) -> None:
         self.position = position
         self.policy = policy
         self.facts = facts
+        self.network = network
         self.pins = pins
         kind = policy.kind
         self.capability = {place: _capability(policy, place) for place in ONE_END}
@@ -84,6 +103,7 @@ class _Options:
         )
         self.tells_apart = names_callers or not policy.open_sources or len(policy.sources) < facts.everyone
         self.unknown_name = facts.unknown_name(policy)
+        self.offers_network = policy.kind.network and facts.program.network_policies is not None
 
     def decision_points(self) -> Iterator[DecisionPoint]:
         policy = self.policy
@@ -137,11 +157,26 @@ class _Options:
             or self._state(destination, calls)
             or (self._closed(destination, calls) if closes else None)
         )
+        offers_network, network = self.offers_network, None
         if self.pins:
             ingress = ingress or self._pin(destination, Place.INGRESS)
             egress = egress or self._pin(destination, Place.EGRESS)
+            offers_network |= any(pin.place is Place.NETWORK for pin in self.pins.get(destination, ()))
+        if offers_network:
+            network = self.network.of_policy(self.policy) or self.network.at(self.policy, destination, calls, ports)
+            network = network or self._pin(destination, Place.NETWORK)
         return DecisionPoint(
-            self.position, destination, calls, ingress, egress, self.policy.kind.both, opened, ports, closes
+            self.position,
+            destination,
+            calls,
+            ingress,
+            egress,
+            self.policy.kind.both,
+            opened,
+            ports,
+            closes,
+            offers_network,
+            network,
         )
 
     def _ingress(self, destination: str, external: bool, ports: tuple[int, ...]) -> Reason | None:

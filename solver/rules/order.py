@@ -16,10 +16,26 @@ from typing import NamedTuple
 from dsl.checks.disjoint import disjoint
 from dsl.program import Effect, Place, Policy, Program
 from solver.rules.effects import commute, in_order
+from solver.rules.network import spared
 from solver.rules.options import DecisionPoint
 
 Domain = frozenset[Place]
 """The places that are left for a decision. A decision with more than one is undecided."""
+
+
+class Statement(NamedTuple):
+    """An undecided decision is at `place`, or further out on the way of a request.
+
+    A decision is at a place if the statement of that place holds, and that of its next place further out does not.
+    """
+
+    decision: int
+    place: Place
+
+
+def inwards(left: Domain) -> tuple[Place, ...]:
+    """Places, the innermost first. Each but the first has a statement."""
+    return tuple(sorted(left, key=lambda place: -place.position))
 
 
 class Clash(NamedTuple):
@@ -49,6 +65,7 @@ def clashes(program: Program, points: Sequence[DecisionPoint]) -> dict[str, list
     signature = _signatures(program.policies)
     commuting: dict[tuple[int, int], bool] = {}
     separate: dict[tuple[int, int], bool] = {}
+    guards = _Guards(program)
     clashing_by_destination: dict[str, list[Clash]] = {}
     for destination, members in by_destination.items():
         if len(members) < 2:
@@ -69,11 +86,43 @@ def clashes(program: Program, points: Sequence[DecisionPoint]) -> dict[str, list
                     if apart is None:
                         one, other = program.policies[positions[0]], program.policies[positions[1]]
                         apart = separate[positions] = never_meet(one, other)
-                    if not apart:
+                    if not apart and not guards.spare(points[first], points[second]):
                         clashing.append(Clash(first, second))
         if clashing:
             clashing_by_destination[destination] = clashing
     return clashing_by_destination
+
+
+class _Guards:
+    """The guards that a NetworkPolicy can enforce, each with the callers that it admits.
+
+    Such a guard does nothing to a request of a caller that it admits, so the order of guard and policy makes no
+    difference to that request. It makes a difference to undeclared callers if these meet both at the destination: a
+    policy that is declared first has to be met first.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._admitted: dict[int, frozenset[str] | None] = {}
+
+    def spare(self, first: DecisionPoint, second: DecisionPoint) -> bool:
+        """Whether one of two decisions is such a guard, and its place makes no difference to the other."""
+        return self._spares(first, first, second) or self._spares(second, first, second)
+
+    def _spares(self, guard: DecisionPoint, first: DecisionPoint, second: DecisionPoint) -> bool:
+        policies, calls = self.program.policies, self.program.calls
+        if guard.policy not in self._admitted:
+            self._admitted[guard.policy] = spared(policies[guard.policy], self.program)
+        admitted = self._admitted[guard.policy]
+        if admitted is None:
+            return False
+        shared = set(first.calls).intersection(second.calls)
+        if any(calls[index].source not in admitted for index in shared):
+            return False
+        other = second if guard is first else first
+        one, two = policies[first.policy], policies[second.policy]
+        at_ingress = Place.INGRESS in one.kind.places and Place.INGRESS in two.kind.places
+        return not other.open or not at_ingress or in_order(one, Place.INGRESS, two, Place.INGRESS)
 
 
 def _signatures(policies: Iterable[Policy]) -> list[int]:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dsl.match import Field
-from dsl.program import Effect, Element, Place, Policy, Stage, Verb
+from dsl.program import Effect, Element, Place, Policy, Program, Stage, Verb
 from solver.placement import Rule, Violation
 from solver.verify.matches import can_both_hold, fields
-from solver.verify.scope import Requirement
+from solver.verify.scope import Requirement, admitted_callers
 
 Depth = tuple[int, int, int]
 """Position of a policy on the way of a request: place, stage, and rank within the routing stage."""
@@ -56,9 +56,9 @@ class _Seat(NamedTuple):
     innermost: Depth
 
 
-def order(placed: Iterable[tuple[Requirement, Place]]) -> Iterator[Violation]:
+def order(program: Program, placed: Iterable[tuple[Requirement, Place]]) -> Iterator[Violation]:
     """Pairs of policies that some request meets in the wrong order. `placed` is in declared order."""
-    judge = _Judge()
+    judge = _Judge(program)
     by_destination: dict[str, list[_Seat]] = defaultdict(list)
     for required, place in placed:
         if required.calls and place in required.policy.kind.places:
@@ -81,9 +81,7 @@ def _destination(seats: list[_Seat], judge: _Judge) -> Iterator[Violation]:
                 for before in group
             )
             for before in outside:
-                if _share_a_call(before.required, seat.required) and judge.overlap(
-                    before.required.policy, seat.required.policy
-                ):
+                if judge.meet(before.required, seat.required):
                     yield _violation(before.required, seat.required)
                     break
         earlier[(seat.innermost, signature)].append(seat)
@@ -92,6 +90,8 @@ def _destination(seats: list[_Seat], judge: _Judge) -> Iterator[Violation]:
 
 def _seat(required: Requirement, place: Place) -> _Seat:
     depths: list[Depth] = []
+    if place is Place.NETWORK:  # one NetworkPolicy has no stages
+        depths.append((place.position, 0, 0))
     for end in place.ends:
         for side in end.sides:
             stage = required.policy.kind.sides[side]
@@ -106,8 +106,11 @@ def _ranks(policy: Policy) -> tuple[int, int]:
     return (min(ranks), max(ranks)) if ranks else _NO_RANK
 
 
-def _share_a_call(one: Requirement, other: Requirement) -> bool:
-    return not set(one.calls).isdisjoint(other.calls)
+def _in_order_at_ingress(before: Requirement, after: Requirement) -> bool:
+    """Whether the policies keep their order with both at ingress, or cannot both be there."""
+    if not all(Place.INGRESS in one.policy.kind.places for one in (before, after)):
+        return True
+    return _seat(before, Place.INGRESS).innermost <= _seat(after, Place.INGRESS).outermost
 
 
 def _violation(before: Requirement, after: Requirement) -> Violation:
@@ -123,7 +126,9 @@ def _violation(before: Requirement, after: Requirement) -> Violation:
 class _Judge:
     """Caches answers by policies and by sets of effects, of which a program has few."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.everyone = program.services.keys() | program.externals.keys()
         self.signatures: dict[frozenset[Effect] | None, int] = {}
         self.effects: list[frozenset[Effect] | None] = []
         self.by_policy: dict[str, int] = {}
@@ -148,6 +153,29 @@ class _Judge:
                 first is not None and second is not None and all(effects_commute(a, b) for a in first for b in second)
             )
         return self.commuting[key]
+
+    def meet(self, before: Requirement, after: Requirement) -> bool:
+        """Whether some request may meet both policies, and would notice their order."""
+        shared = set(before.calls).intersection(after.calls)
+        if not shared or not self.overlap(before.policy, after.policy):
+            return False
+        senders = {self.program.calls[index].source for index in shared}
+        return not any(
+            self._admits_all(guard.policy, senders) and (not other.open or _in_order_at_ingress(before, after))
+            for guard, other in ((before, after), (after, before))
+        )
+
+    def _admits_all(self, policy: Policy, senders: set[str]) -> bool:
+        """Whether the policy is a guard that may be in the network, and does nothing to requests of these senders."""
+        return (
+            policy.kind.network
+            and self.program.network_policies is not None
+            and policy.match is None
+            and policy.narrowing is None
+            and policy.open_sources
+            and policy.sources == self.everyone
+            and senders <= admitted_callers(policy)
+        )
 
     def overlap(self, one: Policy, other: Policy) -> bool:
         if one.match is None or other.match is None:

@@ -11,7 +11,16 @@ from itertools import chain
 
 from dsl.program import Place, Policy, Program, Reliance, Side
 from solver.placement import Decision, Rule, Violation
-from solver.verify.scope import DestinationFacts, Requirement, can_host, may_reject, tells_callers_apart, unrecognisable
+from solver.verify.scope import (
+    DestinationFacts,
+    Requirement,
+    admitted_callers,
+    can_host,
+    is_known,
+    may_reject,
+    tells_callers_apart,
+    unrecognisable,
+)
 
 
 class Places:
@@ -35,6 +44,18 @@ class Places:
         self.tells_apart: dict[str, bool] = {}
         self.unrecognisable: dict[str, str | None] = {}
         self.shared_addresses = any(service.host_network for service in program.services.values())
+        self.everyone = program.services.keys() | program.externals.keys()
+        self.noticed = _noticed(program)
+        """The calls of which a policy notices that they get no answer, with that policy."""
+
+    def offered(self, required: Requirement) -> frozenset[Place]:
+        """The places of which a decision takes one, and says of each other why not. Both ends are no choice."""
+        kind = required.policy.kind
+        if kind.both:
+            return frozenset({Place.BOTH})
+        pinned = Place.NETWORK in self.pins.get((required.policy.name, required.destination), ())
+        network = pinned or (kind.network and self.program.network_policies is not None)
+        return frozenset({Place.INGRESS, Place.EGRESS} | ({Place.NETWORK} if network else set()))
 
     def check(self, required: Requirement, decision: Decision) -> Iterator[Violation]:
         """Violations of `decision.place`, each of which occurs once."""
@@ -42,6 +63,7 @@ class Places:
             self._capability(required, decision.place),
             self._ingress(required) if Side.INGRESS in decision.place.sides else (),
             self._egress(required) if Side.EGRESS in decision.place.sides else (),
+            self._network(required) if decision.place is Place.NETWORK else (),
             self._pins(required, decision.place),
             self._closing(required, decision),
         )
@@ -125,6 +147,46 @@ class Places:
             if kind.guard and not required.calls:
                 yield Rule.CLOSED, f"guard `{policy.name}` applies to no declared call and has to be at ingress"
 
+    def _network(self, required: Requirement) -> Iterator[tuple[Rule, str]]:
+        """A guard that only the NetworkPolicy of its destination enforces (docs/rules.md, `network`)."""
+        policy, there, program = required.policy, required.destination, self.program
+        if policy.match is not None:
+            yield Rule.CAPABILITY, f"`{policy.name}` has a match, and a NetworkPolicy sees no request"
+        if policy.narrowing is not None:
+            yield Rule.CAPABILITY, f"`{policy.name}` is narrowed, which excludes the network"
+        if not policy.open_sources or policy.sources != self.everyone:
+            yield Rule.CAPABILITY, f"`{policy.name}` is not for every caller, and a NetworkPolicy leaves out none"
+        if program.network_policies is None:
+            yield Rule.CLOSED, "the program does not say that NetworkPolicies are enforced"
+        if self.shared_addresses and program.accepts_host_network is None:
+            yield Rule.CLOSED, "a service on the host's network passes NetworkPolicies on its node"
+        admitted = admitted_callers(policy)
+        for name in sorted(admitted):
+            if name in program.services and program.services[name].host_network:
+                yield Rule.CLOSED, f"no NetworkPolicy can name `{name}`, which shares the address of its node"
+            if name in program.externals and not is_known(program.externals[name]):
+                yield Rule.CLOSED, f"no NetworkPolicy can name `{name}`, which has no known address"
+        if there not in program.services:
+            yield Rule.OUTSIDE, f"`{there}` is no service of the cluster, so no NetworkPolicy closes it"
+            return
+        if there in self.near.unclosable:
+            yield Rule.CLOSED, f"`{there}` cannot be closed: {self.near.unclosable[there]}"
+        ports = program.services[there].ports
+        targets = {port.target for port in ports if port.number in required.ports}
+        for port in ports:
+            if port.target in targets and port.number not in required.ports:
+                yield Rule.CLOSED, f"closing would cut port {port.number} of `{there}`, which is not in scope"
+        for index in required.calls:
+            call = program.calls[index]
+            if call.source in admitted:
+                continue
+            if policy.accepts_drop is None:
+                yield Rule.CLOSED, f"`{policy.name}` would drop the declared call of `{call.source}`"
+            if call.source == there:
+                yield Rule.CLOSED, f"a call of `{there}` to itself may come from its node, and pass"
+            if index in self.noticed:
+                yield Rule.CLOSED, f"`{self.noticed[index]}` would repeat or count the dropped call of `{call.source}`"
+
     def _pins(self, required: Requirement, place: Place) -> Iterator[tuple[Rule, str]]:
         for pinned in self.pins.get((required.policy.name, required.destination), ()):
             if pinned not in place.ends:
@@ -158,3 +220,15 @@ class Places:
         if policy.name not in self.unrecognisable:
             self.unrecognisable[policy.name] = unrecognisable(self.program, policy)
         return self.unrecognisable[policy.name]
+
+
+def _noticed(program: Program) -> dict[int, str]:
+    noticed: dict[int, str] = {}
+    for policy in program.policies:
+        traits = policy.kind.traits
+        repeated = policy.arguments.get("on", ())
+        if traits.counts_dropped or (
+            isinstance(repeated, tuple) and any(word in traits.repeats_dropped for word in repeated)
+        ):
+            noticed.update(dict.fromkeys(policy.calls, policy.name))
+    return noticed

@@ -141,7 +141,7 @@ def destination_facts(program: Program, wanted: Collection[Requirement]) -> Dest
         if sender is not None and sender.host_network:
             node_sender.setdefault(call.destination, call.source)
             unclosable.setdefault(call.destination, f"its sender `{call.source}` is on the host's network")
-        elif sender is None and not (call.source in externals and _is_known(externals[call.source])):
+        elif sender is None and not (call.source in externals and is_known(externals[call.source])):
             unclosable.setdefault(call.destination, f"its sender `{call.source}` has no known address")
     for service in services.values():
         if service.host_network:
@@ -172,7 +172,7 @@ def destination_facts(program: Program, wanted: Collection[Requirement]) -> Dest
     )
 
 
-def _is_known(external: External) -> bool:
+def is_known(external: External) -> bool:
     """Whether the addresses of an external identify it. Ranges that together are all addresses of a family do not."""
     ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for cidr in external.cidrs:
@@ -228,18 +228,23 @@ def unrecognisable(program: Program, policy: Policy) -> str | None:
     Its address is that of its node, so it cannot be identified. A guard also has to identify the undeclared callers of
     its scope; if the scope is `*` with exceptions, it has to identify the exceptions.
     """
-    named = {
-        caller
-        for parameter in policy.kind.parameters
-        if _holds(parameter, "caller")
-        for caller in _names(policy.arguments.get(parameter.name))
-    }
+    named = admitted_callers(policy)
     for name, service in program.services.items():
         if service.host_network and (
             name in named or (policy.kind.guard and (name in policy.sources) is not policy.open_sources)
         ):
             return name
     return None
+
+
+def admitted_callers(policy: Policy) -> frozenset[str]:
+    """The callers that the policy's arguments name. A guard that judges the caller alone admits these, and no other."""
+    return frozenset(
+        caller
+        for parameter in policy.kind.parameters
+        if _holds(parameter, "caller")
+        for caller in _names(policy.arguments.get(parameter.name))
+    )
 
 
 def tells_callers_apart(program: Program, policy: Policy) -> bool:

@@ -36,13 +36,13 @@ def verify(program: Program, placement: Placement, costs: Costs = NO_COSTS) -> t
         if decision is None:
             violations.append(_missing(requirement))
             continue
-        violations.extend(_coverage(requirement, decision))
+        violations.extend(_coverage(requirement, decision, places.offered(requirement)))
         violations.extend(places.check(requirement, decision))
         placed.append((requirement, decision.place))
         relies = Reliance.CLOSED in decision.place.relies_on
         if requirement.open and relies and requirement.destination in program.services:
             closing.add(requirement.destination)
-    violations.extend(order.order(placed))
+    violations.extend(order.order(program, placed))
     needed = totals.work(program, placed, costs)
     violations.extend(totals.adms(program, placement, needed))
     violations.extend(totals.closed(placement, closing))
@@ -92,8 +92,8 @@ def _missing(requirement: Requirement) -> Violation:
     return Violation(Rule.COVERAGE, f"`{policy}` is not enforced at `{destination}`", policy, destination)
 
 
-def _coverage(requirement: Requirement, decision: Decision) -> Iterator[Violation]:
-    """Rules R1 and R2 for one decision."""
+def _coverage(requirement: Requirement, decision: Decision, offered: frozenset[Place]) -> Iterator[Violation]:
+    """Rules R1 and R2 for one decision. `offered` are the places of which it takes one."""
     policy, destination = requirement.policy.name, requirement.destination
 
     def wrong(message: str) -> Violation:
@@ -113,6 +113,5 @@ def _coverage(requirement: Requirement, decision: Decision) -> Iterator[Violatio
         )
     if decision.open != requirement.open or decision.ports != requirement.ports:
         yield wrong(f"`{policy}` at `{destination}` does not cover the callers and ports in its scope")
-    others = () if requirement.policy.kind.both else (Place.INGRESS, Place.EGRESS)
-    if set(decision.ruled_out) != {other for other in others if other is not place}:
+    if set(decision.ruled_out) != {other for other in offered if other is not place}:
         yield wrong(f"`{policy}` at `{destination}` does not say why another place was not taken")

@@ -36,7 +36,7 @@ from dsl.program import (
 from dsl.text import SourceText, Span
 from solver.placement import Adm, Cost, Costs, Decision, Hop, ObjectiveValue, Placement, Reason, Rule, Status
 
-INGRESS, EGRESS = Place.INGRESS, Place.EGRESS
+INGRESS, EGRESS, NETWORK = Place.INGRESS, Place.EGRESS, Place.NETWORK
 EVERYONE = "*"
 
 
@@ -53,12 +53,18 @@ def kind(
     state: bool = False,
     per_replica: bool = False,
     counts_refused_connections: bool = False,
+    repeats_dropped: Sequence[str] = (),
+    counts_dropped: bool = False,
+    network: bool = False,
 ) -> Kind:
-    """A kind of the test's own; `takes` are parameters by name with the name of their type."""
+    """A kind of the test's own; `takes` are parameters by name with the name of their type, `[caller]` for a list.
+
+    A kind of the network judges the caller alone.
+    """
     sides = {side: stage for side, stage in ((Side.INGRESS, ingress), (Side.EGRESS, egress)) if stage is not None}
     return Kind(
         name=name,
-        parameters=tuple(Parameter(n, ParameterType(t), optional=False) for n, t in (takes or {}).items()),
+        parameters=tuple(Parameter(n, _type(t), optional=False) for n, t in (takes or {}).items()),
         protocols=frozenset(protocols),
         sides=sides,
         span=_line(f"kind {name}"),
@@ -67,8 +73,18 @@ def kind(
         state=state,
         per_replica=per_replica,
         effects=None if effects is None else tuple(effects),
-        traits=Traits(counts_refused_connections=counts_refused_connections),
+        traits=Traits(
+            judges_caller_alone=network,
+            counts_refused_connections=counts_refused_connections,
+            repeats_dropped=tuple(repeats_dropped),
+            counts_dropped=counts_dropped,
+        ),
+        network=network,
     )
+
+
+def _type(name: str) -> ParameterType:
+    return ParameterType("list", ParameterType(name[1:-1])) if name.startswith("[") else ParameterType(name)
 
 
 def effect(verb: Verb, element: Element | None = None, *names: str) -> Effect:
@@ -89,6 +105,7 @@ class Spec:
     reads: tuple[Effect, ...] = ()
     ports: frozenset[int] | None = None
     excluded: frozenset[str] = frozenset()
+    accepts_drop: bool = False
 
 
 def service(name: str, *ports: Port, **fields: object) -> Service:
@@ -106,6 +123,9 @@ def program(
     pins: Iterable[tuple[str, Place, str]] = (),
     objective: Sequence[Metric] = (Metric.ADMS, Metric.OVERHEAD),
     rates: Mapping[tuple[str, str, int], float] | None = None,
+    *,
+    network_policies: bool = False,
+    accepts_host_network: bool = False,
 ) -> Program:
     """The program that these lines mean. A call without a port takes the first one. `rates` are of calls by source,
     destination and port number."""
@@ -127,7 +147,7 @@ def program(
         )
         for destination, source, port in sorted(edges, key=lambda edge: (edge[0], edge[1], edge[2].number))
     )
-    resolved = tuple(_policy(spec, everyone, declared) for spec in policies)
+    resolved = tuple(_policy(spec, everyone, declared, enforced=network_policies) for spec in policies)
     return Program(
         app="test",
         services=services,
@@ -141,14 +161,20 @@ def program(
         objective=tuple(objective),
         inputs=(),
         source=SourceText("test.adm", ""),
+        network_policies=_line("network_policies enforced") if network_policies else None,
+        accepts_host_network=_line("accept host_network") if accepts_host_network else None,
     )
 
 
-def _policy(spec: Spec, everyone: Mapping[str, Service | External], declared: tuple[Call, ...]) -> Policy:
+def _policy(
+    spec: Spec, everyone: Mapping[str, Service | External], declared: tuple[Call, ...], *, enforced: bool
+) -> Policy:
     sources = frozenset(everyone if spec.sources == EVERYONE else spec.sources) - spec.excluded
     destinations = sorted(everyone if spec.destinations == EVERYONE else spec.destinations)
     destinations = [name for name in destinations if everyone[name].ports and name not in spec.excluded]
     places = spec.kind.places if spec.place is None else frozenset({spec.place})
+    if not enforced or spec.match is not None or spec.excluded or spec.sources != EVERYONE:
+        places -= {NETWORK}
     return Policy(
         name=spec.name,
         kind=spec.kind,
@@ -169,6 +195,7 @@ def _policy(spec: Spec, everyone: Mapping[str, Service | External], declared: tu
         ports=spec.ports,
         match=spec.match,
         narrowing=None if spec.place is None else _line(f"@{spec.place}"),
+        accepts_drop=_line("accept drop") if spec.accepts_drop else None,
     )
 
 
@@ -236,7 +263,7 @@ def placement(program: Program, places: Assignment, costs: Costs | None = None) 
     costs = costs or Costs()
     for task in tasks(program):
         taken = places[task.key]
-        closes = task.open and Side.EGRESS in taken.sides and task.destination in program.services
+        closes = needs_closing(program, task, taken)
         if closes:
             closed.add(task.destination)
         decisions.append(
@@ -247,8 +274,8 @@ def placement(program: Program, places: Assignment, costs: Costs | None = None) 
                 calls=task.calls,
                 ruled_out={
                     place: Reason(Rule.COVERAGE, "not taken")
-                    for place in (INGRESS, EGRESS)
-                    if place is not taken and not task.policy.kind.both
+                    for place in explained(program, task)
+                    if place is not taken
                 },
                 open=task.open,
                 ports=task.ports,
@@ -275,6 +302,28 @@ def placement(program: Program, places: Assignment, costs: Costs | None = None) 
     )
 
 
+def offered(task: Task) -> list[Place]:
+    """The places that an assignment may give to a decision, right or wrong."""
+    if task.policy.kind.both:
+        return [Place.BOTH]
+    return [INGRESS, EGRESS, NETWORK] if task.policy.kind.network else [INGRESS, EGRESS]
+
+
+def explained(program: Program, task: Task) -> list[Place]:
+    """The places of which a placement says why they are not taken, if they are not."""
+    if task.policy.kind.both:
+        return []
+    pinned = any((pin.policy, pin.destination, pin.place) == (*task.key, NETWORK) for pin in program.pins)
+    in_question = pinned or (task.policy.kind.network and program.network_policies is not None)
+    return [INGRESS, EGRESS, NETWORK] if in_question else [INGRESS, EGRESS]
+
+
+def needs_closing(program: Program, task: Task, place: Place) -> bool:
+    """Whether a NetworkPolicy has to close the destination of an open decision that is enforced there."""
+    beyond = place is NETWORK or EGRESS in place.ends
+    return beyond and task.open and task.destination in program.services
+
+
 def minimized(program: Program, costs: Costs) -> list[Metric]:
     """All levels of the objective, as docs/language.md lists them."""
     named = list(program.objective)
@@ -293,9 +342,9 @@ def figures(program: Program, places: Assignment, costs: Costs) -> dict[Metric, 
     hosting, closed, passed = set(), set(), set()
     cpu = latency = 0
     for task in tasks(program):
+        if needs_closing(program, task, places[task.key]):
+            closed.add(task.destination)
         for side in places[task.key].sides:
-            if side is Side.EGRESS and task.open and task.destination in program.services:
-                closed.add(task.destination)
             for host in hosts(program, task, side):
                 if host in program.services:
                     hosting.add(host)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
@@ -33,11 +34,13 @@ from tests.solver.build import (
     EVERYONE,
     INGRESS,
     Spec,
+    Task,
     effect,
     external,
     hops,
     hosts,
     kind,
+    offered,
     program,
     service,
     tasks,
@@ -96,9 +99,21 @@ COMPARISONS: Sequence[tuple[Comparison, Effect]] = (
 MIRROR = kind("mirror", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.COPIES)], takes={"to": "service"})
 SPLIT = kind("split", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.ROUTES)], takes={"to": "service"})
 AUTHZ = kind("authz", effects=[effect(Verb.REJECTS)], guard=True, takes={"service": "service"})
-EJECT = kind("eject", ingress=None, egress=Stage.CLUSTER, counts_refused_connections=True)
+EJECT = kind("eject", ingress=None, egress=Stage.CLUSTER, counts_refused_connections=True, counts_dropped=True)
 """Without effects: what keeps others from the ingress is not their order."""
 ALLOW = kind("allow", effects=[effect(Verb.REJECTS)], guard=True, takes={"callers": "caller"})
+ADMIT = kind("admit", effects=[effect(Verb.REJECTS)], guard=True, takes={"callers": "[caller]"}, network=True)
+REFUSE = kind("refuse", effects=[effect(Verb.REJECTS)], guard=True, network=True)
+AGAIN = kind(
+    "again",
+    ingress=None,
+    egress=Stage.ROUTING,
+    effects=[effect(Verb.REPEATS)],
+    takes={"on": "[one_of]"},
+    repeats_dropped=("connect_failure", "reset"),
+)
+REPEATED: Sequence[tuple[str, ...]] = (("connect_failure",), ("reset", "retriable"), ("retriable",), ())
+"""Without `retriable` and nothing at all, the words are for connections without an answer."""
 
 RANGES: Sequence[Sequence[str]] = (
     [],
@@ -110,49 +125,69 @@ RANGES: Sequence[Sequence[str]] = (
 )
 
 
+PORTS = ((WEB,), (WEB, ADMIN), (WEB, RAW), (WEB, ALIAS), (RAW,), (RAW, RAW_ALIAS), (WEB, ALIAS, ADMIN))
+MOSTLY_ONE_PORT = (72, 7, 6, 4, 8, 3, 0)
+WITH_SHARED_TARGETS = (50, 10, 8, 12, 8, 6, 6)
+
+
 class Case(NamedTuple):
     program: Program
     costs: Costs
     previous: Previous | None
 
 
-def case(rng: random.Random, *, priced: bool | None = None) -> Case:
+def case(rng: random.Random, *, priced: bool | None = None, network: bool | None = None) -> Case:
     """A program with at least one decision, its costs and, sometimes, an earlier plan.
 
-    `priced`: with costs of hops or without any costs; None leaves it to chance.
+    `priced`: with costs of hops or without any costs. `network`: with guards that a NetworkPolicy may enforce, or
+    without. None leaves it to chance.
     """
+    if network is None:
+        network = rng.random() < 0.5
     # Half of the programs are easy to place, so that there is something to choose; the rest break rules everywhere.
     harsh = rng.choice([0.15, 1.0])
-    parties = _parties(rng, harsh)
+    parties = _parties(rng, harsh, WITH_SHARED_TARGETS if network else MOSTLY_ONE_PORT)
     calls = _calls(rng, parties)
-    specs = [_spec(rng, f"p{n}", parties, calls, harsh) for n in range(rng.randint(1 if harsh == 1 else 2, 5))]
+    if network:
+        specs = _specs_of_a_network(rng, parties, calls, harsh)
+        if rng.random() < 0.15:
+            parties.append(service("g", host_network=True))
+    else:
+        specs = [_spec(rng, f"p{n}", parties, calls, harsh) for n in range(rng.randint(1 if harsh == 1 else 2, 5))]
+    said = {
+        "network_policies": network and rng.random() < 0.6,
+        "accepts_host_network": network and rng.random() < 0.6,
+    }
     objective = rng.choice(OBJECTIVES)
     rates = {call: rng.choice(RATES) for call in calls if rng.random() < 0.7}
-    whole = program(parties, calls, specs, (), objective, rates)
+    whole = program(parties, calls, specs, (), objective, rates, **said)
     while oracle.count(whole) > MAX_ASSIGNMENTS and len(specs) > 1:
         specs.pop()
-        whole = program(parties, calls, specs, (), objective, rates)
+        whole = program(parties, calls, specs, (), objective, rates, **said)
     pins = []
     every = tasks(whole)
     if every and rng.random() < 0.15:
         task = rng.choice(every)
-        pins.append((task.policy.name, rng.choice([INGRESS, EGRESS]), task.destination))
-    whole = program(parties, calls, specs, pins, objective, rates)
+        pins.append((task.policy.name, _any(rng, task), task.destination))
+    whole = program(parties, calls, specs, pins, objective, rates, **said)
     previous = None
     if rng.random() < 0.25:
         previous = Previous(
-            {task.key: (rng.choice([INGRESS, EGRESS]),) for task in every if rng.random() < 0.8},
+            {task.key: _any(rng, task) for task in every if rng.random() < 0.8},
             frozenset(name for name in sorted(whole.services) if rng.random() < 0.5),
         )
     return Case(whole, _costs(rng, whole, priced), previous)
 
 
-def _parties(rng: random.Random, harsh: float) -> list[Service | External]:
+def _any(rng: random.Random, task: Task) -> Place:
+    return rng.choice([INGRESS, EGRESS] if task.policy.kind.both else offered(task))
+
+
+def _parties(rng: random.Random, harsh: float, weights: Sequence[int]) -> list[Service | External]:
     found: list[Service | External] = []
     capacities = rng.random() < 0.5
     for name in "abcdef"[: rng.randint(2, 6)]:
-        every = [(WEB,), (WEB, ADMIN), (WEB, RAW), (WEB, ALIAS), (RAW,), (RAW, RAW_ALIAS)]
-        ports = rng.choices(every, [72, 7, 6, 4, 8, 3])[0]
+        ports = rng.choices(PORTS, weights)[0]
         found.append(
             service(
                 name,
@@ -235,6 +270,81 @@ def _spec(
         reads=reads,
         ports=frozenset({rng.choice([WEB, ADMIN]).number}) if rng.random() < 0.05 else None,
         excluded=excluded,
+    )
+
+
+def _specs_of_a_network(
+    rng: random.Random, parties: Sequence[Service | External], calls: list[tuple[str, str, int]], harsh: float
+) -> list[Spec]:
+    """Guards that a NetworkPolicy may enforce, policies that meet them, and others; in any order."""
+    served = [party for party in parties if party.ports]
+    shared = [party for party in served if len({port.target for port in party.ports}) < len(party.ports)]
+    for there in shared:
+        # A destination can be closed only if its callers dial all the ports of a target, or none of them.
+        if rng.random() < 0.7:
+            callers = {source for source, to, _ in calls if to == there.name}
+            more = [(source, there.name, port.number) for source in sorted(callers) for port in there.ports]
+            calls.extend(call for call in more if call not in calls)
+    called = [party for party in served if any(there == party.name for _, there, _ in calls)]
+    guarded = rng.choice(shared if shared and rng.random() < 0.4 else called or served)
+    specs = [_guard(rng, guarded, parties, calls, harsh) for _ in range(rng.choice([1, 1, 2]))]
+    if rng.random() < 0.3:
+        specs.append(_guard(rng, rng.choice(served), parties, calls, harsh))
+    senders = sorted({source for source, there, _ in calls if there == guarded.name})
+    if senders and rng.random() < 0.35:
+        sources: str | list[str] = EVERYONE if rng.random() < 0.3 else [rng.choice(senders)]
+        if rng.random() < 0.65:
+            specs.append(Spec("", AGAIN, sources, {guarded.name}, {"on": rng.choice(REPEATED)}))
+        else:
+            specs.append(Spec("", EJECT, sources, {guarded.name}))
+    for at in range(rng.choice([0, 1, 1, 2])):
+        other = _spec(rng, f"k{at}", parties, calls, harsh)
+        if other.kind is not EJECT and rng.random() < 0.6:
+            other = replace(other, destinations={guarded.name})
+        specs.append(other)
+    rng.shuffle(specs)
+    return [replace(spec, name=f"p{at}") for at, spec in enumerate(specs)]
+
+
+def _guard(
+    rng: random.Random,
+    there: Service | External,
+    parties: Sequence[Service | External],
+    calls: Sequence[tuple[str, str, int]],
+    harsh: float,
+) -> Spec:
+    names = [party.name for party in parties]
+    numbers = [port.number for port in there.ports]
+    ports = frozenset({rng.choice(numbers)}) if len(numbers) > 1 and rng.random() < 0.3 else None
+    senders = sorted({source for source, to, port in calls if to == there.name and (ports is None or port in ports)})
+    how = rng.random()
+    if how < 0.5:
+        callers = senders
+    elif how < 0.7:
+        callers = sorted({*senders, rng.choice(names)})
+    elif how < 0.9:
+        callers = sorted(rng.sample(names, rng.randint(1, len(names))))
+    else:
+        callers = []
+    match, reads = (None, ()) if rng.random() < 1 - 0.1 * harsh else _match(rng)
+    scope = rng.random()
+    sources: str | list[str] = EVERYONE
+    if scope < 0.1 * harsh:
+        sources = rng.sample(names, rng.randint(1, len(names)))
+    excluded = frozenset({rng.choice(names)}) if 0.5 < scope < 0.5 + 0.1 * harsh else frozenset[str]()
+    of, arguments = (REFUSE, {}) if rng.random() < 0.25 else (ADMIT, {"callers": tuple(callers)})
+    return Spec(
+        "",
+        of,
+        sources,
+        {there.name},
+        arguments,
+        place=rng.choice([INGRESS, EGRESS]) if rng.random() < 0.1 * harsh else None,
+        match=match,
+        reads=reads,
+        ports=ports,
+        excluded=excluded - {there.name},
+        accepts_drop=rng.random() < 0.35,
     )
 
 

@@ -13,7 +13,19 @@ from collections.abc import Iterator, Sequence
 from dsl.match import And, Comparison, Match, Not, Operator, Or
 from dsl.program import Effect, Element, Place, Policy, Program, Protocol, Side, Stage, Verb
 from solver.placement import Costs, Hop, Rule
-from tests.solver.build import EGRESS, INGRESS, Assignment, Task, figures, hops, hosts, minimized, tasks
+from tests.solver.build import (
+    EGRESS,
+    INGRESS,
+    NETWORK,
+    Assignment,
+    Task,
+    figures,
+    hops,
+    hosts,
+    minimized,
+    offered,
+    tasks,
+)
 
 RESPONSE = {Element.STATUS, Element.RESPONSE_HEADER, Element.RESPONSE_BODY}
 
@@ -33,6 +45,8 @@ OTHERS = {
     "routes": "",
     "copies": "counts times_out copies",
 }
+WAY = (EGRESS, NETWORK, INGRESS)
+"""The places as a request passes them."""
 RANK = {Verb.COPIES: 0, Verb.REPEATS: 1, Verb.TIMES_OUT: 1, Verb.ROUTES: 2}
 
 
@@ -46,7 +60,7 @@ def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
             if (pin.policy, pin.destination) == task.key and pin.place not in assignment[task.key].ends:
                 found.add(Rule.PIN)
     for before, after in itertools.combinations(every, 2):
-        if not in_order(before, assignment[before.key], after, assignment[after.key]):
+        if not in_order(program, before, assignment[before.key], after, assignment[after.key]):
             found.add(Rule.ORDER)
     if costs.known:
         loads: dict[str, int] = {}
@@ -67,8 +81,80 @@ def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
 
 def place_broken(program: Program, task: Task, place: Place) -> set[Rule]:
     """Every rule that forbids one place to one decision, whatever becomes of the others."""
+    if place is NETWORK:
+        return network_broken(program, task)
     found = set() if place in task.policy.kind.places & task.policy.places else {Rule.CAPABILITY}
     return found.union(*(_side_broken(program, task, side) for side in place.sides))
+
+
+def network_broken(program: Program, task: Task) -> set[Rule]:
+    """Every rule by which the network cannot enforce one decision."""
+    return set(network_faults(program, task).values())
+
+
+def network_faults(program: Program, task: Task) -> dict[str, Rule]:
+    """Every condition of the place `network` that one decision does not meet, with its rule."""
+    policy, there = task.policy, task.destination
+    faults: dict[str, Rule] = {}
+
+    def unless(holds: bool, condition: str, rule: Rule = Rule.CLOSED) -> None:
+        if not holds:
+            faults[condition] = rule
+
+    everyone = program.services.keys() | program.externals.keys()
+    unless(policy.kind.network, "a kind of the network", Rule.CAPABILITY)
+    unless(policy.match is None, "no match", Rule.CAPABILITY)
+    unless(policy.narrowing is None, "no narrowing", Rule.CAPABILITY)
+    unless(policy.open_sources, "every source", Rule.CAPABILITY)
+    unless(not policy.open_sources or policy.sources == everyone, "no exception", Rule.CAPABILITY)
+    unless(program.network_policies is not None, "network policies enforced")
+    if program.network_policies is None:
+        unless(NETWORK in policy.places, "a place of the policy", Rule.CAPABILITY)
+    unless(there in program.services, "a service", Rule.OUTSIDE)
+    if there in program.services:
+        ports = program.services[there].ports
+        covered = {port.target for port in ports if port.number in task.ports}
+        whole = all(port.number in task.ports for port in ports if port.target in covered)
+        unless(whole, "whole targets")
+        unless(closable(program, there), "a destination that can be closed")
+    unless(all(has_an_address(program, name) for name in admitted(policy)), "admitted parties with an address")
+    hosted = any(service.host_network for service in program.services.values())
+    unless(not hosted or program.accepts_host_network is not None, "no host network")
+    if there not in program.services:
+        return faults  # nothing closes it, so nothing there drops a call
+    refused = {index for index in task.calls if program.calls[index].source not in admitted(policy)}
+    unless(not refused or policy.accepts_drop is not None, "no declared call refused")
+    unless(all(program.calls[index].source != there for index in refused), "no self call refused")
+    acting = [other for other in program.policies if acts_on_drops(other)]
+    unless(not any(refused & set(other.calls) for other in acting), "no refused call repeated or counted")
+    return faults
+
+
+def admitted(policy: Policy) -> set[str]:
+    """The callers that a guard names in its arguments."""
+    names: set[str] = set()
+    for parameter in policy.kind.parameters:
+        if parameter.type.name == "caller":
+            names.add(str(policy.arguments[parameter.name]))
+        elif parameter.type.element is not None and parameter.type.element.name == "caller":
+            value = policy.arguments[parameter.name]
+            names |= set(map(str, value if isinstance(value, tuple) else ()))
+    return names
+
+
+def has_an_address(program: Program, name: str) -> bool:
+    """Whether a NetworkPolicy can tell a party from all others."""
+    if name in program.services:
+        return not program.services[name].host_network
+    cidrs = program.externals[name].cidrs
+    return bool(cidrs) and not have_every_address(cidrs)
+
+
+def acts_on_drops(policy: Policy) -> bool:
+    """Whether a policy repeats or counts a request whose connection gets no answer."""
+    on = policy.arguments.get("on")
+    words = set(map(str, on)) if isinstance(on, tuple) else set()
+    return policy.kind.traits.counts_dropped or bool(words & set(policy.kind.traits.repeats_dropped))
 
 
 def _side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
@@ -171,41 +257,75 @@ def closable(program: Program, there: str) -> bool:
     for call in program.calls:
         if call.destination != there:
             continue
-        if call.source in program.externals:
-            cidrs = program.externals[call.source].cidrs
-            if not cidrs or have_every_address(cidrs):
-                return False
-        elif program.services[call.source].host_network:
+        if not has_an_address(program, call.source):
             return False
         for port in program.services[there].ports:
             declared = any(other[:2] == call[:2] and other.port == port for other in program.calls)
             if port.target == call.port.target and not declared:
                 return False
     called_from_adms = {str(task.policy.arguments.get("service")).split(":")[0] for task in tasks(program)}
-    return there not in called_from_adms
+    declared_pairs = {(call.source, call.destination) for call in program.calls}
+    redirected = {
+        (program.calls[index].source, str(policy.arguments["to"]).split(":")[0])
+        for policy in program.policies
+        if any(p.name == "to" and p.type.name == "service" for p in policy.kind.parameters)
+        for index in policy.calls
+    }
+    return there not in called_from_adms | {target for _, target in redirected - declared_pairs}
 
 
-def in_order(p: Task, p_place: Place, q: Task, q_place: Place) -> bool:
+def in_order(program: Program, p: Task, p_place: Place, q: Task, q_place: Place) -> bool:
     """For `p` declared before `q`."""
     if p.destination != q.destination or not set(p.calls) & set(q.calls):
         return True
     if commute(p.policy, q.policy) or not overlap(p.policy, q.policy):
         return True
-    for p_side, q_side in itertools.product(p_place.sides, q_place.sides):
-        if p_side not in p.policy.kind.sides or q_side not in q.policy.kind.sides:
+    return in_turn(p.policy, p_place, q.policy, q_place) or harmless(program, p, q)
+
+
+def harmless(program: Program, p: Task, q: Task) -> bool:
+    """Whether one of the two is a guard that lets every request pass that both meet, and no stranger can tell.
+
+    Its policy has to be one that may be in the network, whatever keeps its decision at this destination from it: a
+    caller that it admits passes it in every place.
+    """
+    senders = {program.calls[index].source for index in set(p.calls) & set(q.calls)}
+    for guard, other in ((p, q), (q, p)):
+        if NETWORK not in guard.policy.places or not senders <= admitted(guard.policy):
             continue
-        if p_side is Side.INGRESS and q_side is Side.EGRESS:
-            return False
-        if p_side is q_side:
-            p_stage, q_stage = p.policy.kind.sides[p_side], q.policy.kind.sides[q_side]
-            if p_stage > q_stage:
+        apart = any(Side.INGRESS not in task.policy.kind.sides for task in (p, q))
+        if not other.open or apart or in_turn(p.policy, INGRESS, q.policy, INGRESS):
+            return True
+    return False
+
+
+def in_turn(p: Policy, p_place: Place, q: Policy, q_place: Place) -> bool:
+    """Whether every request meets `p` before `q`."""
+    for p_end, q_end in itertools.product(p_place.ends, q_place.ends):
+        if p_end not in _ends(p) or q_end not in _ends(q):
+            continue
+        if NETWORK not in (p_end, q_end):
+            if not _sides_in_turn(p, Side(p_end), q, Side(q_end)):
                 return False
-            if p_stage is q_stage is Stage.ROUTING:
-                p_ranks = [RANK[e.verb] for e in p.policy.effects or () if e.verb in RANK]
-                q_ranks = [RANK[e.verb] for e in q.policy.effects or () if e.verb in RANK]
-                if not p_ranks or not q_ranks or max(p_ranks) > min(q_ranks):
-                    return False
+        elif WAY.index(p_end) > WAY.index(q_end):
+            return False
     return True
+
+
+def _ends(policy: Policy) -> set[Place]:
+    """Where the policy's kind can be enforced, alone or with the other end."""
+    return {Place(side) for side in policy.kind.sides} | ({NETWORK} if policy.kind.network else set())
+
+
+def _sides_in_turn(p: Policy, p_side: Side, q: Policy, q_side: Side) -> bool:
+    if p_side is not q_side:
+        return p_side is Side.EGRESS
+    p_stage, q_stage = p.kind.sides[p_side], q.kind.sides[q_side]
+    if p_stage is q_stage is Stage.ROUTING:
+        p_ranks = [RANK[e.verb] for e in p.effects or () if e.verb in RANK]
+        q_ranks = [RANK[e.verb] for e in q.effects or () if e.verb in RANK]
+        return bool(p_ranks and q_ranks) and max(p_ranks) <= min(q_ranks)
+    return p_stage <= q_stage
 
 
 def commute(p: Policy, q: Policy) -> bool:
@@ -294,10 +414,10 @@ MAX_ASSIGNMENTS = 20_000
 def assignments(program: Program, *, only_possible: bool) -> Iterator[dict[tuple[str, str], Place]]:
     """Every way to give places to decisions; `only_possible` leaves out places that break a rule by themselves."""
     every = tasks(program)
-    options: list[list[Place]] = []
-    for task in every:
-        places = [Place.BOTH] if task.policy.kind.both else [INGRESS, EGRESS]
-        options.append([place for place in places if not only_possible or not place_broken(program, task, place)])
+    options = [
+        [place for place in offered(task) if not only_possible or not place_broken(program, task, place)]
+        for task in every
+    ]
     for taken in itertools.product(*options):
         yield dict(zip((task.key for task in every), taken, strict=True))
 
@@ -327,5 +447,5 @@ def count(program: Program) -> int:
     product = 1
     for task in tasks(program):
         if not task.policy.kind.both:
-            product *= sum(1 for place in (INGRESS, EGRESS) if not place_broken(program, task, place))
+            product *= sum(1 for place in offered(task) if not place_broken(program, task, place))
     return product

@@ -115,6 +115,6 @@ def _right(program: Program) -> Iterator[dict[str, Place]]:
         places = dict(zip(names, chosen, strict=True))
         at = [places[names[case.policy]] for case in found]
         model = all(holds(program, found, clash, at[clash.first], at[clash.second]) for clash in clashing)
-        verifier = not list(order((work[name, "b"], places[name]) for name in names))
+        verifier = not list(order(program, ((work[name, "b"], places[name]) for name in names)))
         if model or verifier:
             yield places
