@@ -138,15 +138,15 @@ def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[E
         if name is not None:
             _check_name(program, name)
         placement, _seconds = place_program(program, folder_of(path), progress=progress)
+        solve = partial(_solve, folder_of(path))
         if name is None:
-            return [explain_application(program, placement)]
+            return [explain_application(program, placement, solve)]
         others = _cost_of_other(program, placement, folder_of(path))
         answers = []
         if name in program.services:
-            without = partial(_solve, folder_of(path))
-            answers.append(explain_service(program, placement, name, without, others))
+            answers.append(explain_service(program, placement, name, solve, others))
         if name in program.policy_by_name:
-            answers.append(explain_policy(program, placement, name, others))
+            answers.append(explain_policy(program, placement, name, solve, others))
         if name in program.kinds and not answers:
             answers.append(explain_kind(program.kinds[name]))
         return answers

@@ -20,6 +20,7 @@ from dsl.program import Mark
 from dsl.syntax.tokens import label_text
 from emitters.errors import EmitError
 from emitters.yaml_writer import dump
+from solver.placement import admitted_parties
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -59,7 +60,8 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
         if decision.closes:
             needed_by.setdefault(decision.destination, []).append(decision.policy)
     targets = placement.closed_targets(program)
-    admitting = _Admitting(program, targets.keys(), _Selectors(_Labels(program), findings))
+    admitted = admitted_parties(program, placement)
+    admitting = _Admitting(program, targets.keys(), _Selectors(_Labels(program), findings), admitted)
     named: dict[tuple[str, str], Service] = {}
     objects = []
     for name in placement.closed:
@@ -131,11 +133,19 @@ def _closed_by_selector(name: str, closed: ClosedTargets, shared: Mapping[int, _
 
 
 class _Admitting:
-    """A program whose declared senders are admitted to targets of destinations."""
+    """A program whose senders are admitted to targets of destinations."""
 
-    def __init__(self, program: Program, destinations: Collection[str], selectors: _Selectors) -> None:
+    def __init__(
+        self,
+        program: Program,
+        destinations: Collection[str],
+        selectors: _Selectors,
+        admitted: Mapping[tuple[str, int], Collection[str]] | None = None,
+    ) -> None:
+        """`admitted` are the parties for each destination and target; without it, the declared senders."""
         self.program = program
         self.selectors = selectors
+        self._admitted = admitted
         self._senders: dict[tuple[str, int], dict[str, None]] = {}
         for call in program.calls:
             if call.destination in destinations:
@@ -148,10 +158,12 @@ class _Admitting:
         return admitting
 
     def senders(self, destination: str, target: int) -> Iterable[str]:
-        """The parties that declare a call to a port with this target, and may have pods."""
+        """The parties that are admitted to this target, and may have pods."""
+        key = destination, target
+        declared: Collection[str] = self._senders.get(key, {})
         return (
             name
-            for name in self._senders.get((destination, target), ())
+            for name in (declared if self._admitted is None else sorted(self._admitted.get(key, ())))
             if name in self.program.externals or self.selectors.is_there(name)
         )
 

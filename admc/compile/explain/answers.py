@@ -12,7 +12,7 @@ from dataclasses import replace
 from admc.base.baseline import baseline_of
 from admc.compile.explain.explanation import Explanation, Point, Section, section
 from admc.compile.explain.order import order_points
-from admc.compile.plan.build import SIDES, Share, hosts, shares_by_service
+from admc.compile.plan.build import Share, hosts, shares_by_service
 from admc.compile.plan.reasons import adm_reasons, quoted_list, sentence
 from dsl.program import Mark, Place, Policy, Program, Service, Side
 from solver.placement import ConflictPart, Decision, Placement, PlacementError
@@ -22,15 +22,15 @@ SHOWN = 40
 
 Solve = Callable[[Program], Placement]
 CostOfOther = Callable[[Decision, Place], str | None]
-"""Returns the cost of a side that was not taken, as the end of a sentence, or None if costs did not decide."""
+"""Returns the cost of a place that was not taken, as the end of a sentence, or None if costs did not decide."""
 
 
 def _unknown(_decision: Decision, _place: Place) -> None:
     return None
 
 
-def explain_application(program: Program, placement: Placement) -> Explanation:
-    """Every ADM with its reasons, and the services without one."""
+def explain_application(program: Program, placement: Placement, solve: Solve) -> Explanation:
+    """Every ADM with its reasons, the services without one, and the ADMs that NetworkPolicies alone would save."""
     shares = shares_by_service(program, placement)
     hosting = {adm.service for adm in placement.adms}
     sections: list[Section] = []
@@ -41,6 +41,7 @@ def explain_application(program: Program, placement: Placement) -> Explanation:
     if len(placement.adms) > SHOWN:
         points.append(Point(f"{len(placement.adms) - SHOWN} more ADMs are in the plan"))
     sections += section("without an ADM", points)
+    sections += section("what would save more", saved_by_network(program, placement, solve))
     answer = baseline_of(program.services.values()).sentence(len(placement.adms), "has", "have")
     return Explanation(f"`{program.app}`", answer, tuple(sections))
 
@@ -50,7 +51,7 @@ def explain_service(
 ) -> Explanation:
     """Explain why a service has an ADM or none. `solve` places a changed program, or raises `PlacementError`.
 
-    If there is a profile, `cost` returns the cost of the other side of a decision.
+    If there is a profile, `cost` returns the cost of another place of a decision.
     """
     shares = shares_by_service(program, placement).get(name, [])
     if any(adm.service == name for adm in placement.adms):
@@ -59,20 +60,22 @@ def explain_service(
             f"`{name}` has an ADM",
             (
                 *section("why it is there", _reasons(program, name, shares)),
-                *section("why not at the other side", _others(shares, cost)),
+                *section("why not at another place", _others(shares, cost)),
                 *section("what would remove it", _removal(program, placement, name, solve)),
             ),
         )
     service = program.services[name]
     points = _enforced_by_others(program, placement, name, cost)
     sections = section("where its policies are", points)
-    answer = f"`{name}` has no ADM: " + ("other services enforce its policies" if points else "no policy concerns it")
+    answer = f"`{name}` has no ADM: {_enforced_elsewhere(placement, name) if points else 'no policy concerns it'}"
     if not service.can_host:
         sections += section("can it have one", [_cannot_host(service)])
     return Explanation(f"service `{name}`", answer, sections)
 
 
-def explain_policy(program: Program, placement: Placement, name: str, cost: CostOfOther = _unknown) -> Explanation:
+def explain_policy(
+    program: Program, placement: Placement, name: str, solve: Solve, cost: CostOfOther = _unknown
+) -> Explanation:
     """Explain where a policy is enforced, destination by destination, and why not at another place."""
     policy = program.policy_by_name[name]
     decisions = [decision for decision in placement.decisions if decision.policy == name]
@@ -80,7 +83,7 @@ def explain_policy(program: Program, placement: Placement, name: str, cost: Cost
     for decision in decisions[:SHOWN]:
         points.append(Point(_where(program, decision)))
         points += [_not_taken(decision, place, cost) for place in Place if place in decision.ruled_out]
-        if decision.closes:
+        if decision.closes and decision.place is not Place.NETWORK:
             points.append(Point(f"`{decision.destination}` is closed to all but its declared senders"))
     if not decisions:
         points.append(Point("nowhere: no declared call is in its scope, and it is for declared callers only"))
@@ -96,12 +99,17 @@ def explain_policy(program: Program, placement: Placement, name: str, cost: Cost
             *section("declared", _declared(policy)),
             *section("where it is enforced", points),
             *section("what its place in the order means", order_points(program, name)[:SHOWN]),
+            *section(
+                "what would save more", saved_by_network(program, placement, solve) if policy.kind.network else []
+            ),
         ),
     )
 
 
 def _declared(policy: Policy) -> list[Point]:
-    sides = " or ".join(side.value for side in SIDES if side in policy.kind.sides)
+    places = [place for place in Place if place in policy.kind.places and _offered(place, policy)]
+    *others, last = places
+    sides = f"{', '.join(others)} or {last}" if others else last
     points = [
         Point("the policy", (policy.span,)),
         Point(
@@ -110,7 +118,7 @@ def _declared(policy: Policy) -> list[Point]:
         ),
     ]
     if policy.narrowing is not None:
-        narrowed = " or ".join(side.value for side in SIDES if side in policy.sides)
+        narrowed = " or ".join(place for place in Place if place in policy.places)
         points.append(Point(f"the policy itself asks for {narrowed}", (policy.narrowing,)))
     return points
 
@@ -145,11 +153,20 @@ def _not_taken(decision: Decision, place: Place, cost: CostOfOther) -> Point:
     return Point(f"`{decision.policy}` cannot be {at}: {reason.message} ({reason.rule})", reason.spans)
 
 
+def _offered(place: Place, policy: Policy) -> bool:
+    """Whether the place is one that the program offers: without its statement, nothing is left to NetworkPolicies."""
+    return place is not Place.NETWORK or place in policy.places
+
+
 def _at(place: Place, destination: str) -> str:
+    if place is Place.NETWORK:
+        return f"in the network at `{destination}`"
     return f"at the ingress of `{destination}`" if place is Place.INGRESS else f"at the senders to `{destination}`"
 
 
 def _where(program: Program, decision: Decision) -> str:
+    if decision.place is Place.NETWORK:
+        return f"towards `{decision.destination}`: in the network, by its NetworkPolicy alone"
     places = []
     for side in decision.place.sides:
         at = list(hosts(program, decision, side))
@@ -160,6 +177,15 @@ def _where(program: Program, decision: Decision) -> str:
         else:
             places.append(f"at the egress of {quoted_list(at)}")
     return f"towards `{decision.destination}`: {' and '.join(places)}"
+
+
+def _enforced_elsewhere(placement: Placement, name: str) -> str:
+    places = {decision.place for decision in placement.decisions if decision.destination == name}
+    return (
+        "its NetworkPolicy enforces its policies"
+        if places == {Place.NETWORK}
+        else "other services enforce its policies"
+    )
 
 
 def _enforced_by_others(program: Program, placement: Placement, name: str, cost: CostOfOther) -> list[Point]:
@@ -213,3 +239,40 @@ def _conflicting_lines(name: str, service: Service, parts: Sequence[ConflictPart
     points = [Point(head)] if lines else [Point(f"nothing: `{name}` itself is the only place")]
     points += [Point(f"{part.remedy}, because {part.message}", (part.span,)) for part in lines[:SHOWN]]
     return points
+
+
+def saved_by_network(program: Program, placement: Placement, solve: Solve) -> list[Point]:
+    """The ADMs that `network_policies enforced` would save in a program without it, if some guard could use it."""
+    if program.network_policies is not None:
+        return []
+    stated = stating_network_policies(program)
+    if stated is None:
+        return []
+    before, after = len(placement.adms), len(solve(stated).adms)
+    if after >= before:
+        return []
+    number = "1 ADM" if before - after == 1 else f"{before - after} ADMs"
+    return [
+        Point(
+            f"`network_policies enforced` would save {number}: guards that judge the caller alone would be left to "
+            "NetworkPolicies. Say so only of a cluster whose network plugin enforces them (docs/rules.md, `network`)"
+        )
+    ]
+
+
+def stating_network_policies(program: Program) -> Program | None:
+    """The program with `network_policies enforced`; None if no policy of it could be in the network."""
+    everyone = program.services.keys() | program.externals.keys()
+    policies = tuple(
+        replace(policy, places=policy.places | {Place.NETWORK})
+        if policy.kind.network
+        and policy.narrowing is None
+        and policy.match is None
+        and policy.open_sources
+        and policy.sources == everyone
+        else policy
+        for policy in program.policies
+    )
+    if policies == program.policies:
+        return None
+    return replace(program, policies=policies, network_policies=program.policies[0].span)

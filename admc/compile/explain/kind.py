@@ -105,7 +105,7 @@ def _sides(kind: Kind) -> list[Point]:
         Point(f"at {side.value}, at the stage `{kind.sides[side].name.lower()}`")
         for side in SIDES
         if side in kind.sides
-    ]
+    ] + ([Point("in the network, in a program that says `network_policies enforced`")] if kind.network else [])
 
 
 def _rules(kind: Kind) -> list[Point]:

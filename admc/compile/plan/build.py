@@ -113,13 +113,19 @@ def _enforcements(program: Program, placement: Placement) -> Iterable[Enforcemen
     for decision in placement.decisions:
         name, destination = decision.policy, decision.destination
         if not decision.calls and decision.place.sees_undeclared:
+            place = Place.NETWORK if decision.place is Place.NETWORK else Place.INGRESS
             for number in decision.ports:
-                yield Enforcement(name, "*", destination, number, Place.INGRESS, destination)
+                yield Enforcement(name, "*", destination, number, place, _host(place, None, destination))
         for index in decision.calls:
             call = calls[index]
             for end in decision.place.ends:
-                host = destination if end is Place.INGRESS else call.source
+                host = _host(end, call.source, destination)
                 yield Enforcement(name, call.source, destination, call.port.number, end, host)
+
+
+def _host(end: Place, source: str | None, destination: str) -> str | None:
+    """The service whose ADM enforces a policy at one end of a call; None in the network."""
+    return {Place.INGRESS: destination, Place.EGRESS: source}.get(end)
 
 
 def _adm(program: Program, service: str, held: Sequence[Share], overhead: AdmRow | None) -> AdmPlan:
@@ -188,6 +194,16 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
             _selected(program, placement),
             "their pods carry the labels of the program (`app: NAME` if it gives none), and no other pods in these "
             "namespaces do",
+        )
+    alone = {decision.destination for decision in placement.decisions if decision.place is Place.NETWORK}
+    if alone:
+        about = tuple(sorted(alone))
+        yield Assumption(
+            about, "a node passes the NetworkPolicies of its pods, so nothing on its own network calls these"
+        )
+        yield Assumption(about, "connections that are older than the NetworkPolicy were admitted, since they stay open")
+        yield Assumption(
+            about, "connections of an external arrive with its addresses: nothing on the way translates them"
         )
     outside: set[str] = set()
     trusting: set[str] = set()

@@ -33,7 +33,7 @@ def _check_program(plan: Plan) -> None:
     _once("calls", ((row.source, row.destination, row.port) for row in plan.calls))
     _check_calls(plan, parties)
     _known("adms", "service", (row.service for row in plan.adms), services)
-    _known("enforcements", "service", (row.service for row in plan.enforcements), services)
+    _known("enforcements", "service", (row.service for row in plan.enforcements if row.service is not None), services)
     _known("enforcements", "source", (row.source for row in plan.enforcements), parties | {"*"})
     _known("enforcements", "destination", (row.destination for row in plan.enforcements), parties)
     _known("decisions", "destination", (row.destination for row in plan.decisions), parties)

@@ -245,7 +245,8 @@ class Enforcement:
     destination: Name
     port: PortNumber
     place: Place
-    service: Name
+    service: Name | None
+    """The service whose ADM enforces it; None in the network."""
 
 
 @document

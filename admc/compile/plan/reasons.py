@@ -60,7 +60,8 @@ def _anchor(decisions: Iterable[Decision]) -> str | None:
 
 def _against(decision: Decision) -> Reason | None:
     """The rule that leaves a decision no other place; None if the objective chose its place, or if it has both."""
-    return next(iter(decision.ruled_out.values()), None)
+    reasons = list(decision.ruled_out.values())
+    return None if None in reasons else next(iter(reasons), None)
 
 
 def sentence(because: Because, service: str) -> str:

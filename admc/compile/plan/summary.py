@@ -14,7 +14,7 @@ from admc.base.terminal import counted
 from admc.compile.plan.model import FREE, AdmPlan, Because, Plan, SourceLine
 from admc.compile.plan.timeouts import limit_sentences
 from dsl.documents import plain
-from dsl.program import Program, Side
+from dsl.program import Place, Program, Side
 from solver.placement import Status
 
 
@@ -40,6 +40,15 @@ class Summary:
     plan: Plan
     limits: tuple[str, ...] = ()
     """For each timeout with a retry on the same call: the attempts that it limits."""
+
+    @property
+    def in_network(self) -> tuple[str, ...]:
+        """Each policy that NetworkPolicies alone enforce, with its destinations: `readers at rate, user`."""
+        places: dict[str, list[str]] = {}
+        for decision in self.plan.decisions:
+            if decision.place is Place.NETWORK:
+                places.setdefault(decision.policy, []).append(decision.destination)
+        return tuple(f"{policy} at {', '.join(destinations)}" for policy, destinations in places.items())
 
 
 def summarize(program: Program, plan: Plan) -> Summary:

@@ -28,6 +28,9 @@ def render(summary: Summary, folder: str, notes: Sequence[str]) -> str:
     if summary.plan.closed:
         closed = ", ".join(code(item.destination) for item in summary.plan.closed[:ROWS])
         lines += ["", f"Closed to undeclared callers by NetworkPolicy: {closed}"]
+    if summary.in_network:
+        alone = ", ".join(code(item) for item in summary.in_network[:ROWS])
+        lines += ["", f"Enforced by these NetworkPolicies alone: {alone}"]
     if summary.limits:
         lines += ["", "### Timeouts and retries on one call", ""]
         lines += [f"- {prose(limit)}" for limit in summary.limits[:ROWS]]

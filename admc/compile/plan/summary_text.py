@@ -95,6 +95,8 @@ def _closed(console: Console, summary: Summary) -> None:
     if closed:
         console.print()
         console.print(Text(f"closed to undeclared callers by NetworkPolicy: {names(closed)}"))
+    if summary.in_network:
+        console.print(Text(f"enforced by these NetworkPolicies alone: {names(summary.in_network)}"))
 
 
 def _limits(console: Console, summary: Summary) -> None:

@@ -59,7 +59,7 @@ def _names_of_hops(plan: Plan, of: Collection[str]) -> dict[str, dict[Hop, set[s
             for hop in _ingress(decision):
                 names.setdefault(decision.destination, {}).setdefault(hop, set()).add(decision.policy)
     for row in plan.enforcements:
-        if row.place is Place.EGRESS and row.service in of:
+        if row.place is Place.EGRESS and row.service is not None and row.service in of:
             hop = Hop(Side.EGRESS, row.destination, row.port)
             names.setdefault(row.service, {}).setdefault(hop, set()).add(row.policy)
     return names

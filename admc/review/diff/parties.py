@@ -128,7 +128,12 @@ def _renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
         calls=tuple(replace(row, source=new(row.source), destination=new(row.destination)) for row in plan.calls),
         policies=tuple(_policy(row, names) for row in plan.policies),
         enforcements=tuple(
-            replace(row, source=new(row.source), destination=new(row.destination), service=new(row.service))
+            replace(
+                row,
+                source=new(row.source),
+                destination=new(row.destination),
+                service=None if row.service is None else new(row.service),
+            )
             for row in plan.enforcements
         ),
         decisions=tuple(replace(row, destination=new(row.destination)) for row in plan.decisions),

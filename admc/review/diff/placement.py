@@ -83,7 +83,8 @@ def moves(base: Plan, head: Plan, names: Names) -> tuple[Move, ...]:
 def _hosts(plan: Plan) -> dict[tuple[str, str], set[str]]:
     hosts: dict[tuple[str, str], set[str]] = {}
     for row in plan.enforcements:
-        hosts.setdefault((row.policy, row.destination), set()).add(row.service)
+        if row.service is not None:
+            hosts.setdefault((row.policy, row.destination), set()).add(row.service)
     return hosts
 
 

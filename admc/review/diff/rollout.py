@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.review.diff.closed_targets import closed_targets
+from admc.review.diff.closed_targets import admitted_parties, closed_targets
 from admc.review.diff.configuration import configurations
 from admc.review.diff.model import NetworkPolicyChange, PolicyAction, PortChange, Restart, Rollout
 from dsl.program import Side
@@ -104,12 +104,10 @@ class _Closing(NamedTuple):
 def _closings(plan: Plan) -> dict[str, _Closing]:
     pods: dict[str, object] = {row.name: (row.namespace, row.labels or row.name) for row in plan.services}
     pods |= {row.name: row.cidrs for row in plan.externals}
-    targets, closed = _targets(plan), closed_targets(plan)
+    closed = closed_targets(plan)
     admitted: dict[str, set[tuple[str, int]]] = {name: set() for name in closed}
-    for call in plan.calls:
-        target = targets.get((call.destination, call.port), 0)
-        if target in closed.get(call.destination, ()):
-            admitted[call.destination].add((call.source, target))
+    for (destination, target), parties in admitted_parties(plan).items():
+        admitted[destination].update((party, target) for party in parties)
     return {
         name: _Closing(
             pods.get(name),

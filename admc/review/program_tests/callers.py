@@ -55,9 +55,9 @@ def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
     if service is not None:
         what = f"whether `{source}` is on the node of a pod of `{name}`, which its NetworkPolicy does not refuse"
         return Fact(policy, what, hint) if service.host_network else None
-    for call in mesh.calls_to.get(name, ()):
-        if call.port.target == target.port.target and _lies_inside(mesh.program, source, call.source):
-            what = f"whether an address of `{source}` is also one of `{call.source}`, which may call `{name}`"
+    for admitted in sorted(mesh.admitted[name, target.port.number]):
+        if _lies_inside(mesh.program, source, admitted):
+            what = f"whether an address of `{source}` is also one of `{admitted}`, which may call `{name}`"
             return Fact(policy, what, "give both a `cidr` that does not overlap the other")
     return None
 

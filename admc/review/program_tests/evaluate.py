@@ -38,9 +38,15 @@ def follow(
     `ignored`: policies that change no request, which are left out.
     """
     target = Target(call.destination, call.port, call.declared)
-    closing = mesh.closing.get((call.destination, call.port.number), ())
-    if call.declared or not closing:
+    key = call.destination, call.port.number
+    closing = mesh.closing.get(key, ())
+    if not closing or call.source in mesh.admitted[key]:
         return _past(mesh, applying, call, way, ignored)
+    if call.declared:  # only guards of the network refuse a declared call, with `accept drop`
+        closers = (mesh.program.policy_by_name[name] for name in closing)
+        guards = (guard for guard in closers if guard.kind.network and call.source not in guard.named("caller"))
+        by = tuple(guard.name for guard in guards)
+        return Passage((), End(by, f"the NetworkPolicy of `{call.destination}` drops it"))
     behind = tuple(candidate for candidate in applying if mesh.at_ingress(candidate.policy, target))
     passing = past_closing(mesh, call.source, target)
     if passing is not None and way.holds(passing):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from admc.review.program_tests.facts import Fact
-from dsl.program import Call, External, Policy, Port, Program, Side
+from dsl.program import External, Policy, Port, Program, Side
 from emitters.addresses.index import unlocated_externals
-from solver.placement import Placement
+from solver.placement import Placement, admitted_parties
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -41,9 +41,10 @@ class Applying(NamedTuple):
 class Mesh:
     program: Program
     declared: Declared
-    calls_to: Mapping[str, tuple[Call, ...]]
     closing: Mapping[tuple[str, int], tuple[str, ...]]
     """Destination and number of each port that a NetworkPolicy closes -> the policies that need it closed."""
+    admitted: Mapping[tuple[str, int], frozenset[str]]
+    """Destination and number of each closed port -> the parties that the NetworkPolicy admits there."""
     ingress: Mapping[tuple[str, str], frozenset[int]]
     """Policy and destination -> the ports at which the ADM of the destination enforces it."""
     unlocated: tuple[str, ...]
@@ -79,15 +80,16 @@ def mesh(program: Program, placement: Placement) -> Mesh:
             calls = (program.calls[index] for index in decision.calls)
             hops |= {(call.source, name, call.port.number) for call in calls}
     closing = _closing(program, placement)
-    closed = frozenset(placement.closed)
-    calls_to: dict[str, list[Call]] = {}
-    for call in program.calls:
-        if call.destination in closed:
-            calls_to.setdefault(call.destination, []).append(call)
-    senders = {name: tuple(calls) for name, calls in calls_to.items()}
+    by_target = admitted_parties(program, placement)
+    admitted = {
+        (name, port.number): by_target[name, port.target]
+        for name in placement.closed
+        for port in program.services[name].ports
+        if (name, port.target) in by_target
+    }
     unlocated = unlocated_externals(program)
     declared = declared_calls(program)
-    return Mesh(program, declared, senders, closing, ingress, unlocated, _at_network(program), frozenset(hops))
+    return Mesh(program, declared, closing, admitted, ingress, unlocated, _at_network(program), frozenset(hops))
 
 
 def _closing(program: Program, placement: Placement) -> dict[tuple[str, int], tuple[str, ...]]:

@@ -10,7 +10,7 @@ from admc.cost.rows import AdmRow, ComponentRow
 from admc.review.report.figures import CORES, LATENCY_OF_CALL, MEMORY, Measured, amount_text, bars
 from admc.review.report.mesh import ANY, Mesh
 from admc.review.report.model import Cell, Section
-from admc.review.report.words import at, does, lines, names, ports, row
+from admc.review.report.words import at, does, enforced_at, lines, names, ports, row
 from dsl.program import Side
 
 
@@ -36,10 +36,9 @@ class Panels:
         for enforcement in self._mesh.enforced.get(pair, ()):
             policy = self._mesh.policies.get(enforcement.policy)
             what = does(policy) if policy is not None else ""
-            where = f"{enforcement.place} of {visible(enforcement.service)}" + (
-                f" at {enforcement.port}" if len(ports_) > 1 else ""
-            )
-            rows.append((Cell(visible(enforcement.policy)), self._cell(enforcement.service, where), Cell(what)))
+            where = enforced_at(enforcement) + (f" at {enforcement.port}" if len(ports_) > 1 else "")
+            host = enforcement.service or enforcement.destination
+            rows.append((Cell(visible(enforcement.policy)), self._cell(host, where), Cell(what)))
         note = "" if rows else "No policy is enforced on this call."
         return (
             Section("Call", rows=(tuple(self._cell(end) for end in pair), *traffic)),

@@ -13,7 +13,7 @@ from admc.review.report.graph import SMALLEST_SIGN, Drawn, Line, graph, most_imp
 from admc.review.report.mesh import LEGEND, Mesh
 from admc.review.report.model import Cell, Page, Section
 from admc.review.report.panels import Panels
-from admc.review.report.words import at, does, names, row
+from admc.review.report.words import at, does, enforced_at, names, row
 from dsl.program import Side
 from solver.placement import Status
 
@@ -151,7 +151,7 @@ def _adms(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
 def _policies(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
     hosts: dict[str, dict[str, None]] = {}
     for enforcement in mesh.plan.enforcements:
-        hosts.setdefault(enforcement.policy, {})[f"{enforcement.place} of {visible(enforcement.service)}"] = None
+        hosts.setdefault(enforcement.policy, {})[enforced_at(enforcement)] = None
     rows = []
     for policy in mesh.plan.policies[:MOST_ROWS]:
         listed = list(hosts.get(policy.name, {}))

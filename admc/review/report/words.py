@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admc.base.terminal import visible
-from admc.compile.plan.model import PolicyRow, ServiceRow, SourceLine
+from admc.compile.plan.model import Enforcement, PolicyRow, ServiceRow, SourceLine
 from admc.review.diff.written import argument_text, port_text
 from admc.review.report.model import Cell
 
@@ -33,6 +33,11 @@ def does(policy: PolicyRow) -> str:
     written = ", ".join(f"{name}: {text}" for name, text in given if text is not None)
     when = "" if content.when is None else f" when {content.when}"
     return visible(f"{policy.kind}({written}){when}")
+
+
+def enforced_at(enforcement: Enforcement) -> str:
+    """The place of an enforcement: `ingress of rate`, `egress of search`, or `network of rate`, without an ADM."""
+    return f"{enforcement.place} of {visible(enforcement.service or enforcement.destination)}"
 
 
 def ports(service: ServiceRow) -> str:

@@ -40,6 +40,11 @@ BUT_OFFICE = "call partners -> api:8080\npolicy no = deny() on * except {office,
 PAST_PARTNERS = (
     "call partners -> api:8080\n@egress\npolicy readers = allow(callers: [web]) on * except partners -> api\n"
 )
+IN_NETWORK = (
+    "network_policies enforced\naccept host_network\ncall other -> api:8080\n"
+    "policy only = allow(callers: [web, office, agent2]) on * -> api:8080 accept drop\npin only at network\n"
+    "policy none_at_all = deny() on * -> api:admin\npin none_at_all at network\nservice agent2 { http 1 }\n"
+)
 NAMED = "@ingress\npolicy broken = fault_abort(status: 503) on {web, other} -> api\n"
 
 
@@ -107,6 +112,17 @@ def result(policies: str, expectation: str) -> Result:
         (ONE_PORT + ADMIN, "other -> api:admin is refused by readers", False),
         (ONE_PORT + ADMIN, "other -> api:8080 is refused by counted", False),
         (SHARED, "other -> shared:81 is refused by readers", True),
+        # A guard in the network: its NetworkPolicy admits the callers that it names, declared or not, and drops others.
+        (IN_NETWORK, "web -> api:8080 is admitted", True),
+        (IN_NETWORK, "agent2 -> api:8080 is admitted", True),
+        (IN_NETWORK, "office -> api:8080 is admitted", True),
+        (IN_NETWORK, "other -> api:8080 is refused by only", True),
+        (IN_NETWORK, "other -> api:8080 is admitted", False),
+        (IN_NETWORK, "internet -> api:8080 is refused by only", True),
+        (IN_NETWORK, "internet -> api:8080 is refused by none_at_all", False),
+        (IN_NETWORK, "web -> api:admin is refused by none_at_all", True),
+        (IN_NETWORK, "agent -> api:8080 is refused", None),
+        (IN_NETWORK, "branch -> api:8080 is refused", None),
         # A guard at ingress refuses what another policy's NetworkPolicy refuses first.
         (COUNTED + AT_INGRESS, "other -> api:8080 is refused by readers", True),
         (COUNTED + AT_INGRESS, "other -> api:8080 is refused by counted", True),

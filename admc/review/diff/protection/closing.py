@@ -49,26 +49,27 @@ def newly_closed(comparison: Comparison) -> Iterator[Note]:
             yield comparison.note(Word.TIGHTENED, NO_POLICY, calls, text)
 
 
-def newly_declared(comparison: Comparison) -> Iterator[Note]:
-    """Senders that a NetworkPolicy of BASE refuses as undeclared, and that HEAD admits, since it declares the call."""
+def newly_admitted(comparison: Comparison) -> Iterator[Note]:
+    """Callers that a NetworkPolicy of BASE refuses, and that HEAD admits: HEAD declares the call, or a guard in the
+    network admits its caller."""
     base, head = comparison.base, comparison.head
     ports = {(name, row.number): row for name in base.closed_targets for row in head.ports_of(name)}
-    targets = {(name, row.number): row.target for name in base.closed_targets for row in base.ports_of(name)}
-    admitted_to = {(call.source, call.destination, targets.get((call.destination, call.port))) for call in base.calls}
     explained = {call for note in admitted(comparison) if note.word is Word.LOOSENED for call in note.calls}
+    named = {CallName(party, *endpoint) for endpoint, parties in head.admitted_at.items() for party in parties}
     calls = [
         call
-        for call in sorted(head.calls)
+        for call in sorted(head.calls | named)
         if (row := ports.get((call.destination, call.port))) is not None
         and base.closes(call.destination, row)
         and call not in base.calls
-        and (call.source, call.destination, row.target) not in admitted_to
+        and not base.admits_at(call.source, call.destination, row)
         and call not in explained
         and not head.refuses(call)
     ]
     if calls:
         text = "newly admitted: in BASE a NetworkPolicy refuses undeclared callers"
-        line = next(row.line for row in head.plan.calls if CallName(row.source, row.destination, row.port) == calls[0])
+        lines = {CallName(row.source, row.destination, row.port): row.line for row in head.plan.calls}
+        line = next((lines[call] for call in calls if call in lines), None)
         yield comparison.note(Word.LOOSENED, NO_POLICY, calls, text)._replace(lines=(None, line))
 
 

@@ -46,7 +46,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     guards.refused,
     closing.no_longer_closed,
     closing.newly_closed,
-    closing.newly_declared,
+    closing.newly_admitted,
     reliance.rests_on_more,
     reliance.rests_on_less,
     ordering.reordered,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from admc.compile.plan.model import DecisionPlan, Plan, PolicyContent, PolicyRow, PortRow, ServiceRow
-from admc.review.diff.closed_targets import closed_targets
+from admc.review.diff.closed_targets import admitted_parties, closed_targets, named_callers
 from admc.review.diff.model import CallName
 from admc.review.diff.parties import networks
 from dsl.program import Place, Protocol
@@ -77,12 +77,31 @@ class PlanIndex:
 
     @cached_property
     def admitted_senders(self) -> Mapping[str, frozenset[str]]:
-        """The senders that NetworkPolicies name, by closed destination: those with a declared call to a closed port."""
+        """The parties that NetworkPolicies name, by closed destination: those that they admit to a closed port."""
         senders: dict[str, set[str]] = {name: set() for name in self.closed_targets}
-        for call in self.calls:
-            if (call.destination, call.port) in self.closed_at:
-                senders[call.destination].add(call.source)
+        for (destination, _target), parties in self._admitted.items():
+            senders[destination].update(parties)
         return {name: frozenset(its) for name, its in senders.items()}
+
+    @cached_property
+    def _admitted(self) -> Mapping[tuple[str, int], frozenset[str]]:
+        """The parties that a NetworkPolicy admits, by closed destination and target."""
+        return admitted_parties(self.plan)
+
+    @cached_property
+    def admitted_at(self) -> Mapping[Endpoint, frozenset[str]]:
+        """The parties that a NetworkPolicy admits, by closed port."""
+        return {
+            (destination, port.number): self._admitted.get((destination, port.target), frozenset())
+            for destination in self.closed_targets
+            for port in self.ports_of(destination)
+            if (destination, port.number) in self.closed_at
+        }
+
+    def admits_at(self, party: str, destination: str, port: PortRow) -> bool:
+        """Whether a NetworkPolicy of this plan admits a party to a port of the other plan."""
+        by_number = self.admitted_at.get((destination, port.number), frozenset())
+        return party in by_number or party in self._admitted.get((destination, port.target), ())
 
     def content(self, policy: str) -> PolicyContent:
         return self.rows[policy].content
@@ -223,11 +242,7 @@ class PlanIndex:
         content = self.content(policy)
         if not content.judges_caller_alone:
             return None
-        callers: set[str] = set()
-        for argument in content.arguments:
-            if argument.type == "[caller]" and isinstance(argument.value, tuple):
-                callers.update(str(caller) for caller in argument.value)
-        return frozenset(callers)
+        return named_callers(content)
 
     @cached_property
     def singled_out(self) -> Mapping[str, list[str]]:
@@ -268,5 +283,9 @@ class PlanIndex:
 
     def refuses(self, call: CallName) -> bool:
         """Whether every request of this call is refused: by a guard, or undeclared at a closed port."""
-        closed = (call.destination, call.port) in self.closed_at
-        return (call not in self.calls and closed) or self.refusing(call) is not None
+        return (call not in self.calls and self._closed_to(call)) or self.refusing(call) is not None
+
+    def _closed_to(self, call: CallName) -> bool:
+        """Whether a NetworkPolicy refuses an undeclared call: its port is closed, and its caller not admitted there."""
+        admitted = self.admitted_at.get((call.destination, call.port))
+        return admitted is not None and call.source not in admitted

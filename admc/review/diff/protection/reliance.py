@@ -6,6 +6,7 @@ An assumption must be true for a policy to hold, and admc cannot enforce it. A d
     SENDER      a sender cannot bypass its own ADM
     BYPASS      a sender that is not trusted, or is on the network of its node, uses its own ADM
     ADDRESS     addresses tell callers apart
+    ALONE       the NetworkPolicy of the destination alone enforces the policy, on connections that are made after it
     OUTSIDE     only declared senders call an external: undeclared callers do not meet the policy
 
 An assumption is new if the policy held without it in BASE. For a new policy or a new call, only CLOSED and SENDER
@@ -23,7 +24,7 @@ from admc.review.diff.model import CallName, Word
 from admc.review.diff.protection.comparison import Comparison, Pair
 from admc.review.diff.protection.index import UNDECLARED, PlanIndex
 from admc.review.diff.protection.note import Note
-from dsl.program import Reliance, Verb
+from dsl.program import Place, Reliance, Verb
 
 
 class Reason(StrEnum):
@@ -32,6 +33,7 @@ class Reason(StrEnum):
     BYPASS = "bypass"
     ADDRESS = "address"
     OUTSIDE = "outside"
+    ALONE = "alone"
 
 
 class Assumption(NamedTuple):
@@ -45,6 +47,7 @@ _MORE = {
     Reason.BYPASS: "`{policy}` is now enforced by senders that are not trusted",
     Reason.ADDRESS: "`{policy}` now tells callers apart by address",
     Reason.OUTSIDE: "the destination is now outside the mesh, and undeclared callers do not meet `{policy}`",
+    Reason.ALONE: "`{policy}` is now enforced by the NetworkPolicy of its destination alone, on new connections only",
 }
 _LESS = {
     Reason.CLOSED: "`{policy}` no longer needs its destination closed to undeclared callers",
@@ -52,6 +55,7 @@ _LESS = {
     Reason.BYPASS: "`{policy}` is no longer enforced by senders that are not trusted",
     Reason.ADDRESS: "`{policy}` no longer tells callers apart by address",
     Reason.OUTSIDE: "the destination is no longer outside the mesh, where undeclared callers do not meet `{policy}`",
+    Reason.ALONE: "`{policy}` is no longer enforced by the NetworkPolicy of its destination alone",
 }
 
 
@@ -108,6 +112,8 @@ def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
     assumptions: set[Assumption] = set()
     if decision.closes:
         assumptions.add(Assumption(Reason.CLOSED, decision.destination))
+    if decision.place is Place.NETWORK:
+        assumptions.add(Assumption(Reason.ALONE, decision.destination))
     content = index.content(decision.policy)
     relies_on = decision.place.relies_on
     if Reliance.SENDERS in relies_on:

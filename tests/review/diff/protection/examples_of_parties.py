@@ -15,6 +15,9 @@ TWO: Final = (("service b { http 8080", "service b { http 8080  http two 8081"),
 ON_TWO: Final = "policy script = odd() on a -> b:two\n" + COUNTS.format("a", "b")
 STOP: Final = "policy stop = fault_abort(status: 403, percent: 50%) on * -> authz\n"
 
+ONLY_A: Final = "network_policies enforced\npolicy only = allow(callers: [a, c]) on * -> b\n"
+PINNED: Final = "pin only at {}\n"
+
 OF_PARTIES: Final = (
     # ---- what an ADM asks, copies to, or sends a share to ----
     *(
@@ -165,6 +168,19 @@ OF_PARTIES: Final = (
             "@ingress\n" + COUNTS.format("*", "d"),
             ("service d {", 'service dd { http 8080  labels { app = "d" } }\nservice d {'),
         ),
+    ),
+    Example("a guard goes from the destination to the network", shop(ONLY_A + PINNED.format("ingress")), shop(ONLY_A)),
+    Example("a guard goes from the senders to the network", shop(ONLY_A + PINNED.format("egress")), shop(ONLY_A)),
+    Example("a guard goes from the network to the destination", shop(ONLY_A), shop(ONLY_A + PINNED.format("ingress"))),
+    Example(
+        "a guard of the network admits a caller without a declared call",
+        shop(ONLY_A + PINNED.format("network")),
+        shop(ONLY_A.replace("[a, c]", "[a, c, f]") + PINNED.format("network")),
+    ),
+    Example(
+        "a closing for a policy of the senders goes to a guard of the network that admits one more",
+        shop(COUNTS.format("*", "b") + "pin seen at egress\n"),
+        shop(ONLY_A.replace("[a, c]", "[a, c, f]") + PINNED.format("network")),
     ),
     Example(
         "a caller gets the pods of another one",

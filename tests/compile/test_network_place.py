@@ -1,0 +1,117 @@
+"""A guard in the network, as `admc compile`, `admc explain` and a server show it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from admc.compile.plan.read import from_json
+from admc.serve.compiling.source import Source, read
+from dsl.program import Place
+from emitters.envoy import Mode
+from tests.cli.command import Admc
+
+PROGRAM = """app m
+network_policies enforced
+service web { http 80 }
+service db { tcp 5432  no adm }
+call web -> db
+policy only = allow(callers: [web]) on * -> db
+"""
+WITHOUT = PROGRAM.replace("network_policies enforced\n", "")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "p.adm"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_the_plan_has_no_adm_and_says_what_it_relies_on(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run = Admc(capfd)("compile", program)
+    assert run.code == 0
+    assert "none needs an ADM" in run.out
+    assert "enforced by these NetworkPolicies alone: only at db" in run.out
+    content = program.with_name("p.plan.json").read_bytes()
+    plan = from_json(content)
+    (row,) = plan.enforcements
+    assert (row.source, row.place, row.service) == ("web", Place.NETWORK, None)
+    (decision,) = plan.decisions
+    assert (decision.place, decision.closes) == (Place.NETWORK, True)
+    assert {refused.place: refused.reason for refused in decision.not_taken} == {
+        Place.INGRESS: "R8",
+        Place.EGRESS: "free",
+    }
+    assert [closed.destination for closed in plan.closed] == ["db"]
+    texts = " ".join(assumption.text for assumption in plan.assumptions)
+    for word in (
+        "enforces the NetworkPolicy",
+        "no other NetworkPolicy",
+        "labels",
+        "own network",
+        "older than",
+        "translates",
+    ):
+        assert word in texts
+    assert Admc(capfd)("compile", "--check", program).code == 0
+    assert json.loads(content)["enforcements"][0]["service"] is None
+
+
+def test_explain_says_what_the_statement_would_save(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program.write_text(WITHOUT)
+    for subject in ((), ("only",)):
+        assert "`network_policies enforced` would save 1 ADM" in " ".join(
+            Admc(capfd)("explain", program, *subject).out.split()
+        )
+    program.write_text(PROGRAM)
+    run = Admc(capfd)("explain", program, "only")
+    assert "would save" not in run.out
+    assert "in the network, by its NetworkPolicy alone" in run.out
+    assert "its NetworkPolicy enforces its policies" in Admc(capfd)("explain", program, "db").out
+
+
+def test_explain_is_silent_where_nothing_would_be_saved(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program.write_text(WITHOUT.replace(" on * ->", " on * except web ->").replace("[web]", "[]"))
+    assert "would save" not in Admc(capfd)("explain", program).out
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("network_policies enforced\n", ""), "does not say `network_policies enforced`"),
+        (("on * -> db", "on * except db -> db"), "cannot leave out some of them"),
+        (("tcp 5432", "http 5432"), None),
+        (("db { tcp 5432", "db { tcp 5432  tcp again 5433 -> 5432"), "have one target"),
+        (("[web]", "[outside]"), "whose addresses are not known"),
+        (
+            ("service web { http 80 }", "service web { http 80 }\nservice n { http 1  host_network }"),
+            "on the host's network",
+        ),
+        (("[web]", "[]"), "refuses the declared call from `web`"),
+        (("allow(callers: [web])", "access_log()"), "judges more than the caller"),
+    ],
+)
+def test_a_pin_to_the_network_that_cannot_be_kept(
+    change: tuple[str, str], sentence: str | None, program: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        PROGRAM.replace(*change)
+        .replace("-> db\npolicy", "-> db:5432\npolicy")
+        .replace("on * -> db\n", "on * -> db:5432\n")
+    )
+    program.write_text(f"{text}external outside\npin only at network\n")
+    run = Admc(capfd)("compile", program)
+    assert run.code == (0 if sentence is None else 3), run.err
+    assert sentence is None or sentence in " ".join(run.err.split())
+
+
+def test_a_server_refuses_the_plan(program: Path) -> None:
+    result = read(Source(program, Mode.REDIRECT), ())
+    assert result.state is None
+    (finding,) = result.findings
+    assert finding.code == "ADM859"
+    program.write_text(WITHOUT)
+    assert read(Source(program, Mode.REDIRECT), ()).state is not None
