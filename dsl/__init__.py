@@ -18,7 +18,7 @@ __all__ = ["format_text", "load", "load_text"]
 
 
 def load(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Program:
-    """Reads a program and every file that it names. Raises `dsl.diagnostics.diagnostic.ProgramError` with all findings.
+    """Reads a program and every file that it names. Raises `dsl.diagnostics.diagnostic.ProgramError` with the findings.
 
     All files are in the program's folder or in a folder of `include`, or below. A function `read` replaces the file
     system: it receives paths relative to the program's folder, including the program's own name, may raise `OSError`,
@@ -36,7 +36,8 @@ def load_text(
     *,
     included: bool = False,
 ) -> Program:
-    """Reads a program from a text in memory, and all files that it names by `read`, as in `load`.
+    """Reads a program from a text in memory, and all files that it names by `read`, as in `load`. Without `read`, a
+    file that it names is an error. The folder of `path` is ignored.
 
     `included`: paths may lead out of the program's folder (`../shared/kinds.adm`), and `read` checks them.
     """

@@ -32,7 +32,8 @@ class Statements(NamedTuple):
 
 
 def load_statements(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Statements:
-    """The statements of a program, unresolved. Raises `ProgramError` if one of them does not parse."""
+    """The statements of a program, unresolved. Raises `ProgramError` if a file cannot be read, or a statement does not
+    parse or stands in the wrong file."""
     diagnostics = Diagnostics()
     read_file = read or folder_reader(path.parent, include)
     reader = Reader(read_file, diagnostics, path.parent.as_posix(), included=bool(include))
@@ -48,7 +49,7 @@ def load_statements(path: Path, read: Callable[[str], bytes] | None = None, incl
 
 
 def resolve_statements(given: Statements) -> Program:
-    """The program of these statements. Raises `ProgramError`."""
+    """The program of these statements. Its `inputs` lack the files of `use` and `topology`. Raises `ProgramError`."""
     diagnostics = Diagnostics()
     # Paths were resolved from their own folders before, also those that lead out of the program's folder.
     reader = Reader(given.read, diagnostics, included=True)

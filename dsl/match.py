@@ -16,7 +16,8 @@ class Operator(StrEnum):
     NOT_EQUALS = "!="
     STARTS_WITH = "starts_with"
     MATCHES = "matches"
-    """RE2 regular expression that must match the whole value."""
+    """RE2 regular expression that must match the whole of a text that is compared (of a header: the value or an
+    element)."""
 
 
 class Field(NamedTuple):

@@ -23,7 +23,8 @@ MANY_POINTS: Final = re.compile(r"[0-9]*\.[0-9]*\.[0-9.]*[A-Za-z%µ]*(?:/[A-Za-z
 
 
 def as_here(text: str) -> str | None:
-    """The same number as a program writes it; None for a text that is no number, or is written so already.
+    """The same number as a program writes it; None for a text that is no number or is written so already, and for one
+    that is too long or has too large an exponent.
 
     >>> as_here("1_000ms"), as_here("2.5e3"), as_here("1k/s"), as_here("0x10"), as_here(".5"), as_here("10.s")
     ('1000ms', '2500', '1000/s', '16', '0.5', '10s')

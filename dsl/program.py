@@ -1,12 +1,13 @@
 """The resolved program: every name resolved, every unit converted, every default filled in.
 
-The solver and the emitters use no other part of the language. A program is immutable, and every element keeps the span
-of the line that a user would change.
+The solver and the emitters read no text of a program. They use this module, and only helpers of other parts of the
+language, such as `dsl.checks.disjoint`. Nothing changes a program, and declarations keep the span of the line that a
+user would change.
 
     text -> syntax tree -> [Program] -> placement -> plan -> emit
 
-Units: durations are microseconds, sizes are bytes, rates are requests (tcp: connections) per second, percents are
-0..100, capacity is CPU cores.
+Units: durations are microseconds (`work` of a request's step: nanoseconds), sizes are bytes, rates are requests (tcp:
+connections) per second, percents are 0..100, capacity is CPU cores.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Place(StrEnum):
     position: int
     """The position on the way of a request, from 0 at the sender. `BOTH` has that of its outermost end."""
     sides: tuple[Side, ...]
-    """The sides of ADMs that enforce the policy: `egress` of each sender's ADM, `ingress` of the destination's."""
+    """The sides of ADMs that enforce the policy: `egress` of each sender's ADM, `ingress` of the destination's;
+    none for the network."""
     sees_undeclared: bool
     """Whether callers that the program does not declare meet the policy there."""
     relies_on: frozenset[Reliance]
@@ -99,7 +101,7 @@ class Stage(IntEnum):
 
 
 class Port(NamedTuple):
-    """A port of a service. Callers dial `number`; the process listens on `target`."""
+    """A port of a service or external. Callers dial `number`; the process listens on `target`."""
 
     number: int
     protocol: Protocol
@@ -203,7 +205,8 @@ class Element(StrEnum):
 
 
 class Effect(NamedTuple):
-    """One effect of one policy. `names` are headers in lower case; None means every header."""
+    """One effect of one policy. `names` are headers in lower case, for the elements that are headers; None means every
+    header."""
 
     verb: Verb
     element: Element | None = None
@@ -219,7 +222,8 @@ class Template(NamedTuple):
 
 
 class FileArgument(NamedTuple):
-    """Value of a `file` parameter: the path as written, and the content at the time the program was loaded."""
+    """Value of a `file` parameter: the path from the program's folder, and the content at the time the program was
+    loaded."""
 
     path: str
     content: bytes
@@ -236,7 +240,8 @@ def callee(value: Value) -> tuple[str, int | None]:
 
 
 class ParameterType(NamedTuple):
-    """Type of a kind's parameter. `items` are the words of `one_of`; `element` is the item type of a list."""
+    """Type of a kind's parameter. `items` are the words of `one_of`, or the format of a `file`; `element` is the item
+    type of a list."""
 
     name: str
     """int, float, bool, string, duration, size, percent, header, path, service, caller, file, one_of or list."""
@@ -263,7 +268,7 @@ class Parameter(NamedTuple):
     name: str
     type: ParameterType
     optional: bool
-    """The argument may be left out, and is then None."""
+    """The type ends in `?`: without an argument and a default, the value is None."""
     weaker: Weaker | None = None
     """None: whether a change of the argument makes a policy weaker is unknown."""
 
@@ -364,7 +369,7 @@ class Policy:
     calls: tuple[int, ...]
     """Indices into `Program.calls` of the declared calls in scope, ascending."""
     effects: tuple[Effect, ...] | None
-    """The kind's effects with header names filled in, and the reads of `match`."""
+    """The kind's effects with header names filled in, and the reads of `match`; None if the kind declares none."""
     span: Span
     ports: frozenset[int] | None = None
     """Port numbers of the scope (`on * -> b:admin`); None for every port."""
@@ -407,7 +412,7 @@ class Pin(NamedTuple):
 
 
 class Metric(StrEnum):
-    """`adms` counts ADMs, `sidecars` weighs them by replicas, `cpu` and `latency` come from profiles."""
+    """`adms` counts ADMs, `sidecars` weighs them by replicas; `cpu`, `latency` and `overhead` come from profiles."""
 
     ADMS = "adms"
     SIDECARS = "sidecars"
@@ -439,7 +444,8 @@ class ProfileSource(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A whole application with its policies. `services`, `externals`, `calls` and `pins` are in canonical order."""
+    """A whole application with its policies, which are in declared order. `services`, `externals`, `calls`, `kinds` and
+    `pins` are in canonical order."""
 
     app: str
     services: Mapping[str, Service]

@@ -65,8 +65,8 @@ def _values(comparison: Comparison, request: Asked) -> Sequence[str]:
 
 
 def compared_values(header: str, lines: Sequence[str], *, whole: bool = True) -> list[str]:
-    """The texts of a header that are compared: its whole value (unless `whole` is False), and its elements with and
-    without blanks around them."""
+    """The texts of a header that are compared: its whole value (unless `whole` is False, and never of `cookie`), and
+    its elements with and without blanks around them."""
     if not lines:
         return []
     of = elements_of(header)

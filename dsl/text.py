@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, eq=False)
 class SourceText:
-    """One input file. `path` is relative to the program's folder, with `/` between folders."""
+    """One input file. `path` is relative to the program's folder, with `/` between folders; a text without a file has a
+    name such as `<prelude>` instead."""
 
     path: str
     text: str = field(repr=False)
@@ -43,7 +44,8 @@ class SourceText:
         return (self.text[start:] if end < 0 else self.text[start:end]).removesuffix("\r")
 
     def blank(self) -> SourceText:
-        """The text with a blank for every character: for messages about a file that may contain secrets."""
+        """The text with a blank for every character but line feeds: for messages about a file that may contain
+        secrets."""
         return SourceText(self.path, re.sub(r"[^\n]", " ", self.text))
 
 

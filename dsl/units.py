@@ -1,4 +1,7 @@
-"""Numbers with units. Each type of number has its own units; any other unit is an error."""
+"""Numbers with units. Each type of number has its own units; any other unit is an error.
+
+Functions that read a number return an error as a `BadNumber`, and do not raise it.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +154,8 @@ _WRITTEN = {
 
 
 def written(name: str, value: float) -> str:
-    """A value as a program writes it, in the largest unit that gives a whole number."""
+    """A value in a message, as a program writes it, in the largest unit that gives a whole number. A size has binary
+    units (`1000B`, `4KiB`), and the length of a `string` is `3 bytes`."""
     if name == "percent":
         return f"{Fraction(str(value)).numerator / Fraction(str(value)).denominator:g}%"
     if name == "string":

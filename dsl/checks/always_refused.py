@@ -1,4 +1,7 @@
-"""Warns of guards that refuse every request of a declared call, or every callout of an ADM: most likely a mistake."""
+"""Warns of guards that refuse every request of a declared call, or every callout about a call: most likely mistakes.
+
+Only guards that judge the caller alone (`Traits.judges_caller_alone`) are looked at.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ _WRITTEN = (Element.PATH, Element.METHOD, Element.HEADER)
 
 
 def warn_of_refused_calls(application: Application, policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
-    """Warns once for each guard, or group of guards, that refuses every request of a declared call."""
+    """Warns once for each guard, or group of guards, that refuses every request of a declared call. Groups are not
+    looked at if any policy may write the path, the method or a header."""
     guards = [policy for policy in policies if _judges_caller(policy)]
     always = {policy.name for policy in guards if _always((policy,))}
     parts: dict[int, list[Policy]] = {}
@@ -44,7 +48,8 @@ def warn_of_refused_calls(application: Application, policies: Sequence[Policy], 
 
 
 def warn_of_refused_callouts(application: Application, policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
-    """Warns of guards that refuse the callouts of another policy from every ADM that may make them."""
+    """Warns of guards that refuse the callouts of another policy about some destination, from every ADM that may make
+    them."""
     guards = [policy for policy in policies if _judges_caller(policy) and _always((policy,))]
     for policy in policies if guards else ():
         for helper, port in callouts(application, policy):

@@ -23,7 +23,8 @@ class Limit(NamedTuple):
 
 
 def limits(policies: Sequence[Policy]) -> tuple[Limit, ...]:
-    """Every timeout with every retry that shares a call and a request with it, in declared order of the timeouts."""
+    """Every timeout with every retry on one of its calls, unless their matches exclude each other; in declared order of
+    the timeouts."""
     timeouts = _with(policies, Verb.TIMES_OUT)
     retries = _with(policies, Verb.REPEATS)
     on_call: dict[int, list[int]] = {}
@@ -49,7 +50,8 @@ def _with(policies: Sequence[Policy], verb: Verb) -> list[int]:
 
 
 def note_limits(policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
-    """Notes each timeout of single attempts where no timeout limits all attempts together."""
+    """Notes each timeout of single attempts of a retry, if on none of its calls another timeout limits all attempts
+    together. A retry with one attempt is left out."""
     declared = limits(policies)
     for limit in declared:
         if not limit.together and limit.retry.arguments.get("attempts") != 1 and not _limited(limit, declared):

@@ -22,7 +22,8 @@ def check_targets(
     scopes: Mapping[str, tree.Scope],
     diagnostics: Diagnostics,
 ) -> None:
-    """Each sender in scope must have a declared call to the target, and the target must not be in scope itself."""
+    """Reports targets in their own scope, targets whose own calls are in the scope, and else services in scope that
+    have no declared call, of the same protocol, to the target."""
     for policy in policies:
         verbs = {effect.verb for effect in policy.effects or ()}
         if verbs & {Verb.COPIES, Verb.ROUTES}:

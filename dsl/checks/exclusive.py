@@ -104,7 +104,7 @@ class _Rivals:
 
 
 def check_exclusive(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
-    """Reports pairs of policies of one exclusive kind that may apply to one request."""
+    """Reports pairs of policies of one exclusive kind, unless it is proven that no request meets both."""
     declared = tuple(policies)
     by_kind: dict[str, list[int]] = {}
     for position, policy in enumerate(declared):
@@ -127,7 +127,8 @@ def _order(place: Place) -> tuple[int, int, str]:
 
 
 def places(application: Application, policy: Policy) -> Iterator[Place]:
-    """The places at which requests meet a policy."""
+    """The declared calls of a policy; and the ports of services in its scope, if its sources include `*` and its kind
+    works at ingress."""
     yield from policy.calls
     if not policy.open_sources or Side.INGRESS not in policy.kind.sides:
         return

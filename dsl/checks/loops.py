@@ -52,7 +52,8 @@ def check_callouts(
 
 
 def callouts(application: Application, policy: Policy) -> tuple[tuple[str, Port], ...]:
-    """Services, with the port, to which an ADM makes callouts for a policy. Copies and splits are not callouts."""
+    """Services and externals, with the port, to which an ADM makes callouts for a policy. Copies and splits are not
+    callouts."""
     if _forwards(policy):
         return ()
     endpoints = []
@@ -68,7 +69,8 @@ def _forwards(policy: Policy) -> bool:
 
 
 def callees(policy: Policy) -> Iterator[tuple[str, int | None]]:
-    """Names and ports of the services in a policy's arguments, alone or in lists."""
+    """Names of the services and externals in a policy's arguments, alone or in lists, each with its port if one is
+    named."""
     for parameter in policy.kind.parameters:
         value = policy.arguments[parameter.name]
         listed = parameter.type.element is not None and parameter.type.element.name == "service"
@@ -106,8 +108,8 @@ class _CalloutGraph:
         )
 
     def rings(self, most: int) -> Iterator[Sequence[_Callout]]:
-        """Cycles of callouts. Each begins with a node whose policy has to leave out the node's service `at`; without
-        these nodes, no cycle remains."""
+        """Cycles of callouts, at most `most` of those with several nodes. Each begins with a node whose policy has to
+        leave out the node's service `at`; without the first nodes of all cycles, none remains."""
         nodes = [
             _Callout(position, name, helper, port.number)
             for name, positions in self.at.items()

@@ -13,7 +13,8 @@ _LONGEST = 200
 
 
 def without(scope: tree.Scope | None, sources: Sequence[str], destinations: Sequence[str]) -> str | None:
-    """`on ... -> ...` with these names added to its exceptions; None if that is too long for a hint."""
+    """`on ... -> ...` with these names added to its exceptions; None without a scope, and if that is too long for a
+    hint or has a comment in it."""
     if scope is None:
         return None
     written = f"on {_except(scope.sources, sources)} -> {_except(scope.destinations, destinations)}"

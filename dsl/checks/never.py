@@ -1,7 +1,8 @@
-"""Comparisons and matches (`when`) that no request can satisfy: an error in a guard, and a warning elsewhere.
+"""Comparisons and matches (`when`) that no request can satisfy, or that do not mean what they seem to mean.
 
-A guard with such a match looks right and refuses nothing. The check looks at each comparison by itself, also at one
-behind a `not`, then at each conjunction, and at last at each alternative.
+A guard with such a match looks right and refuses nothing: an error if that is certain. All else is a warning. The check
+looks at each comparison by itself, also at one behind a `not`. If none of these is certainly wrong, it looks for the
+first conjunction, and at last for the first alternative, that no request can satisfy.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class _Reason(NamedTuple):
 def check_match(
     kind: Kind, condition: tree.Condition, match: Match, protocols: frozenset[Protocol], diagnostics: Diagnostics
 ) -> None:
-    """Reports comparisons, conjunctions and alternatives that never hold. `protocols` are those of the calls in
+    """Reports comparisons that never hold, always hold or are likely mistakes; otherwise the first conjunction or
+    alternative that never holds. Warns of a guard that compares the host. `protocols` are those of the requests in
     scope."""
     nodes = list(_nodes(condition, match))
     certain = False
@@ -220,7 +222,7 @@ def _blanks(value: str) -> _Reason:
 
 def placeholder(comparison: Comparison) -> str | None:
     """The part of a literal that stands for other text in many languages, and for itself in this one (`*`, `{id}`);
-    None without such a part."""
+    None without such a part, and for every header."""
     field, operator, value = comparison
     if operator is Operator.MATCHES or field.header is not None or value == "*":
         return None

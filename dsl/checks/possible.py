@@ -56,8 +56,8 @@ _PLAIN_ELEMENTS: Final = rf"[^ {_ELEMENT_LETTER}](?:[^{_ELEMENT_LETTER}]*[^ {_EL
 
 
 class Answer(NamedTuple):
-    """Whether a request can satisfy a match. `examples` are requests that do, at most one for each way; none may be
-    known."""
+    """Whether a request can satisfy a match. `examples` are requests that do, at most one for each way and shape; none
+    may be known."""
 
     possible: bool
     examples: tuple[Example, ...] = ()

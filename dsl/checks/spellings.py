@@ -42,7 +42,8 @@ class _Before(NamedTuple):
 def warn_of_spellings(
     application: Application, policies: Sequence[Policy], scopes: Mapping[str, tree.Scope], diagnostics: Diagnostics
 ) -> None:
-    """Warns once for each guard that a client can pass by another spelling of a path."""
+    """Warns once for each guard for which `other_spelling` finds a spelling that passes it, unless earlier policies
+    refuse other spellings for all requests that the guard may meet over http."""
     before: list[_Before] = []
     for policy in policies:
         if before and writes_to(policy, _PATH):

@@ -47,7 +47,7 @@ class Diagnostic:
 
 
 class ProgramError(Exception):
-    """The input has errors. `diagnostics` are all findings of the run, in the order of their places."""
+    """The input has errors. `diagnostics` are the findings that `Diagnostics` kept, also warnings and notes."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)

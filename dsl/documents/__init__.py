@@ -6,9 +6,10 @@
 
 A type of a document is a class with `@document` (`types`), which holds texts, numbers, truth values, enumerations,
 tuples, mappings by name and other such types; `structure` has the type of each part of a document. pydantic checks
-types and bounds (`validator`), and is imported only when a document is read. This package adds the limits on a document
-from a stranger (`json_text`), repeated and unknown keys (`key_count`, `extra_keys`), and messages that never quote the
-input (`violations`), since some documents contain identities and keys.
+types and bounds (`validator`), and is imported only when a document is read or a schema is made. This package adds the
+limits on a document from a stranger (`json_text`, `exact_json`), repeated and unknown keys (`key_count`, `extra_keys`),
+and messages that quote no value of the input (`violations`), since some documents contain identities and keys. Messages
+quote the names of an object's members, and the version of a document.
 """
 
 from __future__ import annotations

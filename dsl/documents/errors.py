@@ -15,7 +15,7 @@ class Fault(Enum):
     """The way in which a value is wrong."""
 
     SYNTAX = auto()
-    """It is no JSON, or has a key twice, in a document for `read_exact`."""
+    """It is no JSON, is beyond a limit or has a key twice, in a document for `read_exact`."""
     ABSENT = auto()
     """It lacks a key or an entry."""
     SHAPE = auto()
@@ -43,7 +43,8 @@ class Violation(NamedTuple):
 
 
 class DocumentError(Exception):
-    """Bytes that are no document of a type. `violations` is empty if `read` gets bytes that are no JSON at all."""
+    """Bytes that are no document of a type. `violations` is empty if the error concerns no single value, or has no
+    place: bytes that are no JSON or no object, too many values, a later check of the contents."""
 
     def __init__(self, message: str, violations: tuple[Violation, ...] = ()) -> None:
         self.message = message

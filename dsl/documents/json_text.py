@@ -45,7 +45,8 @@ _ENDED: Final = re.compile(rf"{STRING}(:?)".encode(), re.DOTALL)
 
 
 def is_too_dense(content: bytes) -> bool:
-    """Whether a document has more values than its size allows. Each of them takes memory before its type is known."""
+    """Whether a document has more values than its size allows. Each of them takes memory before its type is known.
+    False for every document whose values take at most `MODEST` bytes."""
     lists, objects, commas, keys = (content.count(mark) for mark in (b"[", b"{", b",", b'":'))
     if lists * _LIST + objects * _OBJECT + keys * _KEY + commas * _ELEMENT <= MODEST:
         return False

@@ -136,8 +136,9 @@ class _NeverNull:
 
 
 Given = Annotated[T | None, _NeverNull()]
-"""A field that a document may lack, and that is then None. A null is refused, and `plain` writes none, so the document
-of a value has the key exactly if the field is not None, and keys can be counted without a walk."""
+"""A field that a document may lack, and that is then None. A null is refused, so a document that is read has the key
+exactly if the field is not None, and keys can be counted without a walk. `plain` would write a null: writers of such
+documents leave out the key themselves."""
 
 CONFIG: Final[dict[str, object]] = {
     "extra": "forbid",

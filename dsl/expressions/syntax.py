@@ -1,7 +1,8 @@
 """Parses RE2 expressions, to find out which texts they match.
 
-RE2 itself has accepted the expression. The parser raises `UndecidedError` for parts that it does not analyse (word
-boundaries, Unicode classes, anchors of lines, letters beyond ASCII): the texts of the expression are then unknown.
+RE2 itself has accepted the expression. The parser raises `UndecidedError` for parts that it does not analyse (such
+as word boundaries, Unicode classes, anchors of lines and letters beyond ASCII): the texts of the expression are then
+unknown.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def parse(pattern: str) -> Node:
 
 
 def alternatives(pattern: str) -> tuple[str, ...]:
-    """The alternatives of an expression: its parts between the `|` outside of groups. Empty if there is no such `|`, or
-    if the expression cannot be analysed."""
+    """The alternatives of an expression: its parts between the `|` outside of groups. Empty if there is no such `|`, if
+    a part such as `(?i)` sets flags for those after it, or if the expression cannot be analysed."""
     try:
         _, parser = _parsed(pattern)
     except UndecidedError:

@@ -43,7 +43,8 @@ class OutsideError(OSError):
 def folder_reader(folder: Path, include: Sequence[Path] = ()) -> Read:
     """Reads regular files of a folder and of those in `include`, at any depth, by their path from `folder`.
 
-    Raises `OutsideError` for all others, and refuses large files before it reads them.
+    Raises `OutsideError` for a path out of these folders, `FileTooLargeError` before it reads a large file, and other
+    errors of type `OSError` for what is absent or no regular file.
     """
 
     def read(path: str) -> bytes:

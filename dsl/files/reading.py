@@ -24,8 +24,8 @@ PROGRAM = (".adm",)
 TOPOLOGY = (".json",)
 PROFILE = (".json",)
 TEMPLATE = (".yaml", ".yml", ".json")
-"""Suffixes of the files that a program may use. Messages quote lines of a file, so a program from elsewhere must not
-make admc quote other files (`.git/config`, keys, environments)."""
+"""Suffixes of the files that a program uses. Messages quote lines of these files, so a program from elsewhere must not
+make admc quote other files (`.git/config`, keys, environments). The file of an argument may have any suffix."""
 
 
 def no_reader(path: str) -> bytes:
@@ -39,7 +39,7 @@ _CONTENT: Final = re.compile(r"[\n{}();=]|-----BEGIN|\\n|\bfunction\b")
 
 @dataclass
 class Reader:
-    """Reads each file once and remembers its digest."""
+    """Reads each file once and remembers its content."""
 
     read: Read
     diagnostics: Diagnostics
@@ -161,7 +161,8 @@ def _looked(span: Span | None) -> str | None:
 
 
 def decode(path: str, content: bytes, span: Span | None, diagnostics: Diagnostics) -> SourceText | None:
-    """Bytes to text. Content that is not UTF-8 is an error at the first invalid byte."""
+    """Bytes to text; None after an error, if the content is not UTF-8 or has a NUL. The error is at `span`, which names
+    the file; without one, it is in the file itself."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

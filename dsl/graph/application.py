@@ -31,9 +31,10 @@ class Application:
     calls: tuple[Call, ...] = ()
     broken: frozenset[str] = frozenset()
     complete: bool = True
-    """False if a file could not be read: unknown names may be declared there."""
+    """False if a part of the program was not read: unknown names may be declared there."""
     all_calls: bool = True
-    """False if a call has an error or may be missing: absent calls are then not reported."""
+    """False if a call does not parse, if its caller, callee or port is unknown, or if `complete` is False: absent calls
+    are then not reported."""
     _ranges: dict[str, range] = field(default_factory=dict)
 
     @cached_property
@@ -142,7 +143,7 @@ def the_port(application: Application, reference: tree.Reference, diagnostics: D
 
 
 def declare(statements: Iterable[tree.Declared], diagnostics: Diagnostics, *, complete: bool) -> Application:
-    """The graph that statements declare."""
+    """The graph that statements declare. Errors are reported, and the graph has what is left."""
     services: dict[str, Service] = {}
     externals: dict[str, External] = {}
     first: dict[str, Span] = {}
@@ -203,7 +204,8 @@ def _fresh(word: tree.Word, first: dict[str, Span], diagnostics: Diagnostics) ->
 def _calls(
     application: Application, statements: Iterable[tree.Call], diagnostics: Diagnostics
 ) -> tuple[tuple[Call, ...], bool]:
-    """The declared calls, and whether all of them could be resolved."""
+    """The declared calls in canonical order, each once and without those between externals; and whether every caller,
+    callee and port is known."""
     calls: list[Call] = []
     externals = application.externals
     known = True

@@ -1,4 +1,7 @@
-"""The bodies of services and externals: the items in their braces."""
+"""The bodies of services and externals: the items in their braces.
+
+An item with an error is reported, and the service or external is made all the same.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def report(wrong: units.BadNumber, span: Span, diagnostics: Diagnostics) -> None
 
 
 class Once:
-    """Reports items of a body that are given twice."""
+    """Returns whether an item of a body is given for the first time, and reports it otherwise."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics

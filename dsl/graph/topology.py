@@ -75,9 +75,10 @@ def _constant(text: str) -> NoReturn:
 
 
 def read_topology(source: SourceText, diagnostics: Diagnostics) -> list[tree.Statement] | None:
-    """The statements of a topology file, or None after an error.
+    """The statements of a topology file, or None after an error. Only the first error of a file is reported.
 
-    Messages quote lines of the file only if it has the fields of a topology, since other JSON may contain secrets.
+    Findings show lines of the file only if it has the fields of a topology, since other JSON may contain secrets. The
+    message itself may quote an unknown key, or the beginning of a value of the wrong type.
     """
     try:
         data = json.loads(source.text, object_pairs_hook=_object, parse_constant=_constant)
@@ -300,7 +301,8 @@ class _Topology:
 
 
 def _digits(value: int | float) -> str:
-    """A number as the language writes it, without an exponent."""
+    """A number as the language writes it: below 10^20 without an exponent, and with 12 digits after the point at
+    most."""
     if isinstance(value, int):
         return str(value)
     if value.is_integer() and abs(value) < 1e20:

@@ -1,4 +1,4 @@
-"""Reads the annotations of a kind, and checks that they do not contradict each other."""
+"""Reads the annotations of a kind. Reports those that are unknown, repeated or malformed, or contradict each other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ELEMENTS = list(Element)
 
 
 class Annotations:
-    """The annotations of one kind, and errors for those that contradict each other."""
+    """The annotations of one kind. `@network` is read for every kind: `kinds` refuses it for a user's own."""
 
     def __init__(self, statement: tree.Kind, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics

@@ -24,7 +24,8 @@ def with_directions(
     written: Iterable[tree.AnnotationArgument],
     diagnostics: Diagnostics,
 ) -> tuple[Parameter, ...]:
-    """The parameters of a kind with the directions that its `@weaker` gives them."""
+    """The parameters of a kind with the directions that its `@weaker` gives them. A wrong direction is reported, and
+    left out."""
     types = {parameter.name: parameter.type for parameter in parameters}
     declared = [parameter.name.text for parameter in statement.parameters]
     directions: dict[str, Weaker] = {}
@@ -57,7 +58,7 @@ def with_directions(
 def _direction(
     argument: tree.AnnotationArgument, type_: ParameterType | None, diagnostics: Diagnostics
 ) -> Weaker | None:
-    """The direction, or None after an error. A parameter whose type has an error gets no second error here."""
+    """The direction, or None after an error. If the type of the parameter has an error, only the word is checked."""
     word, name = argument.after, argument.name.text
     if word is None:
         return None

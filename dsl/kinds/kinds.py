@@ -1,4 +1,4 @@
-"""Kinds: parameters, protocols and capability annotations."""
+"""Resolves declarations of kinds: parameters and their defaults, protocols, annotations and the template."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class SameAsParameter:
 
 @dataclass(frozen=True, slots=True)
 class ServiceDefault:
-    """A default that names a service or external, resolved in the application that uses the kind."""
+    """A default of type `service`, `caller` or a list of these. Each policy without the argument resolves and checks
+    it, since only an application has the names."""
 
     value: tree.Value
 

@@ -29,7 +29,8 @@ class Arguments:
         self.diagnostics = context.diagnostics
 
     def resolve(self, statement: tree.Policy, declared: DeclaredKind) -> Mapping[str, Value] | None:
-        """Every parameter with its value, or None after an error."""
+        """Every parameter with its value, or None if a value is missing or invalid. Names that are unknown or given
+        twice, and texts of a wrong format, are only reported."""
         kind = declared.kind
         error = self.diagnostics.error
         names = [parameter.name for parameter in kind.parameters]

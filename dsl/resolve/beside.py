@@ -32,7 +32,7 @@ def program_name(beside: str) -> str:
 
 def statements(module: tree.Module, own: type[Own], form: Form, diagnostics: Diagnostics) -> Iterator[Own]:
     """The statements of the file's form, in the order of the file. Reports all other statements as errors, and names
-    that are declared twice."""
+    that are declared twice, whose statements it also yields. It reports the first name beyond `form.most`, and ends."""
     word, first = form.word, dict[str, Span]()
     for statement in module.statements:
         if isinstance(statement, tree.Broken):

@@ -21,7 +21,7 @@ _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 
 
 def resolve_condition(condition: tree.Condition, diagnostics: Diagnostics) -> Match | None:
-    """The match, or None after an error."""
+    """The match, or None after an error. Too many comparisons are reported, and the match is returned all the same."""
     return _Resolver(diagnostics).match(condition, 0)
 
 

@@ -26,7 +26,7 @@ def resolve_pins(
     application: Application,
     diagnostics: Diagnostics,
 ) -> tuple[Pin, ...]:
-    """All pins, one for each pinned destination."""
+    """All pins, one for each policy, destination and place, sorted by these."""
     pins: dict[tuple[str, str, Place], Pin] = {}
     for statement in statements:
         if not isinstance(statement, tree.Pin):

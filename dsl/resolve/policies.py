@@ -170,8 +170,8 @@ class PolicyResolver:
         narrowing: Span | None,
         sources: Sources,
     ) -> frozenset[Place]:
-        """The places of a policy with `NETWORK`, if a NetworkPolicy can say what the policy says. Reports an `accept
-        drop` that has no effect elsewhere."""
+        """The places of a policy, with `NETWORK` if the program has `network_policies enforced` and a NetworkPolicy can
+        say what the policy says. Reports an `accept drop` if no NetworkPolicy can."""
         if not self.network_policies and statement.accept_drop is None:
             return places
         everyone = sources.everything and len(sources.names) == len(self.application.names)
@@ -191,7 +191,7 @@ class PolicyResolver:
     def _protocols(
         self, kind: Kind, sources: Sources, destinations: Destinations, calls: tuple[int, ...]
     ) -> frozenset[Protocol]:
-        """The protocols of the requests in a scope, declared or not."""
+        """The protocols of the requests in a scope, declared or not; if there are none, those of the kind."""
         protocols = {self.application.calls[index].port.protocol for index in calls}
         if sources.everything or kind.guard:
             protocols |= self._offered(destinations)
@@ -199,7 +199,7 @@ class PolicyResolver:
         return frozenset(protocols) & requests or requests
 
     def _offered(self, destinations: Destinations) -> frozenset[Protocol]:
-        """The protocols of the ports in a scope. Policies with the same destinations share the answer."""
+        """The protocols of the ports of services in a scope. Policies with the same destinations share the answer."""
         known = self._protocols_of.get(id(destinations))
         if known is None:
             services = self.application.services

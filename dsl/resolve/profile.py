@@ -1,7 +1,7 @@
 """The `profile` statement: the measured costs from which `admc` estimates those of a program.
 
-This module reads the file, so that the file is an input of the program, with its digest. It does not check the content:
-only the `admc` package estimates costs.
+This module reads the file, so that the file is an input of the program, with its digest; a built-in profile has no
+file. It checks neither the content nor the name of a built-in profile: only the `admc` package estimates costs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def resolve_profile(
     statements: Iterable[tree.Declared], reader: Reader, diagnostics: Diagnostics
 ) -> ProfileSource | None:
-    """The profile of the program, or None without one or after an error."""
+    """The profile of the program, or None without one or if its file cannot be read. A second `profile` is reported."""
     first: tree.Profile | None = None
     for statement in statements:
         if not isinstance(statement, tree.Profile):

@@ -1,5 +1,7 @@
 """Resolves requests: each step becomes one declared call, and the rates of requests add up to rates of calls.
 
+If a request that makes the call has no rate, a call without a rate stays so. Otherwise:
+
 the call declares    the requests make it    the rate of the call
 no rate              r times a second        r
 rate d               r <= d times a second   d: the remaining calls are other traffic
@@ -88,8 +90,8 @@ class _Resolver:
         return request if self._bounded(request) else None
 
     def _step(self, source: str | None, callee: tree.Reference, items: Sequence[tree.RequestItem]) -> Step | None:
-        """The step, or None after an error; the errors of all its inner steps are reported, too. `source` is None if
-        the caller is unknown."""
+        """The step, or None if it is no declared call. All errors in it and in its inner steps are reported. `source`
+        is None if the caller is unknown."""
         known = self.application.known(callee.name, self.diagnostics)
         port = the_port(self.application, callee, self.diagnostics) if known else None
         name = callee.name.text
@@ -226,7 +228,8 @@ def _group_key(group: StepGroup) -> tuple[object, ...]:
 
 
 def with_rates(calls: tuple[Call, ...], requests: Sequence[Request], diagnostics: Diagnostics) -> tuple[Call, ...]:
-    """The calls, with the sum of the rates of requests where a call declares no rate."""
+    """The calls, with the sum of the rates of requests where a call declares no rate and each request that makes it has
+    one. Reports calls that declare less than this sum."""
     made: dict[_Key, list[tuple[Request, Step, Fraction]]] = {}
     for request in requests:
         for step, times in request.steps():

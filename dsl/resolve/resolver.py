@@ -1,4 +1,4 @@
-"""Statements to `Program`: resolves all names, and puts all declarations into canonical order."""
+"""Statements to `Program`: resolves all names, and puts all declarations but policies into canonical order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def resolve(
 ) -> Program | None:
     """The program, or None after an error; empties `given`.
 
-    `complete` is False if a file of the program could not be read.
+    `complete` is False if a part of the program was not read.
     """
     app = _app(source, given, diagnostics)
     application = declare(given, diagnostics, complete=complete)

@@ -17,7 +17,8 @@ class ScopeChecks:
         self.diagnostics = diagnostics
 
     def check(self, statement: tree.Policy, kind: Kind, destinations: Destinations, calls: tuple[int, ...]) -> None:
-        """Reports calls, and ports of a guard, whose protocol the kind or the match does not support."""
+        """Reports calls whose protocol the kind or the match does not support, all in one error. For a guard without
+        this error, it reports the first destination that has neither a call nor a port that the guard supports."""
         before = self.diagnostics.errors
         self._check_protocols(statement, kind, calls)
         if kind.guard and self.diagnostics.errors == before:
@@ -51,8 +52,8 @@ class ScopeChecks:
     def _check_uncalled(
         self, statement: tree.Policy, kind: Kind, destinations: Destinations, calls: tuple[int, ...]
     ) -> None:
-        """Reports destinations without a declared call and without a port that the guard supports. A guard is enforced
-        at all of its destinations."""
+        """Reports the first destination without a declared call and without a port that the guard supports. A guard is
+        enforced at all of its destinations."""
         carried = kind.protocols if statement.condition is None else kind.protocols - {Protocol.TCP}
         if carried == frozenset(Protocol):
             return

@@ -2,7 +2,8 @@
 
 A statement is one line of at most `WIDTH` columns, without its comment. A longer statement is broken where it may
 continue in the next line, inside as few brackets as possible. Line breaks inside a statement are kept. Neighbouring
-one-line statements of one keyword are aligned, and so are their trailing comments, unless a line would get too long.
+one-line services, externals, calls, policies, tests and gates are aligned with those of the same keyword, and so are
+their trailing comments. A line that would get too long is not aligned.
 """
 
 from __future__ import annotations

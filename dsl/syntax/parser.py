@@ -28,7 +28,9 @@ _GRAMMAR = Path(__file__).with_name("grammar.lark")
 
 
 def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) -> tree.Module:
-    """All statements of one file. Without `fast`, lark parses every statement (tests compare both ways)."""
+    """All statements of one file. A statement with an error is reported, and becomes a `Broken`; after the last error
+    that is shown, the remainder of the file is left out. Without `fast`, lark parses every statement (tests compare
+    both ways)."""
     text = source.text
     statements: list[tree.Declared] = []
     pending: list[tree.Annotation] = []

@@ -1,9 +1,9 @@
 """Cuts a text into tokens and logical lines.
 
 A statement ends at the end of its line, except inside brackets and after a `,` or `->`: then it continues in the next
-line that is not blank. A line that begins a statement always ends the statement before it, even an incomplete one. The
-text is cut before it is parsed, so an error in one statement does not affect the others. The formatter reads the same
-tokens, so parser and formatter agree about comments and strings.
+line that is not blank. A line that begins a statement ends the statement before it, even an incomplete one, unless it
+is a step in a request or a label. The text is cut before it is parsed, so an error in one statement does not affect the
+others. The formatter reads the same tokens, so parser and formatter agree about comments and strings.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _CLOSERS = frozenset(_OPENERS.values())
 
 
 def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLine:
-    """The first logical line at or after `position`; it has no tokens where only blank lines are left.
+    """The first logical line at or after `position`; it has no tokens where only blank lines and comments are left.
 
     With `comments`, comments and line breaks inside brackets are tokens as well, and a comment before the statement
     is a line of its own.

@@ -38,13 +38,13 @@ BESIDE = {TEST: TEST_ENDING, GATE: GATE_ENDING}
 """First words of statements that stand in files beside a program -> the ending of such a file."""
 NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
 CONTINUATION = (",", "->")
-"""A statement whose line ends in one of these continues in the next line."""
+"""A statement whose line ends in one of these continues in the next line, unless that line begins a statement."""
 MAX_WORD = 200
 """Longest name or number, in characters."""
 
 
 class Token(NamedTuple):
-    """`type` is NAME, GLOB, NUMBER, STRING, SIGN, COMMENT or NEWLINE."""
+    """`type` is NAME, GLOB, NUMBER, STRING, SIGN, COMMENT or NEWLINE; OPEN or BAD for text that is no token."""
 
     type: str
     text: str
@@ -63,7 +63,8 @@ class LexicalError(NamedTuple):
 
 
 class LogicalLine(NamedTuple):
-    """The tokens of one statement without comments, and the offset at which the next logical line begins."""
+    """The tokens of one statement, and the offset at which the next logical line begins. Comments are among the tokens
+    only for the formatter. `error` is the first one of the line."""
 
     tokens: list[Token]
     next: int

@@ -1,6 +1,6 @@
 """Formats of files: `file(jwks)`, `file(lua)`, `file(wasm)`.
 
-Each check loads its library for the first such file, so other programs do not need it.
+Checks of `jwks` and `lua` load their libraries for the first such file, so other programs do not need them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HOOKS: Final = (b"envoy_on_request", b"envoy_on_response")
 
 
 def lua(content: bytes) -> Problem | None:
-    """Whether LuaJIT, the engine that Envoy runs, can load a script. The script is not run."""
+    """The error of a script that LuaJIT, the engine that Envoy runs, cannot load; or None. The script is not run."""
     hint = "`envoy_on_request` and `envoy_on_response` are functions of Lua 5.1, as LuaJIT reads it"
     if not content.strip():
         return Problem("ADM220", "it is empty", hint)
@@ -63,7 +63,8 @@ def _plain(text: str) -> str:
 
 
 def lua_policy(content: bytes) -> Problem | None:
-    """Whether a script has an effect as a policy: Envoy calls one of two functions of it."""
+    """The error of a script that cannot be loaded, or that contains the name of neither function that Envoy calls; or
+    None."""
     problem = lua(content)
     if problem is not None or any(hook in content for hook in _HOOKS):
         return problem
@@ -75,7 +76,8 @@ def lua_policy(content: bytes) -> Problem | None:
 
 
 def wasm(content: bytes) -> Problem | None:
-    """Whether it is a WebAssembly module that a proxy can load. Envoy checks its code when it loads it."""
+    """The error of content that is no WebAssembly module with an interface for proxies, or None. Its code is not
+    checked: Envoy does that when it loads it."""
     hint = "name a compiled module (`.wasm`) of the proxy-wasm ABI"
     if not content.startswith(_MAGIC):
         what = (

@@ -172,7 +172,8 @@ def _parts(key: JsonObject, where: str, names: tuple[str, ...]) -> None:
 
 
 def _usable(key: JsonObject, where: str, algorithm: str) -> None:
-    """Whether a cryptography library accepts the key: a point on its curve, a modulus of a valid size."""
+    """Refuses a key that a cryptography library does not accept, and one with a modulus or exponent that Envoy does
+    not."""
     import jwt
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 

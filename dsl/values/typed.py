@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class Invalid:
-    """Marks a value with an error that has been reported."""
+    """Marks a value with an error that has been reported, or that the context cannot resolve."""
 
 
 INVALID: Final = Invalid()
@@ -64,7 +64,8 @@ INVALID: Final = Invalid()
 
 @dataclass(frozen=True)
 class Context:
-    """The names that values may refer to. Without an application, names of services cannot be resolved yet."""
+    """The names that values may refer to. Without an application, names of services cannot be resolved yet; without a
+    reader, files cannot be."""
 
     diagnostics: Diagnostics
     reader: Reader | None = None
@@ -82,7 +83,8 @@ def describe(type_: ParameterType) -> str:
 
 
 def convert(value: tree.Value, type_: ParameterType, context: Context) -> Value | Invalid:
-    """The value in the program's units (see `dsl.program`), or `INVALID` after an error."""
+    """The value in the program's units (see `dsl.program`), or `INVALID` after an error. It is also `INVALID`, without
+    a message, if the context lacks the reader or the application that the value needs."""
     if type_.name == "list":
         return _list(value, type_, context)
     if isinstance(value, tree.Number):

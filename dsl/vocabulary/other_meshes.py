@@ -36,8 +36,9 @@ _FILE = Path(__file__).with_name("other_meshes.toml")
 
 
 def kind(name: str, arguments: Sequence[str | None], kinds: Mapping[str, Signature]) -> str | None:
-    """Return the hint for the name of a kind in another mesh. If the name stands for several kinds of this language,
-    the hint lists those that accept the arguments, or all of them if none does.
+    """Return the hint for the name of a kind in another mesh, or None for an unknown name. If the name stands for
+    several kinds of this language, the hint lists those for which the arguments are complete; if there are none, those
+    that accept the arguments; if there are none either, all of them.
 
     `arguments` are the names of the arguments, None for an argument by position.
     """
@@ -81,8 +82,8 @@ def parameter(kind_: str, name: str, known: Collection[str]) -> str | None:
 
 
 def word(text: str, words: Collection[str]) -> str | None:
-    """Return the element of `words` with the meaning of `text`, which is a word, a status or a code of another mesh;
-    None if no element has it."""
+    """Return the element of `words` (no hint) with the meaning of `text`, which is a word, a status or a code of
+    another mesh, or another spelling of an element; None if no element has it."""
     key = squeezed(text)
     for item in guides().values():
         for name, meant in item.words.items():
