@@ -13,8 +13,8 @@ from solver.placement import Conflict, ConflictPart, PlacementError, Reason, Rul
 def conflict_diagnostics(program: Program, error: PlacementError) -> list[Diagnostic]:
     """Return one diagnostic for each conflict.
 
-    A diagnostic points at the policy that cannot be placed. The other lines that take part in
-    the conflict follow, with their remedies.
+    A diagnostic points at a policy of the conflict, if there is one. The other lines that take part in the conflict
+    follow, with their remedies.
     """
     diagnostics = [_diagnostic(program, conflict) for conflict in error.conflicts]
     if error.more:

@@ -2,8 +2,8 @@
 
     program + document of facts --with_facts--> program with stricter marks of its services
 
-A fact can only restrict a service, and never revokes a restriction of the program. The document has no names of pods
-and no counts, so it stays the same while services scale.
+A fact can only restrict a service, and never revokes a restriction of the program. The document has no fields for names
+of pods and for counts. If the reasons have none either, it stays the same while services scale.
 """
 
 from __future__ import annotations

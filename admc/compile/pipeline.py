@@ -1,9 +1,9 @@
-"""The pipeline from the path of a program to its plan. Every command that needs a placement uses it.
+"""The pipeline from the path of a program to its plan. Every command that computes a placement uses it.
 
     path -> dsl.load -> Program -> solver.place -> Placement -> solver.verify.verifier -> emitters check -> Plan
 
-The verifier shares no code with the solver. A placement that the verifier rejects, or that no configuration can
-express, is never shown, written or emitted.
+A placement of `place_program` that the verifier rejects, or that no configuration can express, is an error: it is never
+shown, written or emitted. `solve` does not verify; its placements answer questions about a changed program.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def load_program(
     include: Sequence[Path] | None = None,
     names: Collection[str] | None = None,
 ) -> Program:
-    """The program at `path`, or of standard input for `-`. Raises `CommandError` (exit 1) with all findings.
+    """The program at `path`, or of standard input for `-`. Raises `CommandError` (exit 1) with the findings, also for a
+    wrong profile.
 
     `include` are folders from which the program may use files, besides its own folder. `names` are the files that
     `read` can read, if these are not on disk.
@@ -185,7 +186,8 @@ def place_program(
 ) -> tuple[Placement, dict[str, float]]:
     """Return a verified placement that can be expressed as configuration, and the seconds of each stage.
 
-    Raises `CommandError`: exit 3 with the conflict or the policies that cannot be expressed, 70 if not verified.
+    Raises `CommandError`: exit 3 with the conflicts or the policies that cannot be expressed, 70 if not verified, 1 for
+    a wrong profile.
     """
     from solver.placement import PlacementError
 
@@ -225,9 +227,9 @@ def compile_program(
 ) -> Compiled:
     """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
 
-    `facts` is a document of facts of a cluster. Of equally good plans, the plan nearest to `previous` is taken, and
-    it contains no other trace of `previous`. `effort` is the solver's deterministic time. `progress` receives the name
-    of each stage as it begins. Raises `CommandError`.
+    `facts` is a document of facts of a cluster. Of equally good plans, the plan nearest to `previous` is taken. If that
+    is the placement of `previous` and its inputs are the same, it may have the bounds of `previous`, too. `effort` is
+    the solver's deterministic time. `progress` receives the name of each stage as it begins. Raises `CommandError`.
     """
     report_stage = progress or _silent
     started = time.perf_counter()

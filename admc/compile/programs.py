@@ -30,8 +30,8 @@ class ProgramFiles(NamedTuple):
 
 
 def find_programs(names: Iterable[str], *, parts: bool = False) -> ProgramFiles:
-    """Return the files that `names` stand for. A folder stands for all programs below it, and with `parts` also for
-    files that programs use."""
+    """Return the files that `names` stand for. A folder stands for all programs below it; with `parts`, for all files
+    below it that end in `.adm` and are no links. Errors are in the result, and none is raised."""
     files: dict[str, str] = {}
     problems: list[Diagnostic] = []
     folders = False
@@ -116,7 +116,7 @@ def _nothing(name: str, *, parts: bool) -> CommandError:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Files below a folder whose names end in `.adm`, by name. Raises `CommandError`."""
+    """Files below a folder whose names end in `.adm`, by name, without hidden ones. Raises `CommandError`."""
     entries = 0
     waiting = [(folder, 0)]
     while waiting:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def earlier_plan(plan: Plan | None, *, must_be_optimal: bool) -> Plan | None:
-    """The earlier plan of a compile. Where the optimum must be proven, its own bounds are of no use."""
+    """The earlier plan of a compile. Where the optimum must be proven, it is without its objectives, since its own
+    bounds are of no use."""
     if plan is None or not must_be_optimal:
         return plan
     return replace(plan, solver=replace(plan.solver, objectives=()))

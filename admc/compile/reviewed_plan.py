@@ -1,9 +1,11 @@
 """Checks that a reviewed plan fits its program. The decisions of the plan are then used, and the solver does not run.
 
-Three parts of the plan are checked:
+Four parts of the plan are checked (`checked` leaves out the last one):
 
     digests of the input files    each must be the digest of the present file
-    decisions                     they become a placement, which the verifier must accept: no policy can be left out
+    digest of the profile         it must be that of the present profile, which may be a built-in one
+    decisions                     they become a placement, which the verifier must accept: no policy can be left out;
+                                  Envoy and NetworkPolicies must be able to express it
     parts of the program          they must agree with the program (`admc/compile/plan/agreement.py`)
 """
 
@@ -29,7 +31,8 @@ SHOWN = 3
 
 
 def checked(path: Path, plan: Plan, program: Program) -> Placement:
-    """The placement of a plan, if the verifier accepts it for this program. Raises `CommandError`."""
+    """The placement of a plan, if its digests fit this program, the verifier accepts it, and it can be expressed. Parts
+    of the program in the plan are not compared (`same_contents`). Raises `CommandError`."""
     _same_files(path, plan, program)
     _same_profile(path, plan, program)
     placement = _placement(path, plan, program)

@@ -1,4 +1,5 @@
-"""The configuration files of a verified placement, with the addresses of the endpoints file."""
+"""The configuration files of a verified placement, with the addresses of the endpoints file, or of loopback without
+one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Writes an emitted configuration into a folder, and removes the files of an earlier emit.
 
-A manifest in the folder lists the files that admc wrote, with their digests. Other files are never overwritten or
-removed, unless the user forces it. Each file is written atomically. While files are replaced, the manifest has the
-digests of the old and of the new content. So the next emit completes an interrupted one, and does not treat its files
-as files of the user. All errors that can be detected in advance are reported before the first byte is written.
+A manifest in the folder lists the files that admc wrote, with their digests. A file that was there with the same
+content counts as written by admc. Other files are never overwritten, unless the user forces it, and never removed, but
+for temporary files of admc. Each file is written atomically. While files are replaced, the manifest has the digests of
+the old and of the new content. So the next emit completes an interrupted one, and does not treat its files as files of
+the user. All errors that can be detected in advance are reported before the first byte is written.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Emitted(NamedTuple):
 def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, ...], *, force: bool = False) -> Emitted:
     """Write `files` (relative path -> content) into `folder`. Raises `CommandError` if that is impossible.
 
-    Files that admc did not write, and files that were changed since, stay as they are unless `force` is given.
+    A file that admc did not write, or that was changed since, is an error if one of `files` would replace it. A file of
+    an earlier emit that was changed since, and has no successor, stays with a warning. With `force`, both give way.
     """
     known, cut_off = _read_manifest(folder, inputs)
     try:

@@ -1,7 +1,7 @@
 """Explains an application, a service or a policy, from the computed placement.
 
 To show how an ADM could be removed, the program is solved again with the service marked `no adm`. If the changed
-program has a placement, its cost is shown. Otherwise the conflict names the lines that require the ADM.
+program has a placement, its number of ADMs is shown. Otherwise the conflict names the lines that require the ADM.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def _unknown(_decision: Decision, _place: Place) -> None:
 
 
 def explain_application(program: Program, placement: Placement, solve: Solve) -> Explanation:
-    """Every ADM with its reasons, the services without one, and the ADMs that NetworkPolicies alone would save."""
+    """The first `SHOWN` ADMs with their reasons, the number of the others, the services without one, and the ADMs that
+    NetworkPolicies alone would save."""
     shares = shares_by_service(program, placement)
     hosting = {adm.service for adm in placement.adms}
     sections: list[Section] = []
@@ -76,7 +77,8 @@ def explain_service(
 def explain_policy(
     program: Program, placement: Placement, name: str, solve: Solve, cost: CostOfOther = _unknown
 ) -> Explanation:
-    """Explain where a policy is enforced, destination by destination, and why not at another place."""
+    """Explain where a policy is enforced, destination by destination, why not at another place, what its place in the
+    declared order means, and what NetworkPolicies alone would save."""
     policy = program.policy_by_name[name]
     decisions = [decision for decision in placement.decisions if decision.policy == name]
     points: list[Point] = []

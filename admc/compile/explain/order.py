@@ -1,4 +1,5 @@
-"""Explains the effect of the declared order on a request: for example, whether a timeout or a retry is outermost.
+"""Explains the effect of the declared order on a request where a timeout or a retry is one of two policies: for
+example, which of them is outermost.
 
 Rule R6 keeps the declared order wherever it makes a difference, so this explanation needs no placement.
 """
@@ -17,7 +18,8 @@ _MET = frozenset((Verb.COUNTS, Verb.REJECTS, Verb.DELAYS, Verb.COPIES))
 
 
 def order_points(program: Program, name: str) -> list[Point]:
-    """The effects of a policy's place among the other policies of its calls, with the lines of those policies."""
+    """The effects of a policy's place before or after the timeouts and retries of its calls (of a timeout or retry:
+    before or after the other policies), with the lines of those policies."""
     policies = program.policies
     at = next(position for position, policy in enumerate(policies) if policy.name == name)
     calls = frozenset(policies[at].calls)

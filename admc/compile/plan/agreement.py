@@ -3,7 +3,7 @@
 A plan repeats parts of its program, and its ADMs, enforcements and assumptions follow from its decisions. A review
 relies on all of these parts, so the server does not serve a plan in which a part was edited. Reasons, warnings and
 costs are not compared: they are for a reader, another release may word or compute them differently, and no other part
-is derived from them.
+is derived from them. Inputs, the solver and the profile are not compared here either.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMPARED = ("services", "externals", "calls", "policies", "adms", "enforcements"
 @no_collection()
 def disagreement(plan: Plan, anew: Plan) -> str | None:
     """The first part of a plan that differs from the plan `anew`, which is built from the program and the decisions of
-    the plan; None if all are equal. The caller has read both plans with their services, calls and policies."""
+    the plan; None if `app` and the parts of `COMPARED` are equal."""
     if plan.app != anew.app:
         return f"its `app` is `{plan.app}`, and that of the program is `{anew.app}`"
     for name in COMPARED:

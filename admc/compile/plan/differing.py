@@ -28,7 +28,8 @@ _OTHERS: Final = ("app", "solver", "profile", "overhead")
 
 
 def differing(plan: Plan, anew: Plan) -> str:
-    """The parts that differ, with the names of their rows."""
+    """The parts that differ, with the names of their rows, as the end of a sentence. If none differs, only the bytes of
+    the file do."""
     parts = [f"`{name}`" for name in _OTHERS if getattr(plan, name) != getattr(anew, name)]
     for name, named in _NAMES.items():
         one, other = ({row_text(row): named(row) for row in getattr(compared, name) or ()} for compared in (plan, anew))

@@ -3,8 +3,8 @@
     program, placement -> [Plan] -> emit | diff | explain
 
 Everything in it is in canonical order, and nothing in it depends on the machine, the clock or the working directory:
-two runs on one program give the same bytes. `plan.schema.json` is the published form; `docs/plan.md` says what each
-field means. Rows are plain tuples of names and numbers, since a large application has 150,000 of them.
+two runs of one release on the same inputs give the same bytes. `plan.schema.json` is the published form; `docs/plan.md`
+says what each field means. Rows are small objects of names and numbers, since a large application has 150,000 of them.
 """
 
 from __future__ import annotations
@@ -178,7 +178,8 @@ class PolicyContent:
     when: Name | None
     """The match in canonical form, as it could stand in a program."""
     places: Annotated[tuple[Place, ...], Filled, *Distinct]
-    """Those that the kind and the policy's own annotations allow."""
+    """Those that the kind and the policy's own annotations allow, and `network` only where the program lets it be
+    one."""
     guard: bool
     state: bool
     per_replica: bool
@@ -211,7 +212,8 @@ class AdmPolicy:
 
 @document
 class Because:
-    """Why a policy is at this ADM. `rule` is the one that ruled out the other place, or `free`."""
+    """Why a policy is at this ADM. `rule` is the one that ruled out the other place, `R1` for a policy at both ends, or
+    `free`."""
 
     policy: Name
     side: Side
@@ -238,7 +240,7 @@ class AdmPlan:
 
 @document
 class Enforcement:
-    """One policy on one call. Source `*`: a guard that applies to undeclared callers only."""
+    """One policy on one call. Source `*`: a policy at ingress that no declared call meets, for undeclared callers."""
 
     policy: Name
     source: Name
