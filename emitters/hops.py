@@ -3,7 +3,7 @@
     program + placement -> [Hop]
 
 A *hop* is one direction and one port of one ADM: at ingress a port of the service itself, at egress a port of one
-destination. Each hop becomes a filter chain in Envoy. The policies of a hop are in declared order.
+destination. Each hop becomes one or more filter chains in Envoy. The policies of a hop are in declared order.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
     network-policies.yaml        the objects that close destinations (rule R7)
 
 The interception files are written with redirection only, and NetworkPolicies only if a destination has to be closed.
-Only services have folders, and no service can have the name of a file.
+Only services with an ADM have folders, and no service can have the name of a file.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def files(
     *,
     xds: Server | None = None,
 ) -> dict[str, bytes]:
-    """All files of an emission, sorted by path. Raises `EmitError` if Envoy or Kubernetes cannot express the
-    placement."""
+    """All files of an emission, sorted by path. Raises `EmitError` if Envoy or Kubernetes cannot express the placement,
+    or if a needed address is missing or shared."""
     from emitters.envoy.bootstrap import static_json, xds_bootstrap
     from emitters.envoy.bootstrap.xds_server import Server, secrets
     from emitters.envoy.messages.typed import to_json, to_yaml

@@ -2,8 +2,8 @@
 
 They are in one module because a difference raises no error: it makes a loop, or traffic that by-passes its policies.
 
-An ADM marks every connection that it opens itself (socket option `SO_MARK`, which needs NET_ADMIN or NET_RAW), and the
-rules let marked packets pass. There are two marks because a service can call itself: a connection from its egress
+With redirection, an ADM marks every connection that it opens itself (`SO_MARK`, which needs NET_ADMIN or NET_RAW), and
+the rules let marked packets pass. There are two marks because a service can call itself: a connection from its egress
 listener to its own address still has to pass its ingress listener, and one from the ingress listener must not come
 back. The ADM of a pod has no privilege: there its user id takes the place of marks, and a source address tells the two
 apart.

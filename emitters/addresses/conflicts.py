@@ -9,6 +9,7 @@ its address: two callers at one address are under the policies of both, and a gu
 A service has all ports of its pods. On the host's network it has only the ports where it listens, and other services of
 the node have other ports. Several services may share a service address, at different ports. An outside party is at no
 address of a service, with one exception: a party that never calls may be at other ports of a service address or a node.
+Two outside parties may be at one address, and a larger network may contain addresses of others.
 """
 
 from __future__ import annotations

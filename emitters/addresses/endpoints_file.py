@@ -50,10 +50,10 @@ def from_json(
     data: bytes, program: Program | None = None, *, of_several: bool = False, before: Addresses | None = None
 ) -> Addresses:
     """Reads an endpoints file (docs/endpoints.md). With a program, every name must be one of its own. `of_several`: the
-    addresses are those of several programs, and services of other programs go to `others`.
+    addresses are those of several programs, and services of other programs go to `others`; outside parties are its own.
 
     `before`: the addresses from the previous reading. Services with the same addresses as there are not checked again:
-    a server reads the file of thousands of services whenever one pod comes or goes. Raises `EmitError` with all
+    a server reads the file of thousands of services whenever one pod comes or goes. Raises `EmitError` with the
     findings.
     """
     findings = Diagnostics()

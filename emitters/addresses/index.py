@@ -2,8 +2,8 @@
 
     program + addresses -> AddressIndex
 
-Large applications have thousands of services and as many policies, so no look-up goes through all parties: its cost
-grows with the parties that it is about.
+Large applications have thousands of services and as many policies, so the cost of most look-ups grows with the parties
+that they are about. Only the first look-up of a sort, and one for unknown callers, go through all parties.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class Networks:
 
 
 class AddressIndex:
-    """The addresses of a program's parties. A look-up of an unknown address or name gives an empty result."""
+    """The addresses of a program's parties. A look-up of an unknown address gives an empty result; `peers` takes
+    names of parties only."""
 
     def __init__(self, program: Program, addresses: Addresses) -> None:
         self._program = program
@@ -138,7 +139,7 @@ class AddressIndex:
 
     @cached_property
     def ipv6(self) -> bool:
-        """Whether anything at all has an IPv6 address."""
+        """Whether any party of the program has an IPv6 address."""
         texts = [
             *(text for located in self._addresses.services.values() for text in (*located.addresses, *located.pods)),
             *(text for listed in self._addresses.externals.values() for text in listed),
@@ -205,7 +206,7 @@ class AddressIndex:
         return self._senders.inside(network)
 
     def callers(self, names: frozenset[str], *, unknown: bool) -> Callers:
-        """The connections of the named parties. An external without a `cidr` stands for every unknown address.
+        """The connections of the named parties. An unlocated external stands for every unknown address.
 
         `unknown` adds the connections from unknown addresses. Raises `AmbiguousCallersError`.
         """

@@ -1,4 +1,4 @@
-"""The texts of `admc explain CODE` for the findings of the Envoy emitter."""
+"""The texts of `admc explain CODE` for the findings of the Envoy emitter and about addresses."""
 
 from __future__ import annotations
 

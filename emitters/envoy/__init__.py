@@ -32,7 +32,7 @@ __all__ = ["AdmResources", "Mode", "check", "emit", "passthrough"]
 
 
 def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
-    """The findings of `emit` that do not depend on addresses: parts of the placement that Envoy cannot express.
+    """The findings of `emit` that depend on no address and no built message: parts that Envoy cannot express.
 
     The check counts the declared replicas, so it finds a limit that they cannot share before any replica runs.
     """
@@ -68,7 +68,7 @@ def emit(
     have a listener, whether or not it is needed now. A missing address is no error: the server learns the address later
     and emits again, and until then the listeners refuse connections that may belong to it.
 
-    Raises `EmitError` if Envoy cannot express the placement.
+    Raises `EmitError` if Envoy cannot express the placement, or if a needed address is missing or shared.
     """
     from emitters.envoy.listeners import resources
 

@@ -4,10 +4,11 @@ Without an ADM at the receiver, the sender sees that a connection is refused, a 
 An ADM at the receiver turns all of these into a plain 503 or 502. So an ingress hop puts Envoy's details of the failure
 into a header of the reply, and by this mark an egress hop repeats the requests that it would repeat for the failure.
 
-Every ingress hop sets the mark, whatever its policies are: if the mark came with a policy, the listener would change,
-and connections would be closed. Every hop removes the header from the answers of services, after the router has decided
-about a repetition (a route table does not touch replies of the ADM itself). So no service can set the mark through an
-ADM, and no service sees it.
+Every ingress hop that carries requests sets the mark, whatever its policies are: if the mark came with a policy, the
+listener would change, and connections would be closed. Every such hop removes the header from the answers that it
+receives, after the router has decided about a repetition (a route table does not touch replies of the ADM itself). So
+no service can set the mark through an ADM. A caller without an egress hop for the call sees the mark. A filter at the
+stage `upstream` may write it (docs/kinds.md).
 """
 
 from __future__ import annotations

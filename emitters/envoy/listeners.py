@@ -2,7 +2,8 @@
 
 Without redirection there is one listener for each hop. With redirection there is one listener for each direction, in
 which the original address and port of a connection choose the filter chain of a hop. A connection that belongs to no
-hop passes through to its original destination.
+hop passes through to its original destination; while a server waits for an address, a connection that may belong to it
+is refused.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class _Collected:
 
 
 def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, checked: bool = False) -> AdmResources:
-    """All resources of one ADM. Parts that Envoy cannot express become findings of the context.
+    """All resources of one ADM. Parts that Envoy cannot express become findings of the context. If the context has an
+    error before the messages are built, there are no resources.
 
     `waiting`: a server learns missing addresses later. `checked`: an earlier check has found that Envoy can express the
     policies.
@@ -337,7 +339,7 @@ def _known_callers(context: Context, hop: Hop, choice: Json, closed: Json) -> Js
 
 
 def _beside(side: Side, out: _Collected) -> Json:
-    """Metadata by which the passthrough chain changes whenever the hops change.
+    """Metadata by which the passthrough chain changes whenever a hop comes or goes.
 
     Envoy closes no connection whose filter chain stays equal, and a connection that passes through may belong to a hop
     that is added later.

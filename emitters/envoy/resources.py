@@ -25,8 +25,8 @@ REFUSING: Final = "refused/"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdmResources:
-    """The resources of one service's ADM by name, in canonical order. Listeners name routes and extensions, routes
-    name clusters, clusters name endpoints."""
+    """The resources of one service's ADM by name, in canonical order. Listeners name routes, extensions and clusters;
+    routes and extensions name clusters, clusters name endpoints."""
 
     service: str
     listeners: Mapping[str, Message]

@@ -2,9 +2,9 @@
 
 Envoy accepts a listener whose new filter has a configuration that it rejects, and then answers every request with 500.
 So each ADM with an xDS server has one more listener, which never changes and which no client can reach. Its only filter
-is an extension that contains the configurations of all others. The server sends that extension first, and the other
-resources after Envoy has acknowledged the extension (docs/xds.md). If Envoy rejects a configuration, all resources stay
-as they are.
+before the router is an extension that contains the configurations of all other HTTP filters. The server sends that
+extension first, and the other resources after Envoy has acknowledged the extension (docs/xds.md). If Envoy rejects a
+configuration, all resources stay as they are.
 
     extensions of an ADM -> one listener + one extension
 """
@@ -56,7 +56,7 @@ def listener(name: str) -> Message:
 
 
 def tried(name: str, extensions: Iterable[Message]) -> Message:
-    """The extension that contains the configurations of others, as filters of which none is ever chosen."""
+    """The extension that contains the configurations of other HTTP filters, of which none is ever chosen."""
     from google.protobuf import json_format
 
     actions = [

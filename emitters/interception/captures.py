@@ -103,8 +103,8 @@ def interceptions(
 ) -> tuple[Interception, ...]:
     """One `Interception` for each ADM of the placement, sorted by service.
 
-    `probes`: service -> the health checks that by-pass its ADM. Raises `EmitError` if other connections could use such
-    a by-pass, too.
+    `probes`: service -> the health checks that by-pass its ADM. Raises `EmitError` if a probe has no address of one
+    node or no target port of the service, or if other connections could use such a by-pass, too.
     """
     position = {policy.name: index for index, policy in enumerate(program.policies)}
     return tuple(
@@ -189,7 +189,8 @@ def original_destinations(program: Program, hop: Hop, addresses: KnownAddresses)
     """Port dialled -> the networks of the captured connections that belong to an egress hop; both in canonical order.
 
     A capture by port also redirects connections to other destinations, which the listener tells apart by these
-    networks. If no address is known, there is no port, and the hop cannot be enforced at all.
+    networks. If no address is known, there is no port. Only a hop to an outside party may then be enforced, if it takes
+    the port as a whole (`hop_addresses.whole_ports`).
     """
     known: dict[int, set[Network]] = {}
     for reached, network, port in _ways(program, hop, addresses):

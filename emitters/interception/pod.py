@@ -86,7 +86,8 @@ def arguments(service: str, captures: PodCaptures) -> tuple[str, ...]:
 
 
 def parse_arguments(args: Sequence[str]) -> PodRules:
-    """The service and captures from which `arguments` made these. Raises `ArgumentsError` for all other arguments."""
+    """The service and captures that arguments in the form of `arguments` name; their order does not matter. Raises
+    `ArgumentsError`."""
     if any(len(text) > _LONGEST for text in args[:6]):
         raise ArgumentsError(f"an argument has more than {_LONGEST:,} characters")
     options: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """The two tables of packet filter rules around one ADM, for both ways to recognise the ADM's own connections.
 
-Two tables work together. `nat` redirects new connections to the ADM. `filter` refuses every packet that should have
-been redirected and was not: connections that are older than the rules, and connections dialled straight to the ADM's
-own ports. All rules sit in chains of our own; each built-in chain gets one jump, and nothing else is touched.
+Two tables work together. `nat` redirects new connections to the ADM. `filter` refuses packets, except resets, that
+should have been redirected and were not: connections that are older than the rules, and connections dialled straight to
+the ADM's own ports. All rules sit in chains of our own; each built-in chain gets one jump, and nothing else is touched.
 
     PREROUTING -> ADMC_IN          redirect to the ingress port
     OUTPUT     -> ADMC_OUT         redirect to the egress port -> ADMC_SELF for calls to the pod's own address

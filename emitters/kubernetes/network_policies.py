@@ -40,7 +40,7 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
-    """The findings about destinations that no NetworkPolicy can close. Every compile calls it."""
+    """The findings about destinations that no NetworkPolicy can close."""
     try:
         network_policies(program, placement)
     except EmitError as error:
@@ -51,8 +51,9 @@ def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
 def network_policies(program: Program, placement: Placement) -> tuple[dict[str, object], ...]:
     """One NetworkPolicy for each closed destination, sorted by service.
 
-    Raises `EmitError` with all findings if Kubernetes cannot express a policy: names or labels that are not legal
-    there, two services that get one name, and labels that cannot tell one service's pods from another's.
+    Raises `EmitError` with the findings if Kubernetes cannot express a policy: names or labels that are not legal
+    there, two services that get one name, labels that cannot tell one service's pods from another's, and senders
+    without an address of their own.
     """
     findings = Diagnostics()
     needed_by: dict[str, list[str]] = {}

@@ -25,7 +25,8 @@ MAX_EDGES: Final = 500
 
 
 def mermaid(program: Program, placement: Placement) -> str:
-    """Flowchart text: one node for each service and external, one thick arrow for each call with an enforcement."""
+    """Flowchart text: one node for each service and external, one arrow for each pair that calls, thick where a policy
+    is enforced."""
     whole = scene(program, placement)
     lines = ["flowchart LR", f"  accTitle: Sidecars of {re.sub('[^A-Za-z0-9_-]', ' ', whole.app)}"]
     if len(whole.edges) > MAX_EDGES:

@@ -1,6 +1,7 @@
 """The content of a picture of a placement, independent of its format.
 
-All formats are made from one `Scene`, so that a mermaid diagram and an SVG of one plan show the same.
+All formats are made from one `Scene`, so that a mermaid diagram and an SVG of one plan agree. An SVG of a large scene
+shows a part of it (`around_adms`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class SceneNode:
     adm: bool = False
     can_host: bool = True
     closed: bool = False
-    """A NetworkPolicy admits its declared senders only."""
+    """At some of its ports, a NetworkPolicy admits its declared senders only."""
     policies: tuple[Sitting, ...] = ()
     """The policies in the ADM's order: those at ingress, then those at egress."""
 
@@ -139,8 +140,8 @@ def _sittings(adm: Adm, towards: Mapping[tuple[str, str], set[str]]) -> tuple[Si
 def around_adms(whole: Scene, limit: int) -> Scene:
     """The part of a large scene that is about policies, with at most `limit` nodes.
 
-    ADMs come first, those with most policies before others, each with the other ends of its enforced calls while there
-    is room. A scene within the limit is kept as it is.
+    One ADM after another is kept, those with most policies first, each with the other ends of its enforced calls, while
+    there is room. Calls without an enforcement are left out. A scene within the limit is kept as it is.
     """
     if len(whole.nodes) <= limit:
         return whole

@@ -1,6 +1,7 @@
 """The file from which an Envoy starts: a complete one (`static_json`), or one with an xDS server (`xds_bootstrap`).
 
-Both describe the same resources. In the complete file every reference is replaced by the resource.
+The complete file has the route tables, filter configurations and endpoints in place of the references to them. With an
+xDS server, the file has only the clusters that Envoy needs before it asks the server for all resources.
 """
 
 from __future__ import annotations

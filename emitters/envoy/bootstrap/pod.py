@@ -2,8 +2,8 @@
 
 An Envoy gets its identity on its command line: `--service-node POD --service-cluster SERVICE`. All else comes from the
 xDS server, and Envoy waits for it: *started* means configured. A listener shows that Envoy has started, at every
-address of the pod and on a port of its own: Envoy opens it once it has its configuration, and answers requests to it
-itself.
+address of the pod (IPv6 only if pods have it) and on a port of its own: Envoy opens it once it has its configuration,
+and answers requests to it itself.
 """
 
 from __future__ import annotations

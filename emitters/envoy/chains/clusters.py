@@ -209,10 +209,11 @@ def has_several(context: Context, destination: str, port: Port) -> bool:
 
 
 def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str, ...], int]:
-    """The endpoints of a destination: its ready pods; without redirection, the addresses that callers dial.
+    """The endpoints of a destination and their port: its ready pods, or all pods if none is ready. Without redirection
+    or a known pod, they are the addresses that callers dial.
 
-    Pods that are not ready are left out, and not sent as unhealthy. Envoy would still choose unhealthy endpoints in its
-    panic mode, and would count them among the endpoints of which outlier detection may eject a share.
+    Other pods that are not ready are left out, and not sent as unhealthy. Envoy would still choose unhealthy endpoints
+    in its panic mode, and would count them among the endpoints of which outlier detection may eject a share.
     """
     if context.mode.redirected:
         pods = context.addresses.ready_addresses(destination)

@@ -1,7 +1,8 @@
 """One HTTP connection manager for each hop that carries requests: filters in declared order, then the routes.
 
 Each filter decides whether its policy applies to a request when the request reaches the filter, so a match sees the
-changes of outer policies. The manager changes a request or a response only where a policy demands it.
+changes of outer policies. Without a policy that demands it, the manager changes only what Envoy could not forward (it
+keeps one protocol of `Upgrade`, makes HTTP/1.0 HTTP/1.1 and refuses CONNECT), and it marks replies of its own.
 """
 
 from __future__ import annotations

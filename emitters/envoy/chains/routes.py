@@ -1,7 +1,7 @@
 """Route tables: timeouts, retries, copies and splits, and the choice of a cluster.
 
 In Envoy, exactly one route applies to a request. So policies whose matches can hold together become a cross product:
-one route for each set of matches, the largest sets first. The first route that fits has exactly the matches that hold.
+the routes of each set of matches, the largest sets first. The first set that fits has exactly the matches that hold.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 MAX_ROUTES: Final = 256
-"""Most routes of one hop: the matches of its policies multiply."""
+"""Most sets of matches of one hop, each with routes of its own: the matches of its policies multiply."""
 RETRY_BYTES: Final = 64 << 20
 """Most bytes of a request's body that are kept for another attempt. A request with a longer body is sent once."""
 _EVERY: Final = 1_000_000
@@ -58,7 +58,7 @@ class RouteTable(NamedTuple):
     marks: tuple[Json, ...]
     """Filters (`TypedExtensionConfig`) that evaluate conditions which a table cannot, and set headers for the table."""
     matches: bool
-    """Whether the table looks at requests at all."""
+    """Whether the table chooses by the matches or callers of policies."""
 
 
 class _Group(NamedTuple):
@@ -195,7 +195,7 @@ def _routes(
 
 
 def _sets(groups: Sequence[_Group], always: Sequence[Policy]) -> list[tuple[int, ...]]:
-    """Every set of matches that can hold together, largest first, at last the empty one.
+    """Every set of matches that can hold together, largest first, at last the empty one; of too many, only a part.
 
     Two policies of one exclusive kind never hold together: the resolver has checked that.
     """

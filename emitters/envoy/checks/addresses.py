@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def check(context: Context, hops: Sequence[Hop], *, waiting: bool) -> None:
-    """Reports the missing and shared addresses of one ADM. `waiting`: the server learns missing addresses later."""
+    """Reports the missing and shared addresses of one ADM, and ports that it cannot tell apart.
+
+    `waiting`: the server learns missing addresses later, so they are not reported.
+    """
     if context.mode.redirected:
         for hop in hops:
             _targets(context, hop, hops)

@@ -1,5 +1,5 @@
-"""Finds parts of one ADM that Envoy cannot express, before anything is built. Each finding has the policy's line and a
-hint."""
+"""Finds parts of one ADM that Envoy cannot express, before anything is built. Each finding has a hint and the line of
+the policy, the template or, for a port of its own, the service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) -> None:
-    """Reports everything that Envoy cannot express about one ADM, whatever the addresses are.
+    """Reports what Envoy cannot express about one ADM, whatever the addresses are. Only built messages show the rest.
 
     `tried`: the names of policies whose own check has run; those of this ADM are added.
     """

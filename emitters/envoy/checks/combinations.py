@@ -23,7 +23,7 @@ _SHORT: Final = 1_000
 
 
 def check(context: Context, hop: Hop) -> None:
-    """Reports everything that Envoy cannot express about the policies of one hop."""
+    """Reports counts that another policy of a hop would part, and comparisons that Envoy cannot make."""
     _one_count(context, hop)
     for policy in hop.policies:
         _patterns(context, policy)

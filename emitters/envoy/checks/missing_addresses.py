@@ -3,7 +3,7 @@
     program, addresses, hops -> Unlisted
 
 A server continues while addresses are missing, and no proxy rejects its configuration. So the status and the log of the
-server show these parties. `admc compile` refuses such a program.
+server show these parties. `emit` without `waiting` refuses such a program.
 """
 
 from __future__ import annotations

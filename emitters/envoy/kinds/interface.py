@@ -1,8 +1,8 @@
 """The interface of a kind of policy: its configuration in Envoy, and the facts about it that other modules need.
 
 A subclass of `EnvoyKind` declares the parameters of the kind in `dsl/prelude.adm` as attributes with types, under their
-names and in their order: an instance holds the arguments of one policy. A kind overrides the methods of the places in
-which it works, and the facts in which it differs from most kinds.
+names and in their order: an instance holds the arguments of one policy (not that of a `TemplateKind`). A kind overrides
+the methods of the places in which it works, and the facts in which it differs from most kinds.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class EnvoyKind:
     # ---- errors: policies that Envoy cannot express ----
 
     def check(self, context: Context, policy: Policy) -> None:
-        """Reports errors that a policy has wherever it is enforced. Called once for a policy."""
+        """Reports errors that a policy has wherever it is enforced. Called at most once for a policy and an ADM."""
 
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
         """Reports errors of a policy on one hop, with the other policies there or with the replicas of the service."""

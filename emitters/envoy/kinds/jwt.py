@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Jwt(EnvoyKind):
-    """A request without a valid token gets 401. The token goes on to the service unchanged."""
+    """A request without a valid token gets 401, or 403 if its audience is wrong. The token goes on to the service
+    unchanged."""
 
     issuer: str
     jwks: FileArgument

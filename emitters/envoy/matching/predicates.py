@@ -1,6 +1,7 @@
 """Predicates of Envoy's matching API, and a policy's `when` as such a predicate.
 
-A predicate decides whether a filter is skipped, or which route of a route table applies.
+A predicate decides whether a filter is skipped, which route of a route table applies, or which filter chain takes a
+connection.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The rules by which Envoy validates a configuration, applied when the configuration is built.
 
 Most bounds of Envoy's fields are options in its schema (`validate.rules`), which `xds-protos` contains. Every emitted
-message is checked against them, with all messages that are packed inside. So a value that Envoy would refuse is found
-without an Envoy.
+message is checked against them, with all messages that are packed inside. So most values that Envoy would refuse are
+found without an Envoy. Not checked are formats of texts other than header names and values (addresses, for instance).
 
-    message -> [BrokenRule], each with the field's path
+    message -> BrokenRulesError, which names the paths of the first fields
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Texts inside of messages that Envoy compiles when it reads the messages: expressions, scripts, keys.
+"""Parts of messages that Envoy checks beyond its schema: expressions, Lua scripts, keys, networks, fill intervals of
+token buckets, and the headers that a filter may write.
 
-The language checks the arguments of built-in kinds; a template can contain any of these texts.
+The language checks the arguments of built-in kinds; a template can contain any of these. CEL is not checked.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def wrong_expression(text: str) -> str | None:
 
 
 def wrong(type_name: str, item: Message) -> Iterator[FieldProblem]:
-    """The errors in the text of a message."""
+    """The errors in the fields of a message, without the messages inside; none for a type without such a check."""
     check = _INSIDE.get(type_name)
     return iter(()) if check is None else check(item)
 

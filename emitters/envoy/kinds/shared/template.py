@@ -1,7 +1,7 @@
 """A kind with a template, a user's own Envoy filter: typed configuration in YAML with `${param}` places.
 
-Values are put into scalars of the parsed document and never into its text, so no value can become structure. A scalar
-that consists of a single place gets the value with its type.
+Values are put into scalars of the parsed document and never into its text, so no text can become structure. A scalar
+that consists of a single place gets the value with its type, which may be a list.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TemplateKind(EnvoyKind):
 
 
 def _configuration(context: Context, policy: Policy) -> Json:
-    """The typed configuration that a policy's template describes."""
+    """The typed configuration that a policy's template describes; empty, with a finding, if it cannot be used."""
     template = policy.kind.template
     assert template is not None  # noqa: S101 - called for such kinds only
     try:
@@ -210,7 +210,10 @@ def _fill(node: Any, values: dict[str, Any], depth: int) -> Any:
 
 
 def _only_numbers(text: str, values: dict[str, Any]) -> None:
-    """Refuses other values than numbers in a text that is a program: they would become a part of the program."""
+    """Refuses texts inside of a text that is a program: they would become a part of the program.
+
+    A parameter may be the whole program.
+    """
     for place in _PLACE.finditer(text):
         if place[0] != text and isinstance(_value(place[1], values), str):
             raise _TemplateError(
