@@ -1,4 +1,4 @@
-"""The objective of a placement after one decision moves to another place, which explains the choice of the solver."""
+"""The first level of the objective that changes if one decision moves to another place: it explains the choice."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ class Difference(NamedTuple):
 
     metric: str
     more: int
-    """By how much the other place is worse; below zero only if the placement is not proven optimal."""
+    """By how much the other place is worse; below zero only if a rule excludes that place, or if the placement is not
+    proven optimal."""
 
 
 class Alternatives:
-    """The placement of a program with one decision changed."""
+    """The differences that a change of one decision makes to a placement, without regard to rules."""
 
     def __init__(self, program: Program, points: Sequence[DecisionPoint], placement: Placement, costs: Costs) -> None:
         self.program = program

@@ -55,7 +55,7 @@ class Hops:
         return calls[hop].source if hop < len(calls) else self._names[hop - len(calls)]
 
     def numbered(self, costs: Mapping[Hop, Cost]) -> dict[int, Cost]:
-        """The costs of hops, by the number of the hop. Hops that the program does not have are left out."""
+        """The costs of hops, by the number of the hop. Hops at egress without a call are left out."""
         if not costs:
             return {}
         calls = {

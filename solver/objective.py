@@ -107,7 +107,7 @@ class Levels:
         return tuple(vector)
 
     def loads(self, point: DecisionPoint, place: Place) -> list[tuple[str, Cost]]:
-        """(host, cost) of each share of a decision's work at a place."""
+        """(host, cost) of each share of a decision's work at a place, without the shares that `Costs` does not name."""
         if not self.costs.enforcement:
             return []
         policy = self.program.policies[point.policy].name
@@ -145,8 +145,8 @@ class Levels:
 def minimized(objective: Sequence[Metric], *, measured: bool) -> tuple[Metric, ...]:
     """All levels: the metrics that the program names, then `closed`, `overhead` and `hops` unless it names them.
 
-    An `overhead` in last place, as in the default objective, moves behind `closed`. There is an overhead only if costs
-    are known (`measured`).
+    An `overhead` in last place behind another metric, as in the default objective, moves behind `closed`. `overhead` is
+    a level only if the program names it, or if costs are given (`measured`) and the program does not name `cpu`.
     """
     levels = list(objective)
     overhead = Metric.OVERHEAD in levels or (measured and Metric.CPU not in levels)

@@ -2,8 +2,8 @@
 
     program -> options -> order -> cover -> [model] -> placement
 
-The model runs only for capacities that may be exceeded. Otherwise a cheapest cover is an optimum
-(`docs/adr/0002-solver.md` says why).
+The model runs for capacities that may be exceeded, and with an earlier plan under an objective that counts neither
+ADMs nor sidecars. Otherwise a cheapest cover is an optimum (`docs/adr/0002-solver.md` says why).
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ def place(
     effort: float | None = None,
     reductions: bool = True,
 ) -> Placement:
-    """Return the best correct placement of `program`, proven optimal unless `effort` (deterministic time) runs out.
+    """Return the best correct placement of `program` that the search reaches within `effort` (deterministic time).
+
+    Its status says whether it is proven optimal: effort may run out, or a level may exceed the numbers of CP-SAT.
 
     `points` are the program's decision points, if the caller has them already. `previous` is an earlier plan: of
     equally good placements, the solver takes the placement that changes this plan least. `reductions` is for tests:
-    without reductions CP-SAT solves everything. Raises `PlacementError` where no correct placement exists.
+    without reductions the model decides everything. Raises `PlacementError` where no correct placement exists.
     """
     stages = Stages()
     costs = costs or Costs()
@@ -128,7 +130,10 @@ class Search:
         return BoundedChoices(choices, tuple(value - open_ for value, open_, _ in pairs))
 
     def kept(self, previous: Previous, others: Sequence[Place], levels: Levels) -> list[Place] | None:
-        """The choices of an earlier plan, with `others` where this plan has none; None if they break a rule."""
+        """The choices of an earlier plan, with `others` where this plan has none; None if they break R6 or R9.
+
+        A choice that the domain of its decision excludes is replaced by that of `others`.
+        """
         choices = _as_before(previous, self.program, self.points, self.domains, range(len(self.points)), others)
         for clash in (clash for members in self.clashing.values() for clash in members):
             if not holds(self.program, self.points, clash, choices[clash.first], choices[clash.second]):
@@ -145,11 +150,11 @@ def _as_little_changed(
     effort: Effort,
     stages: Stages,
 ) -> BoundedChoices:
-    """Return the better of `best` and the choices of the earlier plan.
+    """Return the best of three: `best`, the choices of the earlier plan, and those of a search without that plan.
 
     A search that considers an earlier plan may prove less. So if it proves no optimum, a search without the earlier
     plan follows, and the bounds of both searches hold. If the result is the placement of the earlier plan, the bounds
-    of that plan are kept, unless they contradict the proven bounds.
+    of that plan are kept, unless they claim more than was proven.
     """
     kept = search.kept(previous, best.choices, levels)
     if kept is not None and search.solution(kept, levels).worth() < search.solution(best.choices, levels).worth():

@@ -1,4 +1,4 @@
-"""The solver's result: every decision with its reason, and the ADMs that follow.
+"""The solver's result: every decision with the reasons against other places, and the ADMs that follow.
 
     program -> [Placement] -> plan
 
@@ -49,8 +49,9 @@ class Reason(NamedTuple):
 class Decision:
     """One policy at one destination.
 
-    `calls` are indices into `Program.calls`. They are empty if no declared call is in scope. A guard is then at
-    ingress, for undeclared callers. Any other policy then holds because the destination is closed to such callers.
+    `calls` are indices into `Program.calls`. They are empty if no declared call is in scope. The policy is then at
+    ingress, for undeclared callers; or (no guard) it holds because the destination is closed to such callers; or the
+    destination is an external, and no ADM enforces the policy.
     """
 
     policy: str
@@ -64,9 +65,10 @@ class Decision:
     """Undeclared callers are in scope too (R7), so the policy at ingress is enforced at `ports` for all callers."""
     ports: tuple[int, ...] = ()
     """Port numbers of the destination that the decision covers, ascending: for an open decision every port in scope
-    whose protocol the kind carries, otherwise the ports of `calls`."""
+    on which the policy can be enforced, otherwise the ports of `calls`."""
     closes: bool = False
-    """The decision is open and at egress, so it holds only if the destination is closed to undeclared callers."""
+    """The decision is open, about a service, and at egress or both ends. So it holds only if the destination is closed
+    to undeclared callers."""
 
 
 @dataclass(frozen=True, slots=True)

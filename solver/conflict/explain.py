@@ -38,7 +38,7 @@ SOLVED: Final = 100
 
 
 def explain(program: Program, costs: Costs, destinations: Sequence[str]) -> PlacementError:
-    """Return the conflicts at these destinations, none of which has a placement, in the order of the destinations.
+    """Return an error with the conflicts at these destinations, none of which has a placement, in their order.
 
     After each conflict, the search continues as if a user had resolved it. A conflict over the order of policies is
     resolved by ignoring the order of these policies, and any other conflict by removing its last policy. So the next
@@ -68,7 +68,7 @@ def explain(program: Program, costs: Costs, destinations: Sequence[str]) -> Plac
 def explain_overload(
     program: Program, costs: Costs, destinations: Sequence[str], overloaded: Sequence[str]
 ) -> PlacementError:
-    """The conflict around hosts whose capacity cannot be kept."""
+    """Return an error with the one conflict around hosts whose capacity cannot be kept."""
     return PlacementError((_conflict(Subprogram(program, costs, destinations, overloaded))[0],))
 
 

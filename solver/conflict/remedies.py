@@ -1,8 +1,8 @@
-"""Remedies for a conflict, each confirmed by solving the program with the remedy applied.
+"""Remedies for a conflict. Those for a line that is no policy are confirmed by solving the program with them applied.
 
 A conflict names as few constraints as possible. A program often has more constraints of the same sort: a second
 untrusted sender, or a third caller of a quota. Then a change of the named constraint alone is not enough, and the
-remedy lists the others.
+remedy lists the others; of changes of different sorts it names the first `NAMED` only.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from solver.conflict.subprogram import Constraint, Edit, Subprogram, irreducible_subset, leave_out
 
 NAMED = 8
-"""The most services that a remedy lists by name, and the most callers of a quota that are tried as its only caller."""
+"""The most services or further changes that a remedy names, and the most callers of a quota that are tried as its only
+caller."""
 TRIED = 64
-"""With more constraints than this, the remedy lists them all instead of a smallest sufficient subset."""
+"""With more constraints than this, the remedy takes them all instead of an irreducible subset."""
 
 
 class Remedies:

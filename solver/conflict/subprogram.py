@@ -50,7 +50,7 @@ class Constraint:
     sort: str = ""
     """Constraints of one sort differ only in `subject`: the callers of a quota, or the untrusted senders."""
     subject: str = ""
-    """The service or external that the line concerns; for a call, its source."""
+    """The service or external that the line concerns; for a call, its source. Empty for policies and pins."""
     call: int | None = None
     """Index of the call that the line declares, in the program of a `Subprogram`."""
 
@@ -100,7 +100,9 @@ class Subprogram:
     def impossible_without(
         self, relaxed: Sequence[Constraint], edits: Sequence[Edit] = (), first: str | None = None
     ) -> bool:
-        """Whether no correct placement exists with `relaxed` relaxed, `edits` made, and `first` declared first."""
+        """Whether these destinations have no correct placement with `relaxed` relaxed, `edits` made, and `first`
+        declared first. Capacities count only if the subprogram is about overloaded hosts.
+        """
         program = self.without(relaxed, edits, first)
         points = decision_points(program)
         clashing = ordered_pairs(program, points, self.free_pairs)
@@ -119,7 +121,7 @@ class Subprogram:
         return False
 
     def without(self, relaxed: Sequence[Constraint], edits: Sequence[Edit] = (), first: str | None = None) -> Program:
-        """The program with these constraints relaxed."""
+        """The program with these constraints relaxed, `edits` made, and `first` declared first."""
         draft = Draft(
             {policy.name: policy for policy in self.program.policies}, dict(self.program.services), self.sources
         )

@@ -112,7 +112,7 @@ class Graph:
             heappush(self._queue, vertex)
 
     def reduce(self) -> None:
-        """Apply every rule until none applies; vertices are tried in canonical order."""
+        """Apply the rules until none applies to a vertex whose neighbours changed, in canonical order."""
         heapify(self._queue)
         while self._queue or self._expensive:
             if self._queue:

@@ -4,8 +4,9 @@
 
 A vector becomes one whole number in which no lower level can outweigh a higher one, so that the reductions need no
 levels. A part of at most `EXACT_TIES` hosts and decisions gets weights under which its cheapest cover is unique: after
-the levels, the cover with the earliest hosts. Larger parts keep plain weights, for which the reductions are stronger.
-Of equally cheap covers, a larger part gets the first cover that the reductions find in canonical order.
+the levels, the cover with the earliest hosts. Larger parts, and those for which `BRANCHES` are too few, keep plain
+weights, for which the reductions are stronger. Of equally cheap covers, such a part gets the first one that the
+reductions find in canonical order, or that CP-SAT finds. If effort runs out, its cover may not be a cheapest one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EXACT_TIES = 64
 SMALL_KERNEL = 64
 """Branch and bound tries the undecided vertices of a part if these are at most so many."""
 BRANCHES = 5_000
-"""The most branches for one part. CP-SAT solves a part that needs more."""
+"""The most branches of one search. The relaxation and CP-SAT solve what needs more."""
 
 Vector = tuple[int, ...]
 
@@ -40,7 +41,7 @@ class Vertex(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A connected part of the graph with its cheapest cover, and the value and proven bound of each level."""
+    """A connected part of the graph with the best cover found, and the value and proven bound of each level."""
 
     vertices: tuple[int, ...]
     cover: frozenset[int]
@@ -107,9 +108,9 @@ def parts(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
 def cover(
     vertices: Sequence[Vertex], edges: Sequence[tuple[int, int]], effort: Effort, *, reductions: bool = True
 ) -> list[Part]:
-    """Cheapest covers of every connected part.
+    """The best cover of every connected part that the search finds within `effort`.
 
-    Without `reductions` CP-SAT solves every part, which is slower and gives an equally cheap cover.
+    Without `reductions` CP-SAT solves every part, which is slower.
     """
     members = parts(len(vertices), edges)
     part_of = {vertex: number for number, part in enumerate(members) for vertex in part}

@@ -87,7 +87,10 @@ class Effort:
 
 
 def solve(problem: Booleans, effort: Effort) -> Answer:
-    """Return the lexicographically best values of `problem` that the search reaches within `effort`."""
+    """Return the lexicographically best values of `problem` that the search reaches within `effort`.
+
+    The effort limits the search for better values only, and not that for the first ones.
+    """
     from ortools.sat.python import cp_model
 
     limit = effort.share(problem.count)

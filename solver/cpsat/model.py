@@ -35,7 +35,8 @@ CHUNK = 40
 
 
 class OverloadError(Exception):
-    """R9 leaves no choice for the decisions and hosts of one group."""
+    """R9 leaves no choice for the decisions and hosts of one group, or decided decisions alone overload a host: then
+    there are no `points`."""
 
     def __init__(self, points: Sequence[int], hosts: Sequence[str]) -> None:
         self.points = tuple(points)
@@ -69,7 +70,7 @@ class DecisionGroup:
 
 
 class Model:
-    """All undecided decisions of one program."""
+    """All undecided decisions of one program. Raises `OverloadError` if the decided ones overload a host."""
 
     def __init__(
         self,
@@ -239,7 +240,10 @@ class Model:
     def solve(
         self, group: DecisionGroup, hints: Sequence[Sequence[Place]], least: int | None, effort: Effort
     ) -> tuple[tuple[Place, ...], tuple[Bounded, ...]]:
-        """The best choices for a group, and the levels of the group. `least` is a lower bound on the first level."""
+        """The best choices for a group, and the levels of the group. `least` is a lower bound on the first level.
+
+        Raises `OverloadError` if no choices keep the capacities.
+        """
         if self.is_small(group):
             return self._enumerate(group)
         worths = [(worth, tuple(hint)) for hint in hints if (worth := self.worth(group, hint)) is not None]

@@ -1,4 +1,4 @@
-"""Decides which policies a request may meet in any order (rule R6), by their effects alone.
+"""Decides which policies a request may meet in any order (rule R6), by their effects, and which places keep order.
 
 Two policies commute only if every pair of their effects does. A kind that declares no effects commutes with no kind.
 The table is that of `docs/rules.md`.
@@ -68,7 +68,7 @@ def _ranks(policy: Policy) -> list[int]:
 
 
 def in_order(first: Policy, at: Place, second: Policy, then: Place) -> bool:
-    """Whether a request meets `first` before `second` if they are enforced at these places.
+    """Whether a request meets `first` before `second`, which is declared after it, at these places.
 
     A policy at both ends is in order if each of its ends is.
     """

@@ -236,7 +236,7 @@ class ProgramFacts:
         return None
 
     def unknown_name(self, policy: Policy) -> Reason | None:
-        """Why a policy cannot identify, by its address, a caller that the policy names (R7, either side), or None."""
+        """Why a policy cannot identify, by its address, a caller that the policy names (R7), or None."""
         if not self.on_host_network:
             return None
         named = set(callers(policy))

@@ -1,7 +1,7 @@
 """The places that each decision may take, and for every other place the rule that excludes it.
 
 These rules concern one decision alone: R3, R4, R5, R7, R8 and R10. They are tried in a fixed order, from the
-capabilities of a kind, which no line of the application changes, to pins. So the plan contains the reason that a user
+capabilities of a kind and its narrowing by the policy to pins. So the plan contains the reason that a user
 would have to remove first.
 """
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
 
 MAX_STEPS = 10_000
-"""Most comparisons to examine for a refutation."""
+"""Most parts of matches to examine for a refutation."""
 
 
 class _Literal(NamedTuple):

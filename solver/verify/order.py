@@ -57,7 +57,10 @@ class _Seat(NamedTuple):
 
 
 def order(program: Program, placed: Iterable[tuple[Requirement, Place]]) -> Iterator[Violation]:
-    """Pairs of policies that some request meets in the wrong order. `placed` is in declared order."""
+    """Policies that some request meets in the wrong order, each with one of the policies that it had to meet first.
+
+    `placed` is in declared order.
+    """
     judge = _Judge(program)
     by_destination: dict[str, list[_Seat]] = defaultdict(list)
     for required, place in placed:

@@ -58,7 +58,7 @@ class Places:
         return frozenset({Place.INGRESS, Place.EGRESS} | ({Place.NETWORK} if network else set()))
 
     def check(self, required: Requirement, decision: Decision) -> Iterator[Violation]:
-        """Violations of `decision.place`, each of which occurs once."""
+        """Violations of `decision.place`, and a mark `closes` that is missing or that the decision does not need."""
         problems = chain(
             self._capability(required, decision.place),
             self._ingress(required) if Side.INGRESS in decision.place.sides else (),

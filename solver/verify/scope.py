@@ -130,7 +130,8 @@ class _Scope:
 
 
 def destination_facts(program: Program, wanted: Collection[Requirement]) -> DestinationFacts:
-    """Which destinations cannot be closed, are called from a node's address, or are called from inside a sidecar."""
+    """Which destinations cannot be closed, are called from a node's address or from inside a sidecar, or refuse
+    connections that a policy counts."""
     services, externals = program.services, program.externals
     unclosable: dict[str, str] = {}
     node_sender: dict[str, str] = {}

@@ -18,7 +18,7 @@ NOTHING = Cost()
 
 @dataclass(slots=True)
 class Work:
-    """Policies that the ADM of one service has to enforce, in declared order, and their cost."""
+    """Policies that the ADM of one service has to enforce, in declared order, and the cost of the ADM with them."""
 
     ingress: list[str]
     egress: list[str]
@@ -169,9 +169,10 @@ def objectives(placement: Placement, real: Mapping[str, int], wanted: tuple[str,
 
 
 def wanted_levels(program: Program, costs: Costs) -> tuple[str, ...]:
-    """The levels of the objective: those that the program names, then those with which every objective ends.
+    """The levels of the objective: those that the program names, then `closed`, `overhead` and `hops` unless it does.
 
-    An `overhead` in last place moves behind `closed`, because the default objective also ends with `overhead`.
+    `overhead` follows only if costs are given and the program does not name `cpu`. A named `overhead` in last place
+    behind another metric moves behind `closed`, because the default objective also ends with `overhead`.
     """
     first: list[str] = list(program.objective)
     known = costs.known or costs.adm or costs.hop or costs.enforcement

@@ -1,8 +1,8 @@
 """The independent check that a placement is correct.
 
 It is written from docs/rules.md alone, shares no code with the solver's model, and uses no fact that the solver
-derived. It runs on every placement before the placement is used. A violation is a bug of admc, never an error of the
-user. Its parts are
+derived. A violation in a placement of the solver is a bug of admc; a placement that was read from a plan may also have
+been edited. Its parts are
 
     scope   requirements of the program       order    R6, with matches
     places  R3 R4 R5 R7 R8 R10                totals   ADMs, closed destinations, R9, objective
@@ -25,7 +25,10 @@ NO_COSTS = Costs()
 
 
 def verify(program: Program, placement: Placement, costs: Costs = NO_COSTS) -> tuple[Violation, ...]:
-    """All violations in a placement of `program`; empty if it is correct."""
+    """The violations in a placement of `program`; empty if it is correct.
+
+    It may have more faults of the same sort than are listed. Whether a better placement exists is not checked.
+    """
     wanted = requirements(program)
     given, violations = _given(wanted, placement)
     places = Places(program, destination_facts(program, wanted.values()))
