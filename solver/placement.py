@@ -50,8 +50,8 @@ class Decision:
     """One policy at one destination.
 
     `calls` are indices into `Program.calls`. They are empty if no declared call is in scope. The policy is then at
-    ingress, for undeclared callers; or (no guard) it holds because the destination is closed to such callers; or the
-    destination is an external, and no ADM enforces the policy.
+    ingress or in the network, for undeclared callers; or (no guard) it holds because the destination is closed to such
+    callers; or the destination is an external, and no ADM enforces the policy.
     """
 
     policy: str
@@ -67,8 +67,8 @@ class Decision:
     """Port numbers of the destination that the decision covers, ascending: for an open decision every port in scope
     on which the policy can be enforced, otherwise the ports of `calls`."""
     closes: bool = False
-    """The decision is open, about a service, and at egress or both ends. So it holds only if the destination is closed
-    to undeclared callers."""
+    """The decision is open, about a service, and at egress, in the network or at both ends. So it holds only if the
+    destination is closed to undeclared callers."""
 
 
 @dataclass(frozen=True, slots=True)
