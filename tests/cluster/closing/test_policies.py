@@ -15,7 +15,7 @@ from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.records import Key
 from admc.kubernetes.cluster.retry_loop import ChangedKeys
-from tests.emitters.interception.build import port, program, service, wholly_closed
+from tests.emitters.interception.build import closed_at, port, program, service, wholly_closed
 
 if TYPE_CHECKING:
     from admc.serve.environment import Closing
@@ -174,6 +174,27 @@ async def test_another_policy_that_admits_more_keeps_it_open_and_is_named(store:
     store.put(other(ports=[{"port": 9100}]))
     assert store.passed(0)
     assert store.closing.findings == ()
+
+
+async def test_a_port_that_is_closed_as_well_begins_the_wait_anew() -> None:
+    made = program([service("db", port(80, 8080), port(90, 9090, name="admin")), service("a")], [("a", "db")])
+    store = Store()
+    store.closing.ask({"db": closed_at(made, 8080)})
+    await store.closing.refresh()
+    assert store.passed(CLOSED_SECONDS)
+    store.put(other(ports=[{"port": 9090}]))
+    assert store.passed(0), "a port of the program that is open to every caller"
+    store.closing.ask({"db": closed_at(made, 8080, 9090)})
+    assert not store.closing.is_closed("db")
+    await store.closing.refresh()
+    assert not store.passed(CLOSED_SECONDS), "now the other policy admits more"
+    assert [finding.code for finding in store.closing.findings] == ["ADM937"]
+    store.remove(Key("default", "monitoring"))
+    assert store.passed(CLOSED_SECONDS)
+    store.closing.ask({"db": closed_at(made, 9090)})
+    await store.closing.refresh()
+    assert not store.passed(CLOSED_SECONDS - 0.1)
+    assert store.passed(0.1)
 
 
 async def test_one_of_our_own_that_is_altered_is_like_any_other_until_it_is_written_again(store: Store) -> None:
