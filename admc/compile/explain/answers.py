@@ -86,7 +86,7 @@ def explain_policy(
         points.append(Point(_where(program, decision)))
         points += [_not_taken(decision, place, cost) for place in Place if place in decision.ruled_out]
         if decision.closes and decision.place is not Place.NETWORK:
-            points.append(Point(f"`{decision.destination}` is closed to all but its declared senders"))
+            points.append(Point(f"`{decision.destination}` is closed to undeclared callers"))
     if not decisions:
         points.append(Point("nowhere: no declared call is in its scope, and it is for declared callers only"))
     if len(decisions) > SHOWN:
