@@ -42,7 +42,7 @@ class _Resolver:
             return None
         if isinstance(condition, tree.Comparison):
             self.comparisons += 1
-            if self.comparisons == MAX_COMPARISONS:
+            if self.comparisons == MAX_COMPARISONS + 1:
                 text = f"a match makes at most {MAX_COMPARISONS} comparisons"
                 self.diagnostics.error("ADM414", text, condition.span, hint="use `matches` with one expression")
             return self._comparison(condition)

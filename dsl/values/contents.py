@@ -39,8 +39,9 @@ def lua(content: bytes) -> Problem | None:
         error = error_of_52
     if error is None:
         return None
-    line, colon, what = error.partition(": ")
-    where = f"line {line}: {what}" if colon and line.isdecimal() else error
+    message, _, _ = error.partition(" near ")  # what follows quotes the file, which may be another one than a script
+    line, colon, what = message.partition(": ")
+    where = f"line {line}: {what}" if colon and line.isdecimal() else message
     return Problem("ADM220", f"LuaJIT cannot read it: {_plain(where)}", hint)
 
 
