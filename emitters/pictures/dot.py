@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from emitters.pictures.scene import scene
+from emitters.pictures.scene import place_text, scene
 
 if TYPE_CHECKING:
     from dsl.program import Program
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _INGRESS: Final = "#0f766e"
 _EGRESS: Final = "#c2410c"
+_NETWORK: Final = "#1d4ed8"
 
 
 def dot(program: Program, placement: Placement) -> str:
@@ -37,19 +38,18 @@ def _node(node: SceneNode) -> str:
     lines = [name]
     if node.closed:
         lines.append("(closed)")
+    lines += [f"{sitting.place}: {sitting.label}" for sitting in node.policies]
     if not node.adm:
         style = "" if node.can_host else ', style="rounded,filled,dashed"'
         return f"label={_quoted(*lines)}{style}"
-    lines += [f"{sitting.side}: {sitting.label}" for sitting in node.policies]
     return f'label={_quoted(*lines)}, fillcolor="#eef2ff", color="#4f46e5", fontcolor="#1e1b4b", penwidth=2'
 
 
 def _edge(edge: Edge) -> str:
-    if not edge.ingress and not edge.egress:
+    if not edge.enforced:
         return ""
-    labels = [f"{', '.join(edge.egress)} at egress"] if edge.egress else []
-    labels += [f"{', '.join(edge.ingress)} at ingress"] if edge.ingress else []
-    colour = _EGRESS if edge.egress else _INGRESS
+    labels = [place_text(place, policies) for place, policies in edge.places]
+    colour = _EGRESS if edge.egress else _INGRESS if edge.ingress else _NETWORK
     return f' [label={_quoted(*labels)}, color="{colour}", fontcolor="{colour}", penwidth=1.6]'
 
 

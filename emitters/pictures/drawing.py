@@ -28,6 +28,7 @@ ADM: Final = "#4f46e5"
 ADM_CARD: Final = "#f5f6ff"
 INGRESS: Final = "#0f766e"
 EGRESS: Final = "#c2410c"
+NETWORK: Final = "#1d4ed8"
 
 _NARROW: Final = frozenset("iljI.,:;'|!()[]{}`/\\ tfr-")
 _WIDE: Final = frozenset("mwMW@%→×")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from dsl.program import Side
-from emitters.pictures.scene import scene
+from dsl.program import Place
+from emitters.pictures.scene import place_text, scene
 
 if TYPE_CHECKING:
     from dsl.program import Program
@@ -19,7 +19,9 @@ _STYLES: Final = (
     "classDef cannot fill:#f8fafc,stroke:#94a3b8,stroke-dasharray:4 3,color:#334155",
     "classDef external fill:#ffffff,stroke:#64748b,stroke-dasharray:2 3,color:#334155",
 )
-_LINK: Final = {Side.INGRESS: "#0f766e", Side.EGRESS: "#c2410c"}
+_LINK: Final = {Place.INGRESS: "#0f766e", Place.EGRESS: "#c2410c", Place.NETWORK: "#1d4ed8"}
+_DOMINANT: Final = (Place.EGRESS, Place.INGRESS, Place.NETWORK)
+"""An arrow with policies at several places has the colour of the place that comes first here."""
 MAX_EDGES: Final = 500
 """Most edges that mermaid draws by default."""
 
@@ -32,16 +34,17 @@ def mermaid(program: Program, placement: Placement) -> str:
     if len(whole.edges) > MAX_EDGES:
         lines.append(f"  %% {len(whole.edges)} edges: raise mermaid's maxEdges, which draws {MAX_EDGES} by default")
     lines += [f"  n{index}{_shape(node)}" for index, node in enumerate(whole.nodes)]
-    coloured: dict[Side, list[str]] = {Side.INGRESS: [], Side.EGRESS: []}
+    coloured: dict[Place, list[str]] = {place: [] for place in _LINK}
     for number, edge in enumerate(whole.edges):
-        labels = [f"{escaped(', '.join(edge.egress))} at egress"] if edge.egress else []
-        labels += [f"{escaped(', '.join(edge.ingress))} at ingress"] if edge.ingress else []
+        labels = [escaped(place_text(place, policies)) for place, policies in edge.places]
         arrow = f'==>|"{"<br/>".join(labels)}"|' if labels else "-->"
         lines.append(f"  n{edge.source} {arrow} n{edge.destination}")
         if labels:
-            coloured[Side.EGRESS if edge.egress else Side.INGRESS].append(str(number))
+            coloured[next(place for place in _DOMINANT if place in dict(edge.places))].append(str(number))
     lines += [f"  {style}" for style in _STYLES]
-    lines += [f"  linkStyle {','.join(numbers)} stroke:{_LINK[side]}" for side, numbers in coloured.items() if numbers]
+    lines += [
+        f"  linkStyle {','.join(numbers)} stroke:{_LINK[place]}" for place, numbers in coloured.items() if numbers
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -51,9 +54,9 @@ def _shape(node: SceneNode) -> str:
         return f'(["{label}"]):::external'
     if node.closed:
         label += "<br/>(closed)"
+    rows = [f"{sitting.place}: {escaped(sitting.label)}" for sitting in node.policies]
     if not node.adm:
-        return f'["{label}"]:::{"plain" if node.can_host else "cannot"}'
-    rows = [f"{sitting.side}: {escaped(sitting.label)}" for sitting in node.policies]
+        return f'["{"<br/>".join([label, *rows])}"]:::{"plain" if node.can_host else "cannot"}'
     return f'[["{"<br/>".join([f"<b>{label}</b>", *rows])}"]]:::adm'
 
 

@@ -1,17 +1,18 @@
 """A placement as an SVG picture, drawn by admc alone.
 
 Services without a sidecar stay in the background. The services that host an ADM stand out, with the policies that the
-ADM enforces, and their calls. A dot on an arrow marks the end at which the policies are enforced.
+ADM enforces, and their calls. A dot on an arrow marks the end at which the policies are enforced. Policies
+that a NetworkPolicy alone enforces are rows of its destination, with an ADM or without.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dsl.program import Side
+from dsl.program import Place
 from emitters.pictures import drawing
 from emitters.pictures.layout import Box, Point, layered
-from emitters.pictures.scene import around_adms, scene
+from emitters.pictures.scene import around_adms, place_text, scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,12 +76,18 @@ def _summary(shown: Scene) -> str:
 
 
 def _description(shown: Scene) -> str:
-    hosts = [node for node in shown.nodes if node.adm]
     sentences = [f"{_summary(shown)}."]
-    for node in hosts:
-        rows = ", ".join(f"{sitting.label} at {sitting.side}" for sitting in node.policies)
-        sentences.append(f"{node.name} hosts a sidecar: {rows}.")
+    for node in shown.nodes:
+        rows = ", ".join(_told(sitting) for sitting in node.policies)
+        if node.adm:
+            sentences.append(f"{node.name} hosts a sidecar: {rows}.")
+        elif rows:
+            sentences.append(f"{node.name} has no sidecar: {rows}.")
     return " ".join(sentences)
+
+
+def _told(sitting: Sitting) -> str:
+    return place_text(sitting.place, (sitting.label,))
 
 
 def _count(count: int, noun: str) -> str:
@@ -89,9 +96,9 @@ def _count(count: int, noun: str) -> str:
 
 def _box(node: SceneNode) -> Box:
     name = drawing.text_width(_title(node), _NAME) + 28
-    if not node.adm:
-        return Box(min(_WIDEST, max(84, name)), _PLAIN_HEIGHT)
     rows = _rows(node)
+    if not node.adm and not rows:
+        return Box(min(_WIDEST, max(84, name)), _PLAIN_HEIGHT)
     widest = max((drawing.text_width(text, _ROW) for _, text in rows), default=0) + 46
     return Box(min(_WIDEST, max(120, name + 44, widest)), _HEADER + _ROW_HEIGHT * len(rows) + 8)
 
@@ -100,8 +107,8 @@ def _title(node: SceneNode) -> str:
     return node.name + (f" ×{node.replicas}" if node.replicas > 1 else "")
 
 
-def _rows(node: SceneNode) -> list[tuple[Side | None, str]]:
-    rows: list[tuple[Side | None, str]] = [(sitting.side, _row(sitting)) for sitting in node.policies]
+def _rows(node: SceneNode) -> list[tuple[Place | None, str]]:
+    rows: list[tuple[Place | None, str]] = [(sitting.place, _row(sitting)) for sitting in node.policies]
     if len(rows) > MAX_ROWS:
         rows[MAX_ROWS - 1 :] = [(None, f"and {len(rows) - MAX_ROWS + 1} more")]
     return rows
@@ -128,7 +135,9 @@ def _card(node: SceneNode, corner: Point, box: Box) -> Iterator[str]:
         yield drawing.rectangle(x, y, box.width, box.height, radius, fill, edge, dash=dash)
         name = drawing.shortened(_title(node), _NAME, box.width - 16)
         ink = drawing.MUTED if node.external else "#334155"
-        yield drawing.words(x + box.width / 2, y + box.height / 2 + 4.5, name, _NAME, ink, anchor="middle")
+        middle = (_HEADER if node.policies else box.height) / 2
+        yield drawing.words(x + box.width / 2, y + middle + 4.5, name, _NAME, ink, anchor="middle")
+        yield from _listed(node, x, y, box)
     if node.closed:
         yield drawing.rectangle(x - 2, y + 5, 4, box.height - 10, 2, drawing.INK, drawing.SHEET)
     yield "</g>"
@@ -146,18 +155,33 @@ def _adm_card(node: SceneNode, x: float, y: float, box: Box) -> Iterator[str]:
     yield drawing.hexagon(x + 17, y + _HEADER / 2, 4, drawing.ADM)
     name = drawing.shortened(_title(node), _NAME, box.width - 44)
     yield drawing.words(x + 32, y + _HEADER / 2 + 4.5, name, _NAME, "#ffffff", bold=True)
-    for spot, (side, text) in enumerate(_rows(node)):
+    yield from _listed(node, x, y, box)
+
+
+def _listed(node: SceneNode, x: float, y: float, box: Box) -> Iterator[str]:
+    """The rows of policies below the name of a node."""
+    for spot, (place, text) in enumerate(_rows(node)):
         middle = y + _HEADER + 4 + _ROW_HEIGHT * (spot + 0.5)
-        if side is not None:
-            yield from _sign(side, x + 10, middle)
+        if place is not None:
+            yield from _sign(place, x + 10, middle)
         shown = drawing.shortened(text, _ROW, box.width - 40)
-        yield drawing.words(x + 32, middle + 4, shown, _ROW, drawing.INK if side else drawing.MUTED)
+        yield drawing.words(x + 32, middle + 4, shown, _ROW, drawing.INK if place else drawing.MUTED)
 
 
-def _sign(side: Side, x: float, y: float) -> Iterator[str]:
-    """An arrow into a wall, or out of one."""
-    colour = drawing.INGRESS if side is Side.INGRESS else drawing.EGRESS
-    wall, start = (x + 14, x) if side is Side.INGRESS else (x, x + 2)
+def _sign(place: Place, x: float, y: float) -> Iterator[str]:
+    """An arrow into a wall or out of one, or, for the network, through a gap in one."""
+    if place is Place.NETWORK:
+        middle = drawing.number(x + 6)
+        gap = f"M{middle} {drawing.number(y - 7)}v4.5M{middle} {drawing.number(y + 2.5)}v4.5"
+        yield f'<path d="{gap}" stroke="{drawing.NETWORK}" stroke-width="2"/>'
+        yield (
+            f'<path d="M{drawing.number(x)} {drawing.number(y)}h10" stroke="{drawing.NETWORK}" stroke-width="1.6"'
+            ' fill="none"/>'
+        )
+        yield drawing.polygon([(x + 14, y), (x + 9, y - 3.4), (x + 9, y + 3.4)], drawing.NETWORK)
+        return
+    colour = drawing.INGRESS if place is Place.INGRESS else drawing.EGRESS
+    wall, start = (x + 14, x) if place is Place.INGRESS else (x, x + 2)
     yield f'<path d="M{drawing.number(wall)} {drawing.number(y - 6)}v12" stroke="{colour}" stroke-width="2"/>'
     yield (
         f'<path d="M{drawing.number(start)} {drawing.number(y)}h7.5" stroke="{colour}" stroke-width="1.6" fill="none"/>'
@@ -170,10 +194,9 @@ def _tooltip(node: SceneNode) -> str:
     if node.external:
         return f"{node.name}: outside the mesh"
     lines = [f"{node.name}: {_count(node.replicas, 'replica')}"]
-    if node.adm:
-        lines += [f"{sitting.label} at {sitting.side}" for sitting in node.policies]
-    else:
+    if not node.adm:
         lines.append("no sidecar" if node.can_host else "cannot host a sidecar")
+    lines += [_told(sitting) for sitting in node.policies]
     if node.closed:
         lines.append("closed to all but its declared senders")
     return ", ".join(lines)
@@ -183,7 +206,7 @@ def _arrows(shown: Scene, layout: Layout) -> Iterator[str]:
     # Quiet arrows first: where two cross, the enforced one is on top.
     for loud in (False, True):
         for edge, route in zip(shown.edges, layout.routes, strict=True):
-            if bool(edge.ingress or edge.egress) is loud:
+            if edge.enforced is loud:
                 yield from _arrow(shown, edge, route or _loop(layout, edge))
 
 
@@ -193,12 +216,19 @@ def _loop(layout: Layout, edge: Edge) -> tuple[Point, ...]:
 
 
 def _arrow(shown: Scene, edge: Edge, route: tuple[Point, ...]) -> Iterator[str]:
-    colour = drawing.EGRESS if edge.egress else drawing.INGRESS if edge.ingress else drawing.LINE
-    loud = bool(edge.egress or edge.ingress)
+    colour = (
+        drawing.EGRESS
+        if edge.egress
+        else drawing.INGRESS
+        if edge.ingress
+        else drawing.NETWORK
+        if edge.network
+        else drawing.LINE
+    )
+    loud = edge.enforced
     source, destination = shown.nodes[edge.source].name, shown.nodes[edge.destination].name
     if loud:
-        ends = [(edge.egress, "egress"), (edge.ingress, "ingress")]
-        told = "; ".join(f"{', '.join(policies)} at {side}" for policies, side in ends if policies)
+        told = "; ".join(place_text(place, policies) for place, policies in edge.places)
         yield f"<g><title>{drawing.escaped(f'{source} → {destination}: {told}')}</title>"
     if edge.source == edge.destination:
         yield _self_arrow(route, colour, 1.8 if loud else 1.2)
@@ -207,9 +237,11 @@ def _arrow(shown: Scene, edge: Edge, route: tuple[Point, ...]) -> Iterator[str]:
     if edge.egress:
         outward = 8 if route[1].x >= route[0].x else -8
         yield _dot(Point(route[0].x + outward, route[0].y), drawing.EGRESS)
+    # Beside the arrow's head, so that all can be seen; a request meets the network first.
+    inward = -10 if route[-1].x >= route[-2].x else 10
+    if edge.network:
+        yield _dot(Point(route[-1].x + inward * (1.9 if edge.ingress else 1), route[-1].y), drawing.NETWORK)
     if edge.ingress:
-        # Beside the arrow's head, so that both can be seen.
-        inward = -10 if route[-1].x >= route[-2].x else 10
         yield _dot(Point(route[-1].x + inward, route[-1].y), drawing.INGRESS)
     if loud:
         yield "</g>"
@@ -266,7 +298,12 @@ def _legend(shown: Scene, room: float) -> _Legend:
         ("external", "outside the mesh", any(node.external for node in nodes)),
         ("ingress", "enforced at the receiver's ingress", any(edge.ingress for edge in edges)),
         ("egress", "enforced at the sender's egress", any(edge.egress for edge in edges)),
-        ("call", "call without a policy", any(not edge.ingress and not edge.egress for edge in edges)),
+        (
+            "network",
+            "enforced by a NetworkPolicy alone",
+            any(sitting.place is Place.NETWORK for node in nodes for sitting in node.policies),
+        ),
+        ("call", "call without a policy", any(not edge.enforced for edge in edges)),
         ("closed", "closed to all but its declared senders", any(node.closed for node in nodes)),
     ]
     return _Legend([(sign, meaning) for sign, meaning, occurs in entries if occurs], room)
@@ -290,6 +327,9 @@ def _legend_sign(sign: str, x: float, y: float) -> Iterator[str]:
         case "egress":
             yield drawing.arrow([a, b], drawing.EGRESS, 1.8)
             yield _dot(Point(x + 4, y), drawing.EGRESS)
+        case "network":
+            yield drawing.arrow([a, b], drawing.NETWORK, 1.8)
+            yield _dot(Point(x + 20, y), drawing.NETWORK)
         case "call":
             yield drawing.arrow([a, b], drawing.LINE, 1.2)
         case _:

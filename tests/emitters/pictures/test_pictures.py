@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admc.compile.pipeline import load_program, place_program
+from dsl.program import Place
 from emitters.pictures import dot, mermaid, svg, svg_comparison
 from emitters.pictures.svg import MAX_NODES
 from tests.emitters.interception.build import external, placement, program, service
@@ -27,6 +29,19 @@ if TYPE_CHECKING:
 GOLDEN = Path(__file__).parent / "golden"
 SVG = "{http://www.w3.org/2000/svg}"
 ALL = {"hotel.mmd": mermaid, "hotel.dot": dot, "hotel.svg": svg, "hotel-comparison.svg": svg_comparison}
+IN_NETWORK = """
+app shop
+network_policies enforced
+service web { http 80 }
+service api { http 80 }
+service db { tcp 5432  no adm }
+call web -> db, api
+policy only = allow(callers: [web]) on * -> db
+policy few = allow(callers: [web]) on * -> api
+@ingress
+policy slow = set_request_header(name: "x-a", value: "1") on * -> api
+pin few at network
+"""
 ALLOWED = {f"{SVG}{tag}" for tag in ("svg", "title", "desc", "g", "rect", "path", "polygon", "circle", "text")}
 
 
@@ -58,6 +73,40 @@ def test_the_svg_says_what_is_where() -> None:
     assert root[0].tag == f"{SVG}title"
     assert root[1].tag == f"{SVG}desc"
     assert "search hosts a sidecar: search_quota at ingress" in (root[1].text or "")
+
+
+def test_a_policy_in_the_network_is_a_row_of_its_destination(tmp_path: Path) -> None:
+    path = tmp_path / "shop.adm"
+    path.write_text(IN_NETWORK)
+    made = load_program(path)
+    placed, _ = place_program(made)
+    assert {decision.policy: decision.place for decision in placed.decisions} == {
+        "only": Place.NETWORK,
+        "few": Place.NETWORK,
+        "slow": Place.INGRESS,
+    }
+    picture = svg(made, placed)
+    titles = [title.text or "" for title in ET.fromstring(picture).iter(f"{SVG}title")]  # noqa: S314 - written by us
+    assert "web → db: only in the network" in titles
+    assert "web → api: few in the network; slow at ingress" in titles
+    assert any(
+        title.startswith("db: 1 replica, cannot host a sidecar, only in the network, closed") for title in titles
+    )
+    assert any(title.startswith("api: 1 replica, few in the network, slow at ingress, closed") for title in titles)
+    assert {"only", "few", "slow", "enforced by a NetworkPolicy alone"} <= set(_words(picture))
+    assert "db has no sidecar: only in the network." in picture
+    assert 'label="db\\n(closed)\\nnetwork: only"' in dot(made, placed)
+    assert 'label="few in the network\\nslow at ingress", color="#0f766e"' in dot(made, placed)
+    chart = mermaid(made, placed)
+    assert '["db<br/>(closed)<br/>network: only"]:::cannot' in chart
+    assert '==>|"only in the network"|' in chart
+    assert "stroke:#1d4ed8" in chart
+
+
+def test_a_picture_without_the_network_has_no_sign_of_it() -> None:
+    for draw in ALL.values():
+        assert "network" not in draw(*hotel()).lower().replace("networkpolicy", "")
+        assert "#1d4ed8" not in draw(*hotel())
 
 
 def test_the_comparison_counts_both_meshes() -> None:
