@@ -9,7 +9,7 @@ from typing import Final
 from admc.compile.plan.model import AdmPlan, CallRow, Closed, Enforcement, ExternalRow, Plan, PolicyRow, ServiceRow
 from admc.review.diff.written import rate_text, size_text
 from admc.review.report.model import Key
-from dsl.program import Protocol
+from dsl.program import Place, Protocol
 
 ANY: Final = "*"
 """The source of an enforcement for callers that the program does not declare."""
@@ -23,6 +23,8 @@ LEGEND: Final = (
     Key("ingress", "enforced at ingress"),
     Key("egress", "enforced at egress"),
     Key("both", "enforced at both"),
+    Key("network", "enforced by a NetworkPolicy alone"),
+    Key("mixed", "enforced by a NetworkPolicy alone, and by ADMs"),
     Key("plain", "a call without a policy"),
 )
 
@@ -110,10 +112,26 @@ class Mesh:
     def replicas(self, name: str) -> int:
         return self.services[name].replicas if name in self.services else 1
 
+    @cached_property
+    def in_network(self) -> Mapping[str, list[str]]:
+        """The policies that only the NetworkPolicy of a destination enforces, in declared order."""
+        policies: dict[str, dict[str, None]] = {}
+        for decision in self.plan.decisions:
+            if decision.place is Place.NETWORK:
+                policies.setdefault(decision.destination, {})[decision.policy] = None
+        return {name: sorted(listed, key=lambda policy: self.index.get(policy, 0)) for name, listed in policies.items()}
+
+    @property
+    def legend(self) -> tuple[Key, ...]:
+        """The looks. Those of the network are left out where no policy is there."""
+        return tuple(key for key in LEGEND if self.in_network or key.look not in ("network", "mixed"))
+
     def look(self, pair: tuple[str, str]) -> str:
         places = {enforcement.place for enforcement in self.enforced.get(pair, ())}
         if not places:
             return "plain"
+        if Place.NETWORK in places:
+            return "mixed" if len(places) > 1 else "network"
         return "both" if len(places) > 1 else next(iter(places)).value
 
     def traffic(self, pair: tuple[str, str]) -> Iterator[tuple[int, str]]:

@@ -25,7 +25,7 @@ class Panels:
         parts = [self._about(name)]
         if adm is not None:
             parts += [self._why(adm), self._policies(adm), *self._cost(adm.overhead)]
-        parts += [self._closed(name), self._calls("Calls", name, outgoing=True)]
+        parts += [self._network(name), self._closed(name), self._calls("Calls", name, outgoing=True)]
         parts.append(self._calls("Called by", name, outgoing=False))
         return tuple(part for part in parts if part.rows or part.bars or part.note)
 
@@ -57,9 +57,10 @@ class Panels:
             return "Outside the mesh: it hosts no ADM."
         if adm is not None:
             return f"Hosts an ADM: {counted(adm.replicas, 'sidecar')} of {visible(adm.dataplane)}."
+        network = " Its NetworkPolicy alone enforces policies." if name in self._mesh.in_network else ""
         if not self._mesh.hosts(name):
-            return "Cannot host an ADM."
-        return "No ADM: no policy is enforced here."
+            return f"Cannot host an ADM.{network}"
+        return f"No ADM.{network}" if network else "No ADM: no policy is enforced here."
 
     def _facts(self, name: str, adm: AdmPlan | None) -> list[tuple[str, str]]:
         facts: list[tuple[str, str]] = []
@@ -127,15 +128,27 @@ class Panels:
             measured += [Measured(f"of it {visible(component.policy)}", component.cpu) for component in hop.components]
         return Section("CPU by hop and policy, in cores", bars=bars(measured, CORES))
 
+    def _network(self, name: str) -> Section:
+        rows = []
+        for listed in self._mesh.in_network.get(name, ()):
+            policy = self._mesh.policies.get(listed)
+            rows.append(row(visible(listed), *((does(policy), at(policy.line)) if policy is not None else ())))
+        return Section("Policies in the network, without an ADM", rows=tuple(rows))
+
     def _closed(self, name: str) -> Section:
         closed = self._mesh.closed.get(name)
         if closed is None:
             return Section("")
         return Section(
             "Closed",
-            "A NetworkPolicy admits its declared senders alone.",
+            "A NetworkPolicy admits only callers that the policies in the network admit."
+            if name in self._mesh.in_network
+            else "A NetworkPolicy admits its declared senders alone.",
             rows=(
-                row("admitted", names(closed.senders) or "no sender"),
+                row(
+                    "declared senders" if name in self._mesh.in_network else "admitted",
+                    names(closed.senders) or "no sender",
+                ),
                 row("needed by", names(closed.policies)),
             ),
         )

@@ -10,7 +10,7 @@ from admc.base.terminal import counted, visible
 from admc.compile.plan.model import FREE, Plan
 from admc.review.report.costs import breakdown, comparison
 from admc.review.report.graph import SMALLEST_SIGN, Drawn, Line, graph, most_important, sign_size
-from admc.review.report.mesh import LEGEND, Mesh
+from admc.review.report.mesh import Mesh
 from admc.review.report.model import Cell, Page, Section
 from admc.review.report.panels import Panels
 from admc.review.report.words import at, does, enforced_at, names, row
@@ -36,7 +36,7 @@ def plan_page(plan: Plan, note: str = "") -> Page:
         drawn.nodes,
         drawn.edges,
         tuple(visible(policy.name) for policy in plan.policies),
-        LEGEND,
+        mesh.legend,
         (
             comparison(mesh),
             *breakdown(mesh, nodes),
@@ -59,6 +59,7 @@ def _drawn(mesh: Mesh, nodes: Mapping[str, int], panels: Panels) -> list[Drawn]:
         policies = (
             {mesh.index[hosted.policy] for hosted in adm.policies if hosted.policy in mesh.index} if adm else set()
         )
+        policies |= {mesh.index[policy] for policy in mesh.in_network.get(name, ()) if policy in mesh.index}
         boxes.append(
             Drawn(
                 name,

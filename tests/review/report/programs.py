@@ -67,7 +67,12 @@ def hostile(plan: Plan) -> Plan:
             for adm in plan.adms
         ),
         enforcements=tuple(
-            replace(each, source=new(each.source), destination=new(each.destination), service=new(each.service))
+            replace(
+                each,
+                source=new(each.source),
+                destination=new(each.destination),
+                service=None if each.service is None else new(each.service),
+            )
             for each in plan.enforcements
         ),
         closed=tuple(replace(closed, destination=new(closed.destination)) for closed in plan.closed),

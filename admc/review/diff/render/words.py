@@ -133,7 +133,10 @@ def _path(side: Taken, line: SourceLine) -> str:
 
 
 def place_phrase(move: Move, place: Place, hosts: Sequence[str], style: Style) -> str:
-    """The place of a decision with its hosts: `ingress of `rate``, or `egress of `a`, `b``, or both."""
+    """The place of a decision with its hosts: `ingress of `rate``, or `egress of `a`, `b``, or both, or `the network at
+    `rate``."""
+    if place is Place.NETWORK:
+        return f"the network at {style.name(move.destination)}"
     parts = []
     if Side.INGRESS in place.sides:
         parts.append(f"ingress of {style.name(move.destination)}")

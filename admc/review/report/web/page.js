@@ -163,7 +163,8 @@
       { selector: "edge.placed", style: { "source-endpoint": "data(from)", "target-endpoint": "data(to)" } },
       { selector: "edge.bent", style: { "curve-style": "round-segments", "segment-weights": (e) => e.data("weights"), "segment-distances": (e) => e.data("distances"), "segment-radii": 30, "edge-distances": "endpoints" } },
       { selector: "edge:loop", style: { "curve-style": "bezier" } },
-      edge("ingress", "ingress"), edge("egress", "egress"), edge("both", "both"), edge("weaker", "bad", { width: 3 }),
+      edge("ingress", "ingress"), edge("egress", "egress"), edge("both", "both"), edge("network", "network", { "line-style": "dashed" }), edge("mixed", "network"),
+      edge("weaker", "bad", { width: 3 }),
       edge("refused", "refused", { "line-style": "dashed" }), edge("came", "good"), edge("gone", "muted", { "line-style": "dotted" }), edge("stricter", "stricter"),
       { selector: ".other-side", style: { display: "none" } },
       { selector: "node.bare", style: { "background-color": colour("card"), "border-color": colour("edge"), "border-style": "solid", "border-width": 1.2, "font-weight": 400 } },
@@ -300,7 +301,7 @@
   byId("mesh").classList.toggle("bare", !page.nodes.length);
   byId("graph-note").textContent = page.graph_note;
   page.legend.forEach((key) => {
-    const line = make("li"), edge = ["ingress", "egress", "both", "plain", "weaker", "refused", "came", "gone", "stricter"].includes(key.look);
+    const line = make("li"), edge = ["ingress", "egress", "both", "network", "mixed", "plain", "weaker", "refused", "came", "gone", "stricter"].includes(key.look);
     line.append(make("span", "sample " + (edge ? "line " : "") + key.look), key.text);
     byId("legend").append(line);
   });
