@@ -27,7 +27,7 @@ from admc.testbed.findings import (
 from admc.testbed.matching import meeting, policies_on
 from admc.testbed.probes import probe_of, why_not_observable
 from admc.testbed.probes.limits import quota
-from dsl.program import Protocol, Side
+from dsl.program import Place, Protocol, Side
 from dsl.selecting import holds
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 LATE_TRIES = 5
 """The most times that a probe is tried."""
+IN_NETWORK = unobservable(
+    "no ADM enforces it: only a NetworkPolicy would, and no NetworkPolicy is enforced on this machine"
+)
 NOT_TRIED = ProbeFinding(ProbeOutcome.NOT_TRIED, "the time was over")
 
 
@@ -51,15 +54,16 @@ class CallRow(NamedTuple):
 
 
 class PolicyRow(NamedTuple):
-    """One policy at one destination, from one source or from all sources that share a bucket."""
+    """One policy at one destination, from one source or from all sources that share a bucket. In the network, where no
+    ADM enforces the policy, `side` and `adm` are None, and the row is about all declared callers."""
 
     policy: str
     kind: str
     sources: tuple[str, ...]
     destination: str
     port: int
-    side: Side
-    adm: str
+    side: Side | None
+    adm: str | None
     finding: ProbeFinding
 
 
@@ -67,7 +71,7 @@ def calls(bed: Bed, placement: Placement) -> Iterator[CallRow]:
     """Send one request along every declared call (http: one in HTTP/1.1 and one in HTTP/2). It must be rejected if a
     guard of the program denies the call, and answered otherwise. Raises `EnvoyError`."""
     for index, call in enumerate(bed.program.calls):
-        finding = _tried(bed, lambda call=call: _call(bed, call))  # type: ignore[misc]
+        finding = _tried(bed, lambda call=call, index=index: _call(bed, call, _in_network(placement, index)))  # type: ignore[misc]
         yield CallRow(call, _adms(placement, index, call), finding)
 
 
@@ -93,13 +97,24 @@ def _tried(bed: Bed, probe: Callable[[], ProbeFinding]) -> ProbeFinding:
     return finding
 
 
-def _call(bed: Bed, call: Call) -> ProbeFinding:
+def _in_network(placement: Placement, index: int) -> frozenset[str]:
+    """The policies that only a NetworkPolicy enforces on a call."""
+    return frozenset(
+        decision.policy
+        for decision in placement.decisions
+        if decision.place is Place.NETWORK and index in decision.calls
+    )
+
+
+def _call(bed: Bed, call: Call, in_network: frozenset[str]) -> ProbeFinding:
     program = bed.program
     request = meeting(program, call, None)
     if request is None:
         return unobservable("no request was found for it")
     protocols = ("http", "h2c") if call.port.protocol is Protocol.HTTP else (call.port.protocol.value,)
     guards = [p for p in policies_on(program, call) if holds(p.match, request) and denies(p, call.source)]
+    if guards and all(guard.name in in_network for guard in guards):
+        return unobservable(f"only a NetworkPolicy would refuse it, for `{guards[0].name}`: none is enforced here")
     replies = [bed.send(call, request, protocol=protocol) for protocol in protocols]
     right = all(rejected(call, reply) if guards else _answered(program, call, reply) for reply in replies)
     expected = f"rejected by `{guards[0].name}`" if guards else f"an answer of `{call.destination}`"
@@ -127,12 +142,20 @@ def policies(bed: Bed, placement: Placement) -> Iterator[PolicyRow]:
     decisions = sorted(placement.decisions, key=lambda decision: is_quota(bed.program.policy_by_name[decision.policy]))
     for decision in decisions:
         policy = bed.program.policy_by_name[decision.policy]
+        if decision.place is Place.NETWORK:
+            yield _network(bed.program, policy, decision)
         for side in decision.place.sides:
             if is_quota(policy):
                 yield from _quota(bed, policy, decision, side)
             else:
                 yield from _call_probes(bed, policy, decision, side)
                 yield from _undeclared(bed, policy, decision, side)
+
+
+def _network(program: Program, policy: Policy, decision: Decision) -> PolicyRow:
+    sources = tuple(dict.fromkeys(program.calls[index].source for index in decision.calls)) or ("*",)
+    port = program.calls[decision.calls[0]].port.number if decision.calls else decision.ports[0]
+    return PolicyRow(policy.name, policy.kind.name, sources, decision.destination, port, None, None, IN_NETWORK)
 
 
 def _call_probes(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:

@@ -37,7 +37,7 @@ def facts(trial: Trial) -> dict[str, object]:
                 "sources": list(row.sources),
                 "destination": row.destination,
                 "port": row.port,
-                "side": row.side.value,
+                "side": None if row.side is None else row.side.value,
                 "adm": row.adm,
                 **_finding(row.finding),
             }

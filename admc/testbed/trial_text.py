@@ -118,7 +118,7 @@ def _policies(rows: list[PolicyRow]) -> Table:
             Text(visible(finding.request)),
             Text(visible(finding.expected)),
             Text(visible(finding.observed)),
-            Text.assemble((finding.outcome.value, style), f"\n{visible(row.adm)} ({row.side.value})"),
+            Text.assemble((finding.outcome.value, style), f"\n{_place(row)}"),
         )
     return table
 
@@ -131,13 +131,19 @@ def _call(row: PolicyRow) -> str:
     return f"{', '.join(row.sources)} -> {row.destination}"
 
 
+def _place(row: PolicyRow) -> str:
+    if row.side is None or row.adm is None:
+        return f"{visible(row.destination)} (network)"
+    return f"{visible(row.adm)} ({row.side.value})"
+
+
 def _stacked(console: Console, rows: list[PolicyRow]) -> None:
     for row in rows:
         finding = row.finding
         console.print(
             Text.assemble(
                 (visible(row.policy), "bold"),
-                f"  {visible(_call(row))}, at {visible(row.adm)} ({row.side.value}): ",
+                f"  {visible(_call(row))}, at {_place(row)}: ",
                 (finding.outcome.value, STYLES[finding.outcome]),
             ),
             overflow="fold",

@@ -136,6 +136,40 @@ def trial(small: Path, *outcomes: ProbeOutcome) -> Trial:
     return Trial(program, placement, "1.40.0", (CallRow(call, ("web",), good),), rows, 1.25)
 
 
+IN_NETWORK = """
+app shop
+network_policies enforced
+service web { http 18080 }
+service api { http 18080  no adm }
+service db { tcp 18081  no adm }
+call web -> db, api
+policy only = allow(callers: [web]) on * -> db
+policy none = deny() on * -> api accept drop
+"""
+
+
+@needs_envoy
+@pytest.mark.parametrize("width", [100, 130])
+def test_a_policy_in_the_network_is_one_row_that_no_adm_enforces(
+    width: int, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "shop.adm"
+    path.write_text(IN_NETWORK)
+    monkeypatch.setattr("admc.base.terminal.width", lambda _: width)
+    assert main(["try", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "db (network)" in text
+    assert "1 of 2 calls answered as declared; 2 not observable; " in text
+    assert main(["try", str(path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    rows = {row["policy"]: row for row in document["policies"]}
+    assert {(row["side"], row["adm"], row["outcome"]) for row in rows.values()} == {(None, None, "not_observable")}
+    assert len(document["policies"]) == len(rows) == 2
+    assert all("no ADM enforces it: only a NetworkPolicy would" in row["observed"] for row in rows.values())
+    outcomes = {call["destination"]: call["outcome"] for call in document["calls"]}
+    assert outcomes == {"db": "enforced", "api": "not_observable"}
+
+
 NARROW = """\
 small, tried on Envoy 1.40.0
 
