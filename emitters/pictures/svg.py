@@ -198,7 +198,7 @@ def _tooltip(node: SceneNode) -> str:
         lines.append("no sidecar" if node.can_host else "cannot host a sidecar")
     lines += [_told(sitting) for sitting in node.policies]
     if node.closed:
-        lines.append("closed to all but its declared senders")
+        lines.append("closed to undeclared callers")
     return ", ".join(lines)
 
 
@@ -304,7 +304,7 @@ def _legend(shown: Scene, room: float) -> _Legend:
             any(sitting.place is Place.NETWORK for node in nodes for sitting in node.policies),
         ),
         ("call", "call without a policy", any(not edge.enforced for edge in edges)),
-        ("closed", "closed to all but its declared senders", any(node.closed for node in nodes)),
+        ("closed", "closed to undeclared callers", any(node.closed for node in nodes)),
     ]
     return _Legend([(sign, meaning) for sign, meaning, occurs in entries if occurs], room)
 

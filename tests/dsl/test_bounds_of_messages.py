@@ -8,15 +8,15 @@ from dsl.resolve.conditions import MAX_COMPARISONS
 from dsl.values.contents import lua
 from tests.dsl.programs import findings
 
-SECRET = "SECRETTOKEN123"
+QUOTED = "QUOTED123"
 
 
-@pytest.mark.parametrize("content", [f'key = "{SECRET}', f"{SECRET} {SECRET}", f"x = = {SECRET}", f"{SECRET}"])
+@pytest.mark.parametrize("content", [f'key = "{QUOTED}', f"{QUOTED} {QUOTED}", f"x = = {QUOTED}", f"{QUOTED}"])
 def test_the_error_of_a_script_quotes_nothing_of_it(content: str) -> None:
     problem = lua(content.encode())
     assert problem is not None
     assert "LuaJIT cannot read it" in problem.message
-    assert SECRET not in problem.message + problem.hint
+    assert QUOTED not in problem.message + problem.hint
 
 
 @pytest.mark.parametrize(("number", "codes"), [(MAX_COMPARISONS, set()), (MAX_COMPARISONS + 1, {"ADM414"})])

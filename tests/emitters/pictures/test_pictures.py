@@ -68,7 +68,7 @@ def test_the_svg_says_what_is_where() -> None:
     assert "who_reads → rate" in words
     assert words.count("audit") == 1
     assert "cannot host one" in words
-    assert "closed to all but its declared senders" in words
+    assert "closed to undeclared callers" in words
     root = ET.fromstring(text)  # noqa: S314 - written by us
     assert root[0].tag == f"{SVG}title"
     assert root[1].tag == f"{SVG}desc"
