@@ -41,6 +41,7 @@ RUNS = {
     "large": 3,
     "largest": 2,
     "cover": 1,
+    "hops": 1,
     "cost": 3,
     "xds": 3,
     "traces": 1,
@@ -228,6 +229,13 @@ def cover_(bench: Bench) -> None:
     bench.console.print(table)
 
 
+def hops_(bench: Bench) -> None:
+    """What each place saves: counted, not measured."""
+    from tests.bench.hops import hops
+
+    hops(bench.console)
+
+
 def cost_(bench: Bench) -> None:
     """What a mesh costs; needs Go, an Envoy and network namespaces, which not every machine has."""
     from tests.bench.cost.arm import CostError
@@ -392,6 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "large": large,
         "largest": largest,
         "cover": cover_,
+        "hops": hops_,
         "cost": cost_,
         "xds": xds_,
         "traces": traces_,
