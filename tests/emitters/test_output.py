@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -116,8 +118,19 @@ def test_the_admin_interface_is_for_loopback_and_shows_only() -> None:
         if "bootstrap" in path:
             admin = yaml.safe_load(content)["admin"]
             assert admin["address"]["socket_address"]["address"].startswith("127.")
-            shown = {item["prefix"] for item in admin["allow_paths"]}
-            assert not any("/quitquitquit".startswith(prefix) or "/logging".startswith(prefix) for prefix in shown)
+            assert [page for page in PAGES if _shown(admin["allow_paths"], page)] == PAGES[:4]
+
+
+PAGES = ["/ready", "/stats?filter=a", "/stats/prometheus", "/config_dump?resource=x"]
+PAGES += ["/quitquitquit", "/logging?level=off", "/reset_counters", "/drain_listeners", "/runtime_modify?a=b"]
+PAGES += [f"/stats/recentlookups/{action}" for action in ("enable", "disable", "clear")]
+
+
+def _shown(allowed: list[dict[str, Any]], page: str) -> bool:
+    return any(
+        page.startswith(item["prefix"]) if "prefix" in item else re.fullmatch(item["safe_regex"]["regex"], page)
+        for item in allowed
+    )
 
 
 def test_who_dials_what() -> None:

@@ -3,8 +3,9 @@
     plan, plan -> [Diff] -> text | JSON | Markdown | SARIF | JUnit | annotations | gates | report
 
 BASE is the version in force, HEAD is the proposed one. Every list is in canonical order, and no part depends on the
-machine, the clock or the working directory. `admc/diff.schema.json` is the published form, with the docstrings here as
-descriptions; `docs/diff.md` explains each field. A finding is *weaker* if its word is in `WEAKER`.
+machine or the clock; on the working directory, only the names and paths of BASE and HEAD do. `admc/diff.schema.json` is
+the published form, with the docstrings here as descriptions; `docs/diff.md` explains each field. A finding is *weaker*
+if its word is in `WEAKER`.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Panels:
         return [(what, text) for what, text in facts if text]
 
     def _why(self, adm: AdmPlan) -> Section:
-        # A rule is a reason for the ADM to exist. A free choice is only a reason for a policy to be at this ADM.
+        # Rules come first: a free choice is no reason for the ADM to exist, but only for a policy to be at this ADM.
         ordered = sorted(adm.because, key=lambda because: because.rule == FREE)
         return Section("Why it is here", rows=tuple(self._because(because) for because in ordered))
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 BOOTSTRAP: Final = "envoy.config.bootstrap.v3.Bootstrap"
 _READ_ONLY: Final = (
     "/ready",
-    "/stats",
     "/server_info",
     "/clusters",
     "/listeners",
@@ -31,6 +30,8 @@ _READ_ONLY: Final = (
     "/certs",
 )
 """Admin pages that change nothing. The other pages would let any process of the pod stop the ADM."""
+_STATS: Final = r"/stats(/prometheus)?(\?.*)?"
+"""The statistics. Other pages below `/stats` change what Envoy records (`/stats/recentlookups/enable`)."""
 
 _COMING_BACK: Final = {"retry_back_off": {"base_interval": "0.5s", "max_interval": "5s"}}
 """The pauses between attempts to reach a server again. By default, Envoy waits for up to half a minute."""
@@ -105,7 +106,8 @@ def asking(source: Json) -> Json:
 def admin(address: str, port: int) -> Json:
     """The admin interface, without pages that change anything."""
     at = {"socket_address": {"address": address, "port_value": port}}
-    return {"admin": {"address": at, "allow_paths": [{"prefix": path} for path in _READ_ONLY]}}
+    shown = [*({"prefix": path} for path in _READ_ONLY), {"safe_regex": {"regex": _STATS}}]
+    return {"admin": {"address": at, "allow_paths": shown}}
 
 
 def runtime() -> Json:
