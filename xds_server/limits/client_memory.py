@@ -1,8 +1,8 @@
 """Counts and bounds the memory that the server holds for all streams of one client, and for all clients together.
 
 The bounds of one stream are wide: a client may subscribe to thousands of names that do not exist yet. A thousand such
-streams would take all memory of the machine. Subscribed names in the snapshot are not counted, because the server
-holds them anyway; names and versions that a client claims to have are counted.
+streams would take all memory of the machine. A name that the snapshot has when the client subscribes to it is not
+counted, because the server holds it anyway.
 """
 
 from __future__ import annotations
