@@ -19,7 +19,7 @@ TRAITS: Final[Mapping[str, Traits]] = {
     "normal_paths": Traits(refuses_spellings=True),
     "external_authorization": Traits(grpc_method="/envoy.service.auth.v3.Authorization/Check"),
     "outlier_detection": Traits(ejected_share="max_ejected", counts_refused_connections=True, counts_dropped=True),
-    "retry": Traits(repeats_dropped=("connect_failure", "reset", "gateway_error", "server_error")),
+    "retry": Traits(repeats_dropped=("unavailable", "connect_failure", "reset", "gateway_error", "server_error")),
     "set_request_header": Traits(idempotent=True, formats=(("value", "header value"),)),
     "add_request_header": Traits(formats=(("value", "header value"),)),
     "remove_request_header": Traits(idempotent=True),

@@ -8,10 +8,11 @@ caller that it refuses gets no answer. The conditions are those of `docs/rules.m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import ip_network
 
-from dsl.program import Call, Mark, Policy, Program
+from dsl.program import Call, External, Mark, Policy, Program, Verb
 from solver.placement import Reason, Rule
-from solver.rules.facts import ProgramFacts, callers, has_addresses, marked
+from solver.rules.facts import ProgramFacts, callers, has_addresses, marked, targets
 
 
 class NetworkPlace:
@@ -21,9 +22,7 @@ class NetworkPlace:
         self.program = program
         self.facts = facts
         self._on_a_node = next((service for service in program.services.values() if service.host_network), None)
-        self._reacting = [
-            policy for policy in program.policies if policy.kind.traits.counts_dropped or _repeats_dropped(policy)
-        ]
+        self._reacting = _reacting(program)
 
     def of_policy(self, policy: Policy) -> Reason | None:
         """The reason that is the same at each destination, or None."""
@@ -71,12 +70,26 @@ class NetworkPlace:
             if external is not None and not has_addresses(external):
                 message = f"`{policy.name}` admits `{name}`, whose addresses are not known"
                 return Reason(Rule.CLOSED, message, (external.span, policy.span))
+            inside = None if external is None else self._inside(external, policy)
+            if external is not None and inside is not None:
+                message = f"`{policy.name}` admits `{name}`, and a NetworkPolicy would admit `{inside.name}` inside it"
+                return Reason(Rule.CLOSED, message, (external.span, inside.span, policy.span))
             service = self.program.services.get(name)
             if service is not None and service.host_network:
                 message = (
                     f"`{policy.name}` admits `{name}`, which is on the host's network and has no address of its own"
                 )
                 return Reason(Rule.CLOSED, message, (service.place(Mark.HOST_NETWORK), policy.span))
+        return None
+
+    def _inside(self, external: External, policy: Policy) -> External | None:
+        """Another external, which the policy does not admit, with a range inside one of an admitted external."""
+        admitted = frozenset(callers(policy))
+        for other in self.program.externals.values():
+            if other.name not in admitted and any(
+                _lies_in(small, large) for small in other.cidrs for large in external.cidrs
+            ):
+                return other
         return None
 
     def _shared_target(self, policy: Policy, destination: str, ports: Sequence[int]) -> Reason | None:
@@ -104,10 +117,10 @@ class NetworkPlace:
             if call.source == call.destination:
                 message = f"{message}, but not if it comes from its own node"
                 return Reason(Rule.CLOSED, message, (call.span, policy.span))
-            for other in self._reacting:
-                if _covers(self.program, other, call):
-                    message = f"{message}, and `{other.name}` repeats or counts connections without an answer"
-                    return Reason(Rule.CLOSED, message, (call.span, policy.span, other.span))
+            other = self._reacting.get((call.source, call.destination))
+            if other is not None:
+                message = f"{message}, and `{other.name}` repeats, counts or redirects such calls"
+                return Reason(Rule.CLOSED, message, (call.span, policy.span, other.span))
         return None
 
 
@@ -126,5 +139,25 @@ def _repeats_dropped(policy: Policy) -> bool:
     return isinstance(words, tuple) and not set(policy.kind.traits.repeats_dropped).isdisjoint(words)
 
 
-def _covers(program: Program, policy: Policy, call: Call) -> bool:
-    return any(program.calls[index] is call for index in policy.calls)
+def _reacting(program: Program) -> dict[tuple[str, str], Policy]:
+    """(source, destination) of a call -> a policy that repeats or counts a connection of it without an answer.
+
+    A `split` sends requests of another call to its target, with the retries and the counts of that call.
+    """
+    reacting: dict[tuple[str, str], Policy] = {}
+    for policy in program.policies:
+        notices = policy.kind.traits.counts_dropped or _repeats_dropped(policy)
+        splits = any(effect.verb is Verb.ROUTES for effect in policy.effects or ())
+        for index in policy.calls if notices or splits else ():
+            call = program.calls[index]
+            if notices:
+                reacting.setdefault((call.source, call.destination), policy)
+            for target in targets(policy) if splits else ():
+                reacting.setdefault((call.source, target), policy)
+    return reacting
+
+
+def _lies_in(small: str, large: str) -> bool:
+    """Whether a range of addresses is inside another one, and not equal to it."""
+    one, other = ip_network(small, strict=False), ip_network(large, strict=False)
+    return one.version == other.version and one != other and one.subnet_of(other)  # type: ignore[arg-type]

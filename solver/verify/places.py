@@ -9,15 +9,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from dsl.program import Place, Policy, Program, Reliance, Side
+from dsl.program import Place, Policy, Program, Reliance, Side, Verb
 from solver.placement import Decision, Rule, Violation
 from solver.verify.scope import (
     DestinationFacts,
     Requirement,
     admitted_callers,
     can_host,
+    holds_part_of,
     is_known,
     may_reject,
+    service_arguments,
     tells_callers_apart,
     unrecognisable,
 )
@@ -46,7 +48,7 @@ class Places:
         self.shared_addresses = any(service.host_network for service in program.services.values())
         self.everyone = program.services.keys() | program.externals.keys()
         self.noticed = _noticed(program)
-        """The calls of which a policy notices that they get no answer, with that policy."""
+        """Sender and destination of calls of which a policy notices that they get no answer, with that policy."""
 
     def offered(self, required: Requirement) -> frozenset[Place]:
         """The places of which a decision takes one, and says of each other why not. Both ends are no choice."""
@@ -166,6 +168,9 @@ class Places:
                 yield Rule.CLOSED, f"no NetworkPolicy can name `{name}`, which shares the address of its node"
             if name in program.externals and not is_known(program.externals[name]):
                 yield Rule.CLOSED, f"no NetworkPolicy can name `{name}`, which has no known address"
+            for other in sorted(program.externals.keys() - admitted) if name in program.externals else ():
+                if holds_part_of(program.externals[name], program.externals[other]):
+                    yield Rule.CLOSED, f"the NetworkPolicy that admits `{name}` would admit addresses of `{other}`"
         if there not in program.services:
             yield Rule.OUTSIDE, f"`{there}` is no service of the cluster, so no NetworkPolicy closes it"
             return
@@ -184,8 +189,11 @@ class Places:
                 yield Rule.CLOSED, f"`{policy.name}` would drop the declared call of `{call.source}`"
             if call.source == there:
                 yield Rule.CLOSED, f"a call of `{there}` to itself may come from its node, and pass"
-            if index in self.noticed:
-                yield Rule.CLOSED, f"`{self.noticed[index]}` would repeat or count the dropped call of `{call.source}`"
+            if (call.source, there) in self.noticed:
+                yield (
+                    Rule.CLOSED,
+                    f"`{self.noticed[call.source, there]}` would repeat or count the dropped call of `{call.source}`",
+                )
 
     def _pins(self, required: Requirement, place: Place) -> Iterator[tuple[Rule, str]]:
         for pinned in self.pins.get((required.policy.name, required.destination), ()):
@@ -222,13 +230,16 @@ class Places:
         return self.unrecognisable[policy.name]
 
 
-def _noticed(program: Program) -> dict[int, str]:
-    noticed: dict[int, str] = {}
+def _noticed(program: Program) -> dict[tuple[str, str], str]:
+    noticed: dict[tuple[str, str], str] = {}
     for policy in program.policies:
         traits = policy.kind.traits
         repeated = policy.arguments.get("on", ())
         if traits.counts_dropped or (
             isinstance(repeated, tuple) and any(word in traits.repeats_dropped for word in repeated)
         ):
-            noticed.update(dict.fromkeys(policy.calls, policy.name))
+            noticed.update({program.calls[index][:2]: policy.name for index in policy.calls})
+        if any(effect.verb is Verb.ROUTES for effect in policy.effects or ()):
+            for target in service_arguments(policy):
+                noticed.update({(program.calls[index].source, target): policy.name for index in policy.calls})
     return noticed

@@ -152,7 +152,7 @@ def destination_facts(program: Program, wanted: Collection[Requirement]) -> Dest
     declared = {(call.source, call.destination) for call in program.calls}
     inner: dict[str, set[str]] = defaultdict(set)
     for requirement in wanted:
-        for target in _service_arguments(requirement.policy):
+        for target in service_arguments(requirement.policy):
             verbs = {effect.verb for effect in requirement.policy.effects or ()}
             if not verbs & {Verb.COPIES, Verb.ROUTES}:
                 unclosable.setdefault(target, f"sidecars call it for `{requirement.policy.name}`")
@@ -182,6 +182,17 @@ def is_known(external: External) -> bool:
     return bool(ranges) and all(_leaves_out(family, bits) for bits, family in ranges.items())
 
 
+def holds_part_of(external: External, other: External) -> bool:
+    """Whether some range of an external holds a smaller range of another one."""
+    large = [ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs]
+    small = [ipaddress.ip_network(cidr, strict=False) for cidr in other.cidrs]
+    return any(
+        one.max_prefixlen == two.max_prefixlen and one.prefixlen < two.prefixlen and two[0] in one
+        for one in large
+        for two in small
+    )
+
+
 def _leaves_out(ranges: list[tuple[int, int]], bits: int) -> bool:
     reached = 0
     for first, last in sorted(ranges):
@@ -209,7 +220,7 @@ def _find_shared_targets(program: Program, unclosable: dict[str, str]) -> None:
             unclosable.setdefault(destination, f"`{source}` reaches the target of a port by way of another one")
 
 
-def _service_arguments(policy: Policy) -> Iterator[str]:
+def service_arguments(policy: Policy) -> Iterator[str]:
     for parameter in policy.kind.parameters:
         if _holds(parameter, "service"):
             yield from _names(policy.arguments.get(parameter.name))

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import dsl
 from admc.compile.plan.read import from_json
 from admc.serve.compiling.source import Source, read
 from dsl.program import Place
 from emitters.envoy import Mode
+from solver.place import place as solve
+from solver.placement import PlacementError
 from tests.cli.command import Admc
 
 PROGRAM = """app m
@@ -20,6 +23,7 @@ service db { tcp 5432  no adm }
 call web -> db
 policy only = allow(callers: [web]) on * -> db
 """
+RANGES = 'external office { cidr "10.9.0.0/16" }\nexternal lab { cidr "10.9.5.0/24" }\n'
 WITHOUT = PROGRAM.replace("network_policies enforced\n", "")
 
 
@@ -53,7 +57,6 @@ def test_the_plan_has_no_adm_and_says_what_it_relies_on(program: Path, capfd: py
         "labels",
         "own network",
         "older than",
-        "translates",
     ):
         assert word in texts
     assert Admc(capfd)("compile", "--check", program).code == 0
@@ -92,6 +95,8 @@ def test_explain_is_silent_where_nothing_would_be_saved(program: Path, capfd: py
         ),
         (("[web]", "[]"), "refuses the declared call from `web`"),
         (("allow(callers: [web])", "access_log()"), "judges more than the caller"),
+        # A NetworkPolicy admits the small range inside the large one, too.
+        (("[web]", "[web, office]"), "would admit `lab` inside it"),
     ],
 )
 def test_a_pin_to_the_network_that_cannot_be_kept(
@@ -102,10 +107,44 @@ def test_a_pin_to_the_network_that_cannot_be_kept(
         .replace("-> db\npolicy", "-> db:5432\npolicy")
         .replace("on * -> db\n", "on * -> db:5432\n")
     )
-    program.write_text(f"{text}external outside\npin only at network\n")
+    program.write_text(f"{text}external outside\n{RANGES}pin only at network\n")
     run = Admc(capfd)("compile", program)
     assert run.code == (0 if sentence is None else 3), run.err
     assert sentence is None or sentence in " ".join(run.err.split())
+
+
+DROPPING = """app n
+network_policies enforced
+service a, s { http 8080 }
+service b, c { http 8080 }
+call a -> b, c
+{}policy p = allow(callers: [s]) on * -> c accept drop
+pin p at network
+"""
+SPLIT = "policy t = split(to: c, percent: 10%) on a -> b\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "may_drop"),
+    [
+        ("", True),
+        ("policy r = retry(attempts: 3) on a -> b\n", True),
+        ("policy r = retry(attempts: 3) on a -> c\n", False),
+        ("policy r = retry(attempts: 3, on: [connect_failure]) on a -> c\n", False),
+        ("policy r = retry(attempts: 3, on: [resource_exhausted]) on a -> c\n", True),
+        ("policy r = outlier_detection() on a -> c\n", False),
+        # A split sends requests elsewhere with the retries of their own call.
+        (SPLIT, False),
+    ],
+)
+def test_a_dropped_call_is_neither_repeated_nor_counted(lines: str, may_drop: bool) -> None:
+    program = dsl.load_text(DROPPING.replace("{}", lines))
+    if may_drop:
+        assert Place.NETWORK in {decision.place for decision in solve(program).decisions}
+        return
+    with pytest.raises(PlacementError) as raised:
+        solve(program)
+    assert "repeats, counts or redirects" in " ".join(reason.message for reason in raised.value.reasons)
 
 
 def test_a_server_refuses_the_plan(program: Path) -> None:

@@ -125,9 +125,30 @@ def network_faults(program: Program, task: Task) -> dict[str, Rule]:
     refused = {index for index in task.calls if program.calls[index].source not in admitted(policy)}
     unless(not refused or policy.accepts_drop is not None, "no declared call refused")
     unless(all(program.calls[index].source != there for index in refused), "no self call refused")
-    acting = [other for other in program.policies if acts_on_drops(other)]
-    unless(not any(refused & set(other.calls) for other in acting), "no refused call repeated or counted")
+    ways = {program.calls[index][:2] for index in refused}
+    unless(not ways & acted_on(program), "no refused call repeated or counted")
+    mine = [cidr for name in admitted(policy) if name in program.externals for cidr in program.externals[name].cidrs]
+    others = [cidr for name in program.externals.keys() - admitted(policy) for cidr in program.externals[name].cidrs]
+    unless(not any(smaller_inside(one, two) for one in others for two in mine), "no other party inside an admitted one")
     return faults
+
+
+def acted_on(program: Program) -> set[tuple[str, str]]:
+    """Sender and destination of each call that a policy repeats or counts if it gets no answer, and of each call that
+    gets requests of another one by a split."""
+    calls = program.calls
+    ways = {calls[index][:2] for policy in program.policies if acts_on_drops(policy) for index in policy.calls}
+    return ways | {
+        (calls[index].source, str(policy.arguments["to"]).split(":")[0])
+        for policy in program.policies
+        if any(effect.verb is Verb.ROUTES for effect in policy.effects or ()) and "to" in policy.arguments
+        for index in policy.calls
+    }
+
+
+def smaller_inside(one: str, other: str) -> bool:
+    small, large = ipaddress.ip_network(one), ipaddress.ip_network(other)
+    return small != large and small.version == large.version and small[0] in large and small[-1] in large
 
 
 def admitted(policy: Policy) -> set[str]:

@@ -27,7 +27,7 @@ from admc.compile.plan.model import (
 )
 from admc.compile.plan.reasons import adm_reasons
 from dsl.program import Place, Policy, Program, Reliance, Side, Verb
-from solver.placement import Decision, Placement, Reason
+from solver.placement import Decision, Placement, Reason, admitted_parties
 
 if TYPE_CHECKING:
     from admc.cost.report import Report
@@ -180,9 +180,13 @@ def _closed(program: Program, placement: Placement) -> tuple[Closed, ...]:
     for decision in placement.decisions:
         if decision.closes:
             policies.setdefault(decision.destination, []).append(decision.policy)
+    alone = {decision.destination for decision in placement.decisions if decision.place is Place.NETWORK}
     for call in program.calls:
-        if call.destination in senders:
+        if call.destination in senders and call.destination not in alone:
             senders[call.destination][call.source] = None
+    for (destination, _target), parties in admitted_parties(program, placement).items() if alone else ():
+        if destination in alone:
+            senders[destination].update(dict.fromkeys(parties))
     return tuple(Closed(name, tuple(policies[name]), tuple(sorted(senders[name]))) for name in placement.closed)
 
 
@@ -202,9 +206,9 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
             about, "a node passes the NetworkPolicies of its pods, so nothing on its own network calls these"
         )
         yield Assumption(about, "connections that are older than the NetworkPolicy were admitted, since they stay open")
-        yield Assumption(
-            about, "connections of an external arrive with its addresses: nothing on the way translates them"
-        )
+        if not _admitted(program, placement).isdisjoint(program.externals):
+            translated = "connections of an external arrive with its addresses: nothing on the way translates them"
+            yield Assumption(about, translated)
     outside: set[str] = set()
     trusting: set[str] = set()
     by_address: set[str] = set()
@@ -240,7 +244,14 @@ def _selected(program: Program, placement: Placement) -> tuple[str, ...]:
     """The services that NetworkPolicies select by labels: closed ones, and their senders."""
     closed = set(placement.closed)
     senders = {call.source for call in program.calls if call.destination in closed}
-    return tuple(sorted(closed | (senders & program.services.keys())))
+    return tuple(sorted(closed | ((senders | _admitted(program, placement)) & program.services.keys())))
+
+
+def _admitted(program: Program, placement: Placement) -> frozenset[str]:
+    """The parties that guards of the network admit somewhere."""
+    if all(decision.place is not Place.NETWORK for decision in placement.decisions):
+        return frozenset()
+    return frozenset().union(*admitted_parties(program, placement).values())
 
 
 def _identifies_callers(policy: Policy) -> bool:

@@ -42,11 +42,14 @@ def follow(
     closing = mesh.closing.get(key, ())
     if not closing or call.source in mesh.admitted[key]:
         return _past(mesh, applying, call, way, ignored)
-    if call.declared:  # only guards of the network refuse a declared call, with `accept drop`
-        closers = (mesh.program.policy_by_name[name] for name in closing)
-        guards = (guard for guard in closers if guard.kind.network and call.source not in guard.named("caller"))
-        by = tuple(guard.name for guard in guards)
-        return Passage((), End(by, f"the NetworkPolicy of `{call.destination}` drops it"))
+    alone = mesh.network.get(key, ())
+    closing = tuple(name for name in closing if name not in alone or not _names(mesh, name, call.source))
+    if call.declared:  # a guard of the network with `accept drop`, behind the policies of the sender's ADM
+        inner = {*alone, *(one.policy.name for one in applying if mesh.at_ingress(one.policy, target))}
+        sent = _past(mesh, tuple(one for one in applying if one.policy.name not in inner), call, way, ignored)
+        by = tuple(name for name in closing if name in alone)
+        dropped = End(by, f"the NetworkPolicy of `{call.destination}` drops it")
+        return sent if sent.end is not None else sent._replace(end=dropped)
     behind = tuple(candidate for candidate in applying if mesh.at_ingress(candidate.policy, target))
     passing = past_closing(mesh, call.source, target)
     if passing is not None and way.holds(passing):
@@ -89,6 +92,10 @@ def _past(mesh: Mesh, applying: tuple[Applying, ...], call: CallInTest, way: Way
         else:
             state = outcome
     return Passage(tuple(met), None if answers is None else End((), "every ADM answers a `CONNECT` with 405"))
+
+
+def _names(mesh: Mesh, policy: str, caller: str) -> bool:
+    return caller in mesh.program.policy_by_name[policy].named("caller")
 
 
 def _applies(candidate: Applying, way: Way) -> bool:

@@ -6,14 +6,14 @@ Program, Placement -> Mesh
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from admc.review.program_tests.facts import Fact
-from dsl.program import External, Policy, Port, Program, Side
+from dsl.program import External, Place, Policy, Port, Program, Side
 from emitters.addresses.index import unlocated_externals
-from solver.placement import Placement, admitted_parties
+from solver.placement import Decision, Placement, admitted_parties
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -43,6 +43,8 @@ class Mesh:
     declared: Declared
     closing: Mapping[tuple[str, int], tuple[str, ...]]
     """Destination and number of each port that a NetworkPolicy closes -> the policies that need it closed."""
+    network: Mapping[tuple[str, int], tuple[str, ...]]
+    """Destination and number of each port -> the guards that only its NetworkPolicy enforces there."""
     admitted: Mapping[tuple[str, int], frozenset[str]]
     """Destination and number of each closed port -> the parties that the NetworkPolicy admits there."""
     ingress: Mapping[tuple[str, str], frozenset[int]]
@@ -79,7 +81,8 @@ def mesh(program: Program, placement: Placement) -> Mesh:
         if Side.EGRESS in decision.place.sides:
             calls = (program.calls[index] for index in decision.calls)
             hops |= {(call.source, name, call.port.number) for call in calls}
-    closing = _closing(program, placement)
+    closing = _closing(program, placement.decisions)
+    network = _closing(program, (one for one in placement.decisions if one.place is Place.NETWORK))
     by_target = admitted_parties(program, placement)
     admitted = {
         (name, port.number): by_target[name, port.target]
@@ -89,14 +92,16 @@ def mesh(program: Program, placement: Placement) -> Mesh:
     }
     unlocated = unlocated_externals(program)
     declared = declared_calls(program)
-    return Mesh(program, declared, closing, admitted, ingress, unlocated, _at_network(program), frozenset(hops))
+    return Mesh(
+        program, declared, closing, network, admitted, ingress, unlocated, _at_network(program), frozenset(hops)
+    )
 
 
-def _closing(program: Program, placement: Placement) -> dict[tuple[str, int], tuple[str, ...]]:
+def _closing(program: Program, decisions: Iterable[Decision]) -> dict[tuple[str, int], tuple[str, ...]]:
     """The policies that need a port closed, by destination and number. A NetworkPolicy closes a target, so a port is
     closed with every other port of its target."""
     closing: dict[tuple[str, int], tuple[str, ...]] = {}
-    for decision in placement.decisions:
+    for decision in decisions:
         if decision.closes:
             ports = program.services[decision.destination].ports
             targets = {port.target for port in ports if port.number in decision.ports}

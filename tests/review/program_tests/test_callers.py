@@ -45,6 +45,12 @@ IN_NETWORK = (
     "policy only = allow(callers: [web, office, agent2]) on * -> api:8080 accept drop\npin only at network\n"
     "policy none_at_all = deny() on * -> api:admin\npin none_at_all at network\nservice agent2 { http 1 }\n"
 )
+TWO_GUARDS = (
+    "network_policies enforced\naccept host_network\nservice late { http 1 }\ncall late -> api:8080\n"
+    "@egress\npolicy logged = access_log() on late -> api:8080\n"
+    "policy only = allow(callers: [web]) on * -> api:8080 accept drop\npin only at network\n"
+    "policy more = allow(callers: [web, other]) on * -> api:8080 accept drop\npin more at network\n"
+)
 NAMED = "@ingress\npolicy broken = fault_abort(status: 503) on {web, other} -> api\n"
 
 
@@ -122,6 +128,12 @@ def result(policies: str, expectation: str) -> Result:
         (IN_NETWORK, "internet -> api:8080 is refused by none_at_all", False),
         (IN_NETWORK, "web -> api:admin is refused by none_at_all", True),
         (IN_NETWORK, "agent -> api:8080 is refused", None),
+        # Of several guards, those that name the caller do not refuse it; the sender's ADM handles a dropped call.
+        (TWO_GUARDS, "other -> api:8080 is refused by only", True),
+        (TWO_GUARDS, "other -> api:8080 is refused by more", False),
+        (TWO_GUARDS, "late -> api:8080 meets logged", True),
+        (TWO_GUARDS, "late -> api:8080 is refused by only", True),
+        (TWO_GUARDS, "late -> api:8080 is refused by more", True),
         (IN_NETWORK, "branch -> api:8080 is refused", None),
         # A guard at ingress refuses what another policy's NetworkPolicy refuses first.
         (COUNTED + AT_INGRESS, "other -> api:8080 is refused by readers", True),

@@ -6,6 +6,7 @@ An assumption must be true for a policy to hold, and admc cannot enforce it. A d
     SENDER      a sender cannot bypass its own ADM
     BYPASS      a sender that is not trusted, or is on the network of its node, uses its own ADM
     ADDRESS     addresses tell callers apart
+    NODE        a service on the host's network, which passes the NetworkPolicies of its node, does not use that
     ALONE       the NetworkPolicy of the destination alone enforces the policy, on connections that are made after it
     OUTSIDE     only declared senders call an external: undeclared callers do not meet the policy
 
@@ -34,6 +35,7 @@ class Reason(StrEnum):
     ADDRESS = "address"
     OUTSIDE = "outside"
     ALONE = "alone"
+    NODE = "node"
 
 
 class Assumption(NamedTuple):
@@ -47,6 +49,7 @@ _MORE = {
     Reason.BYPASS: "`{policy}` is now enforced by senders that are not trusted",
     Reason.ADDRESS: "`{policy}` now tells callers apart by address",
     Reason.OUTSIDE: "the destination is now outside the mesh, and undeclared callers do not meet `{policy}`",
+    Reason.NODE: "`{policy}` now relies on services of the host's network not to pass a NetworkPolicy on their node",
     Reason.ALONE: "`{policy}` is now enforced by the NetworkPolicy of its destination alone, on new connections only",
 }
 _LESS = {
@@ -55,6 +58,7 @@ _LESS = {
     Reason.BYPASS: "`{policy}` is no longer enforced by senders that are not trusted",
     Reason.ADDRESS: "`{policy}` no longer tells callers apart by address",
     Reason.OUTSIDE: "the destination is no longer outside the mesh, where undeclared callers do not meet `{policy}`",
+    Reason.NODE: "`{policy}` no longer relies on services of the host's network not to pass NetworkPolicies there",
     Reason.ALONE: "`{policy}` is no longer enforced by the NetworkPolicy of its destination alone",
 }
 
@@ -112,6 +116,7 @@ def rests_on(index: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
     assumptions: set[Assumption] = set()
     if decision.closes:
         assumptions.add(Assumption(Reason.CLOSED, decision.destination))
+        assumptions.update(Assumption(Reason.NODE, row.name) for row in index.services.values() if row.host_network)
     if decision.place is Place.NETWORK:
         assumptions.add(Assumption(Reason.ALONE, decision.destination))
     content = index.content(decision.policy)

@@ -183,6 +183,11 @@ OF_PARTIES: Final = (
         shop(ONLY_A.replace("[a, c]", "[a, c, f]") + PINNED.format("network")),
     ),
     Example(
+        "a service gets the network of its node, beside a guard of the network",
+        shop("accept host_network\n" + ONLY_A),
+        shop("accept host_network\n" + ONLY_A, ("service d { http 8080 }", "service d { http 8080  host_network }")),
+    ),
+    Example(
         "a caller gets the pods of another one",
         shop("@ingress\n" + COUNTS.format("a", "b")),
         shop(
