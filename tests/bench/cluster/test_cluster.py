@@ -30,8 +30,10 @@ def test_a_small_cluster_is_measured_from_the_first_plan_to_replaced_pods(tmp_pa
     assert 0 < start.ready < start.read < start.in_force
     assert 0 < takeover.active < takeover.in_sync
     assert found.long is not None
-    assert 0 < len(found.long.seconds) + found.long.unused <= 30
     assert found.long.seconds
+    # The two steps replace 30 pods each. An address that no proxy needs may come after its own step was counted.
+    assert len(found.steps) == 1
+    assert sum(len(step.seconds) + step.unused for step in (*found.steps, found.long)) <= 60
     for words in ("takeover", "p99", "the server", "kube-apiserver"):
         assert words in output.getvalue()
 
