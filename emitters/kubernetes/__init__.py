@@ -4,6 +4,7 @@ program + placement -> [NetworkPolicy]
 """
 
 from emitters.kubernetes.network_policies import (
+    Admitted,
     Closed,
     ClosedTargets,
     check,
@@ -15,6 +16,7 @@ from emitters.kubernetes.network_policies import (
 )
 
 __all__ = [
+    "Admitted",
     "Closed",
     "ClosedTargets",
     "check",

@@ -1,9 +1,9 @@
 """The NetworkPolicies that close destinations (rule R7).
 
 A policy for every caller can be enforced at the senders only if no other caller reaches the ports that it is about. For
-each destination in `Placement.closed` there is one object. At the targets of these ports it admits only the declared
-senders, and over UDP and SCTP none. At all other ports it admits every caller: a NetworkPolicy would otherwise cut
-metrics and ports of peers. `docs/interception.md` lists the assumptions.
+each destination in `Placement.closed` there is one object. At the targets of these ports it admits only the parties of
+`admitted_parties`, and over UDP and SCTP none. At all other ports it admits every caller: a NetworkPolicy would
+otherwise cut metrics and ports of peers. `docs/interception.md` lists the assumptions.
 
 Objects are plain dicts in the shape of `networking.k8s.io/v1`; the order of their keys and lists is canonical.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
@@ -23,7 +22,7 @@ from emitters.yaml_writer import dump
 from solver.placement import admitted_parties
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import External, Program, Service
@@ -62,7 +61,7 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
             needed_by.setdefault(decision.destination, []).append(decision.policy)
     targets = placement.closed_targets(program)
     admitted = admitted_parties(program, placement)
-    admitting = _Admitting(program, targets.keys(), _Selectors(_Labels(program), findings), admitted)
+    parties = _Parties(program, _Selectors(_Labels(program), findings))
     named: dict[tuple[str, str], Service] = {}
     objects = []
     for name in placement.closed:
@@ -78,21 +77,27 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
                 related=(Related(named[key].span, "the other one"),),
             )
         named[key] = service
-        by_target = dict.fromkeys(sorted(targets[name]), admitting)
-        objects.append(_close(admitting, name, key[1], by_target, needed_by.get(name, ()), findings))
-    admitting.selectors.report()
+        by_target = {target: (parties, admitted[name, target]) for target in sorted(targets[name])}
+        objects.append(_close(parties, name, key[1], by_target, needed_by.get(name, ()), findings))
+    parties.selectors.report()
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(objects)
 
 
-class ClosedTargets(NamedTuple):
-    """What closes a destination: the program that describes it, and the programs whose senders it admits."""
+class Admitted(NamedTuple):
+    """The parties that are admitted to a closed target, and the program that declares them."""
 
     program: Program
-    admitting: Mapping[int, Program]
-    """Closed target -> the program whose declared senders are admitted to it. During a rollout, targets may have
-    different ones."""
+    parties: frozenset[str]
+
+
+class ClosedTargets(NamedTuple):
+    """What closes a destination: the program that describes it, and the parties that it admits to each target."""
+
+    program: Program
+    admitted: Mapping[int, Admitted]
+    """By closed target. During a rollout, targets may be closed by different programs."""
 
 
 class Closed(NamedTuple):
@@ -111,62 +116,46 @@ def closed_by_selector(
     `selectors` are those of the cluster's Services. A sender without a Service has no pods, so no policy admits it. A
     Service with an empty selector has pods that no label selects.
     """
-    programs = {id(it): it for closed in destinations.values() for it in (closed.program, *closed.admitting.values())}
+    programs = {id(it): it for closed in destinations.values() for it in _programs(closed)}
     shared = {
-        key: _Admitting(program, destinations, _Selectors(_Labels(program, selectors), Diagnostics()))
+        key: _Parties(program, _Selectors(_Labels(program, selectors), Diagnostics()))
         for key, program in programs.items()
     }
     return {name: _closed_by_selector(name, closed, shared) for name, closed in destinations.items()}
 
 
-def _closed_by_selector(name: str, closed: ClosedTargets, shared: Mapping[int, _Admitting]) -> Closed:
+def _programs(closed: ClosedTargets) -> Iterator[Program]:
+    yield closed.program
+    yield from (admitted.program for admitted in closed.admitted.values())
+
+
+def _closed_by_selector(name: str, closed: ClosedTargets, shared: Mapping[int, _Parties]) -> Closed:
     findings = Diagnostics()
-    own = {
-        key: shared[key].reporting_to(findings)
-        for key in dict.fromkeys(map(id, (closed.program, *closed.admitting.values())))
+    own = {key: shared[key].reporting_to(findings) for key in dict.fromkeys(map(id, _programs(closed)))}
+    by_target = {
+        target: (own[id(admitted.program)], admitted.parties) for target, admitted in sorted(closed.admitted.items())
     }
-    by_target = {target: own[id(program)] for target, program in sorted(closed.admitting.items())}
     object_name = _object_name(closed.program.services[name], findings)
     policy = _close(own[id(closed.program)], name, object_name, by_target, (), findings)
-    for admitting in own.values():
-        admitting.selectors.report()
+    for parties in own.values():
+        parties.selectors.report()
     return Closed(None if findings.has_errors else policy, tuple(findings.items))
 
 
-class _Admitting:
-    """A program whose senders are admitted to targets of destinations."""
+class _Parties:
+    """The parties of a program, as a NetworkPolicy names them."""
 
-    def __init__(
-        self,
-        program: Program,
-        destinations: Collection[str],
-        selectors: _Selectors,
-        admitted: Mapping[tuple[str, int], Collection[str]] | None = None,
-    ) -> None:
-        """`admitted` are the parties for each destination and target; without it, the declared senders."""
+    def __init__(self, program: Program, selectors: _Selectors) -> None:
         self.program = program
         self.selectors = selectors
-        self._admitted = admitted
-        self._senders: dict[tuple[str, int], dict[str, None]] = {}
-        for call in program.calls:
-            if call.destination in destinations:
-                self._senders.setdefault((call.destination, call.port.target), {})[call.source] = None
 
-    def reporting_to(self, findings: Diagnostics) -> _Admitting:
+    def reporting_to(self, findings: Diagnostics) -> _Parties:
         """The same with findings of its own."""
-        admitting = copy(self)
-        admitting.selectors = self.selectors.reporting_to(findings)
-        return admitting
+        return _Parties(self.program, self.selectors.reporting_to(findings))
 
-    def senders(self, destination: str, target: int) -> Iterable[str]:
-        """The parties that are admitted to this target, and may have pods."""
-        key = destination, target
-        declared: Collection[str] = self._senders.get(key, {})
-        return (
-            name
-            for name in (declared if self._admitted is None else sorted(self._admitted.get(key, ())))
-            if name in self.program.externals or self.selectors.is_there(name)
-        )
+    def may_send(self, name: str) -> bool:
+        """Whether a party may have pods, or is outside of the mesh."""
+        return name in self.program.externals or self.selectors.is_there(name)
 
     def peers(
         self, sender: str, destination: Service, allowed: frozenset[str], findings: Diagnostics
@@ -214,29 +203,29 @@ def _object_name(service: Service, findings: Diagnostics) -> str:
 
 
 def _close(
-    own: _Admitting,
+    own: _Parties,
     name: str,
     object_name: str,
-    by_target: Mapping[int, _Admitting],
+    by_target: Mapping[int, tuple[_Parties, frozenset[str]]],
     policies: Iterable[str],
     findings: Diagnostics,
 ) -> dict[str, object]:
-    """The NetworkPolicy that closes the targets of a destination to all but the senders of each target's program."""
+    """The NetworkPolicy that closes targets of a destination to all but the parties that each of them admits."""
     service, policies = own.program.services[name], tuple(policies)
     labels = own.selectors.labels(service, allowed=frozenset({name}))
-    admitted: dict[str, dict[int, _Admitting]] = {}
-    for target, admitting in by_target.items():
-        for sender in admitting.senders(name, target):
-            admitted.setdefault(sender, {})[target] = admitting
+    admitted: dict[str, dict[int, _Parties]] = {}
+    for target, (parties, names) in by_target.items():
+        for sender in filter(parties.may_send, sorted(names)):
+            admitted.setdefault(sender, {})[target] = parties
     # Senders with the same ports share a rule: a long list of equal rules is hard to review.
     rules: dict[tuple[int, ...], list[_Peer]] = {}
     for sender in sorted(admitted):
         # Labels may also select the pods of a sender that may dial at least these ports anyway.
         allowed = frozenset(other for other, its in admitted.items() if its.keys() >= admitted[sender].keys())
         targets: dict[tuple[_Peer, ...], list[int]] = {}
-        for admitting in dict.fromkeys(admitted[sender].values()):
-            peers = admitting.peers(sender, service, allowed, findings)
-            targets.setdefault(peers, []).extend(at for at, by in admitted[sender].items() if by is admitting)
+        for parties in dict.fromkeys(admitted[sender].values()):
+            peers = parties.peers(sender, service, allowed, findings)
+            targets.setdefault(peers, []).extend(at for at, by in admitted[sender].items() if by is parties)
         for peers, numbers in targets.items():
             rules.setdefault(tuple(sorted(numbers)), []).extend(peers)
     ingress: list[dict[str, object]] = [

@@ -98,7 +98,7 @@ WAITS = "`cart`: its NetworkPolicy"
 
 
 @pytest.mark.long
-def test_prepare_waits_until_the_destinations_of_the_new_plan_are_closed(
+def test_a_move_begins_once_the_destinations_of_the_new_plan_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bed = Bed(tmp_path, monkeypatch)
@@ -110,9 +110,10 @@ def test_prepare_waits_until_the_destinations_of_the_new_plan_are_closed(
         async with following(rollout) as until:
             await rollout.accept(planned(tmp_path, "egress"))
             await until(lambda: WAITS in rollout.waits)
-            assert rollout.text == f"`p` changes sides: step `prepare` waits for {WAITS}"
+            assert rollout.text.endswith(f" waits for {WAITS}; then a newer plan begins")
             await asyncio.sleep(0.5)
-            assert bed.published == ["ingress.adm", "prepare"]
+            # Connections that are older than `prepare` are closed in it: so none is older than the NetworkPolicy.
+            assert bed.published == ["ingress.adm"]
             bed.closing.closes = True
             await until(lambda: rollout.text == "")
         assert bed.published == ["ingress.adm", *map(str, StepName), "egress.adm"]
@@ -237,15 +238,15 @@ def test_while_two_plans_close_a_destination_only_senders_of_both_are_admitted(t
     )
 
     def admitted(*plans: Placed) -> list[str]:
-        (program,) = destinations(plans)["cart"].admitting.values()
-        return [call.source for call in program.calls]
+        (target,) = destinations(plans)["cart"].admitted.values()
+        return sorted(target.parties)
 
     assert admitted(one) == ["web"]
     assert admitted(two) == ["api", "web"]
     assert admitted(one, two) == admitted(two, one) == ["web"]
     assert admitted(opened, two) == admitted(two, opened) == ["api", "web"]  # one of them closes it
     assert destinations([opened]) == {}
-    assert destinations([one, opened])["cart"] == (one.program, {8081: one.program})
+    assert destinations([one, opened])["cart"] == (one.program, {8081: (one.program, {"web"})})
 
 
 TWO_PORTS = """\
@@ -287,10 +288,7 @@ def test_a_step_relies_on_ports_of_a_destination_that_is_closed_at_another_port_
 
 def test_a_target_that_one_of_two_plans_closes_admits_the_senders_of_that_plan(tmp_path: Path) -> None:
     def admitted(*plans: Placed) -> dict[int, list[str]]:
-        return {
-            target: [call.source for call in program.calls if call.port.target == target]
-            for target, program in destinations(plans)["cart"].admitting.items()
-        }
+        return {target: sorted(its.parties) for target, its in destinations(plans)["cart"].admitted.items()}
 
     one = two_ports(tmp_path, "egress", "ingress")
     other = two_ports(tmp_path, "ingress", "egress", "call web -> cart:8081\n")

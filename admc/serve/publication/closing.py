@@ -1,28 +1,31 @@
-"""Decides which targets of destinations are closed while proxies may have several plans, and which senders are admitted
+"""Decides which targets of destinations are closed while proxies may have several plans, and which parties are admitted
 to them.
 
-plans, the newest last --> {destination: {target: program}}
+plans, the newest last --> {destination: {target: parties}}
 
-A target stays closed for as long as any of these plans closes it. Such a plan relies on an ADM at each sender that is
-admitted to the target. So only senders that all plans that close the target declare are admitted meanwhile. A sender
-that only the old plan declares has no ADM for the new plan; one that only the new plan declares has no ADM yet.
+A target stays closed for as long as any of these plans closes it, and admits only parties that all plans admit which
+close it: for a policy at its senders, such a plan relies on an ADM at each sender. A sender that only the old plan
+admits has no ADM for the new plan; one that only the new plan admits has no ADM yet.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from emitters.kubernetes import ClosedTargets
+from admc.serve.rollout.reducer import next_plan
+from emitters.kubernetes import Admitted, ClosedTargets
+from solver.placement import admitted_parties
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from admc.serve.environment import Closing
     from admc.serve.publication.plans import Plans
-    from admc.serve.rollout.model import Placed, Step
+    from admc.serve.rollout.model import Placed, Port
     from admc.serve.rollout.rollout_state import RolloutState
-    from dsl.program import Call, Program
+    from dsl.program import Program
 
 
 class ClosedDestinations:
@@ -35,46 +38,62 @@ class ClosedDestinations:
         """The plans for which it was asked last."""
 
     def ask(self, state: RolloutState, plans: Plans) -> None:
-        """Close the destinations of all plans that proxies may have, and no others."""
+        """Close the destinations of all plans that proxies may have, and of a plan whose move begins next; and no
+        others."""
         if self._closing is None:
             return
         labels = [*(holding.label for holding in state.may_have if holding.label != state.now), state.now]
         names = [name for label in labels for name in (label.base, label.goal) if name is not None]
+        following = next_plan(state)
+        if following is not None and plans.moves(state.now.base, following):
+            names.append(following)
         newest_last = tuple(reversed(dict.fromkeys(reversed(names))))
         if newest_last != self._asked:
             self._closing.ask(destinations([plans[name].placed for name in newest_last]))
             self._asked = newest_last
 
-    def missing(self, step: Step) -> tuple[str, ...]:
-        """Return the destinations that a step relies on and that are not known to be closed."""
-        return () if self._closing is None else self._closing.missing(step.relies_on)
+    def missing(self, destinations: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the destinations whose NetworkPolicies are not known to be in force."""
+        return () if self._closing is None else self._closing.missing(destinations)
 
 
 def destinations(plans: Sequence[Placed]) -> dict[str, ClosedTargets]:
     """Return the destinations that some plan closes, each with its closed targets."""
-    closers: dict[str, dict[int, tuple[int, ...]]] = {}
+    closers: dict[Port, dict[int, frozenset[str]]] = {}
     for index, placed in enumerate(plans):
-        for name, targets in placed.placement.closed_targets(placed.program).items():
-            by_target = closers.setdefault(name, {})
-            for target in targets:
-                by_target[target] = (*by_target.get(target, ()), index)
-    together = {which for by_target in closers.values() for which in by_target.values()}
-    programs = {which: _narrowed([plans[index].program for index in which]) for which in together}
+        for port, parties in admitted_parties(*placed).items():
+            closers.setdefault(port, {})[index] = parties
+    together = {tuple(by_plan) for by_plan in closers.values()}
+    common = {indices: _common([plans[index].program for index in indices]) for indices in together}
     newest = {name: placed.program for placed in plans for name in placed.placement.closed}
-    return {
-        name: ClosedTargets(newest[name], {target: programs[which] for target, which in sorted(by_target.items())})
-        for name, by_target in sorted(closers.items())
-    }
+    found: dict[str, dict[int, Admitted]] = {name: {} for name in sorted(newest)}
+    for (name, target), by_plan in sorted(closers.items()):
+        program, known = common[tuple(by_plan)]
+        found[name][target] = Admitted(program, known.intersection(*by_plan.values()))
+    return {name: ClosedTargets(newest[name], targets) for name, targets in found.items()}
 
 
-def _narrowed(programs: Sequence[Program]) -> Program:
-    """Return the newest program without the calls that one of the other programs does not declare."""
-    newest = programs[-1]
-    if len(programs) == 1:
-        return newest
-    common = frozenset.intersection(*(frozenset(map(_key, program.calls)) for program in programs))
-    return replace(newest, calls=tuple(call for call in newest.calls if _key(call) in common))
+def _common(programs: Sequence[Program]) -> Admitted:
+    """Return the parties that all programs have, and the newest program with those addresses of externals that all of
+    them have."""
+    program = programs[-1]
+    services, externals = set(program.services), dict(program.externals)
+    for other in programs[:-1]:
+        services &= other.services.keys()
+        externals = {
+            name: replace(party, cidrs=_overlap(party.cidrs, other.externals[name].cidrs))
+            for name, party in externals.items()
+            if name in other.externals
+        }
+    if externals != program.externals:
+        program = replace(program, externals=externals)
+    return Admitted(program, frozenset(services) | {name for name, party in externals.items() if party.cidrs})
 
 
-def _key(call: Call) -> tuple[str, str, int]:
-    return call.source, call.destination, call.port.target
+def _overlap(some: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Return the networks that are in both lists, or inside one of the other list."""
+    if tuple(some) == tuple(others):
+        return tuple(some)
+    first, second = ([ipaddress.ip_network(cidr) for cidr in cidrs] for cidrs in (some, others))
+    pairs = [(one, other) for one in first for other in second if one.version == other.version and one.overlaps(other)]
+    return tuple(dict.fromkeys(str(max(pair, key=lambda network: network.prefixlen)) for pair in pairs))

@@ -23,7 +23,7 @@ from admc.serve.publication import progress
 from admc.serve.publication.closing import ClosedDestinations
 from admc.serve.publication.plans import Plans, hosts
 from admc.serve.publication.publisher import Publisher
-from admc.serve.rollout.reducer import Command, CommandName, next_bases, reduce
+from admc.serve.rollout.reducer import Command, CommandName, next_bases, next_plan, reduce
 from admc.serve.rollout.rollout_state import STEPS, Label, begun
 from admc.serve.storage.manifest import SECRET_BYTES, plans_of
 from admc.serve.storage.position import Position
@@ -262,11 +262,16 @@ class Rollout:
                 return
 
     def _observe(self) -> Observation:
-        step = self._step(self._present)
+        state = self._present
+        step = self._step(state)
         if step is None:
-            return self.publisher.observe(self._present, self.plans, None, ())
-        seen = self.publisher.observe(self._present, self.plans, step.services, self._redirection.missing(step))
-        return seen._replace(unclosed=self._closed.missing(step))
+            following = next_plan(state)
+            relied_on = () if following is None else self.plans.closings(state.now.base, following)
+            seen = self.publisher.observe(state, self.plans, None, ())
+        else:
+            relied_on = step.relies_on
+            seen = self.publisher.observe(state, self.plans, step.services, self._redirection.missing(step))
+        return seen._replace(unclosed=self._closed.missing(relied_on))
 
     def _step(self, state: RolloutState) -> Step | None:
         return None if state.now.goal is None else self.plans.step(state.now, state.key)

@@ -53,7 +53,7 @@ def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ..
         return _older(older)
     return (
         *(f"`{name}`: its interception" for name in seen.missing),
-        *(f"`{name}`: its NetworkPolicy" for name in unclosed(state, seen)),
+        *_unclosed(state, seen),
     )
 
 
@@ -75,7 +75,11 @@ def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str,
     names = blocking(state, seen, plan)
     lack = frozenset(client.service for client in seen.clients if client.service in names and not client.has_now)
     # A proxy that refuses the present plan would also refuse the steps that begin from it.
-    return _behind(lack, seen, hosting, MENDS_AT_REST) or _older(names)
+    return _behind(lack, seen, hosting, MENDS_AT_REST) or _older(names) or _unclosed(state, seen)
+
+
+def _unclosed(state: RolloutState, seen: Observation) -> tuple[str, ...]:
+    return tuple(f"`{name}`: its NetworkPolicy" for name in unclosed(state, seen))
 
 
 def _older(services: frozenset[str]) -> tuple[str, ...]:

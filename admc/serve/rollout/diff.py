@@ -2,8 +2,10 @@
 
     old, new -> Diff
 
-A *port* moves if policies change both at its senders and at its receiver, and not in arguments alone. It moves as a
-whole: each request meets either all policies of the old plan for it, or all those of the new plan.
+A *port* moves if policies change at two of its ends, and not in arguments alone: at its senders, in the network, or at
+its receiver. It moves as a whole: each request meets either all policies of the old plan for it, or all those of the
+new plan. If a guard in the network changes, arguments count as well: the new NetworkPolicy counts at another moment
+than the new arguments of an ADM.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.serve.rollout.enforcement import Frame, HopKey, same
-from dsl.program import Side
+from dsl.program import Place, Side
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -53,17 +55,24 @@ class Diff:
 
     @cached_property
     def moving(self) -> frozenset[Port]:
-        """The ports at both ends of which policies change, and not in arguments alone. A port number may have another
-        target in each plan. Then there are two ports, and a request may reach either of them, so a change at one of
-        them counts as a change at both."""
-        ends: dict[Port, set[Side]] = {}
+        """The ports at two ends of which policies change, and which have a hop. A port number may have another target
+        in each plan. Then there are two ports, and a request may reach either of them, so a change at one of them
+        counts as a change at both."""
+        ends: dict[Port, set[Place]] = {port: {Place.NETWORK} for port in self.frame.network_changes}
         for key in self.changed:
-            if not self.same(key, arguments=False):
-                ends.setdefault(key.port, set()).add(key.side)
+            if self.differs(key):
+                ends.setdefault(key.port, set()).add(Place(key.side))
         beside = self._retargeted
         return frozenset(
-            port for port in ends if len(ends[port].union(*(ends.get(other, ()) for other in beside.get(port, ())))) > 1
+            port
+            for port in ends
+            if port in self._ends
+            and len(ends[port].union(*(ends.get(other, ()) for other in beside.get(port, ())))) > 1
         )
+
+    def differs(self, key: HopKey) -> bool:
+        """Whether the policies of a hop change in a way that takes the steps of a port that moves."""
+        return not self.same(key, arguments=key.port in self.frame.network_changes)
 
     @cached_property
     def _retargeted(self) -> Mapping[Port, Collection[Port]]:

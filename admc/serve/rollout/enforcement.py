@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.serve.rollout import network
 from admc.serve.rollout.model import Placed, Port
 from dsl.program import Place, Side
 from emitters.hops import hops
@@ -83,6 +84,13 @@ class Frame:
         """The hops of each plan, with policies of this frame."""
         self.keys = tuple(sorted({key for hops in self.hops for key in hops}))
         """The hops of either plan."""
+        self.in_network = tuple(network.guards(placed) for placed in self.plans)
+        """The guards of each plan that NetworkPolicies alone enforce."""
+        before, after = self.in_network
+        self.network_changes = frozenset(
+            port for port in {*before, *after} if network.changed(before.get(port, {}), after.get(port, {}))
+        )
+        """The ports at which these guards change, arguments included."""
 
     def policies(self, plan: int, key: HopKey) -> tuple[Policy, ...]:
         """Return the policies of a hop in the old plan (0) or in the new plan (1)."""
@@ -90,10 +98,13 @@ class Frame:
         return hop.policies if hop is not None else ()
 
     def steady_guards(self, key: HopKey) -> Iterator[Policy]:
-        """Yield the guards that stay in a hop, and change in arguments alone or not at all."""
+        """Yield the guards that stay in a hop, and change in arguments alone or not at all. Where guards in the network
+        change, too, new arguments make another guard: an older connection may be one that only the new NetworkPolicy
+        refuses."""
         before = {policy.name: policy for policy in self.policies(0, key) if policy.kind.guard}
+        arguments = key.port in self.network_changes
         for policy in self.policies(1, key):
-            if policy.name in before and same(policy, before[policy.name], key.side, arguments=False):
+            if policy.name in before and same(policy, before[policy.name], key.side, arguments=arguments):
                 yield policy
 
     @cached_property

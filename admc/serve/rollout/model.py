@@ -94,14 +94,13 @@ class Step:
     needs_redirection: Captures
     """In `prepare`, the connections that have to be redirected before `senders`; empty in all other steps."""
     closes: tuple[str, ...] = ()
-    """In `prepare`, the destinations that a NetworkPolicy has to close, or to close at more ports, before `senders`."""
+    """In `prepare`, the destinations where the NetworkPolicy of the new plan refuses more (`network.closings`)."""
     opens: tuple[str, ...] = ()
-    """In `release`, the destinations that a NetworkPolicy opens, or opens at some ports, once the new plan is
-    published."""
+    """In `release`, the destinations where a NetworkPolicy admits more once the new plan is in force."""
     relies_on: tuple[str, ...] = ()
-    """The destinations that have to be closed before receivers enforce less. In `prepare` and `senders` these are the
-    destinations with a port that only the new plan closes; in `receivers` and `release`, for the way back, those with a
-    port that only the old plan closes."""
+    """The destinations whose NetworkPolicy has to be in force before ADMs enforce less. In `prepare` and `senders`
+    these are the destinations where that of the new plan refuses more; in `receivers` and `release`, for the way back,
+    those where that of the old plan does."""
     reasons: tuple[str, ...] = ()
     """Sentences for people: which policies move, and which may be met twice meanwhile."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)

@@ -10,13 +10,15 @@ to be closed, and redirection has to be loaded. No timeout replaces any of these
 - The way back takes the same steps in reverse order. It waits for the proxies of a step as the way forward does, but
   not for one that had no resources when its stream began. For older connections it waits at `release` only, and for
   redirection never.
-- Before receivers enforce less, the destinations that the coming plan closes have to be closed: between `prepare` and
-  `receivers`, and on the way back between `release` and `senders`.
+- A move begins once the NetworkPolicies of its new plan are in force. So the connections that are closed in `prepare`
+  include each one that is older than they are. They also have to be in force between `prepare` and `receivers`, and
+  those of the old plan, on the way back, between `release` and `senders`.
 - A newer plan turns a move back if a proxy refuses the step, or at `prepare` if safe steps lead to the newer plan from
   the base of the move. Otherwise the newer plan waits for the end of the move.
 - At rest, a plan is published at once if it moves no destination against any plan that a proxy of that destination may
-  have. If it moves a destination against the present plan only, its move begins. Otherwise it waits until the proxies
-  have the present plan; if one of these refuses the present plan, the plan before is published again.
+  have. If it moves a destination against the present plan only, its move begins when NetworkPolicies allow it.
+  Otherwise it waits until the proxies have the present plan; if one of these refuses the present plan, the plan before
+  is published again.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ class Observation(NamedTuple):
     has_steps: Callable[[str, str], bool] = lambda old, new: True
     """Whether safe steps lead from one plan to another, or none are needed."""
     unclosed: tuple[str, ...] = ()
-    """The destinations that the step relies on (`Step.relies_on`) and that are not known to be closed."""
+    """The destinations whose NetworkPolicies are not known to be in force: those that the step relies on
+    (`Step.relies_on`); at rest, those on which the move to `next_plan` relies."""
 
     @property
     def concerned(self) -> tuple[Client, ...]:
@@ -115,9 +118,16 @@ def lacking(state: RolloutState, seen: Observation) -> tuple[Client, ...]:
     return tuple(client for client in seen.concerned if not (client.has_now or (state.back and client.fresh)))
 
 
+def next_plan(state: RolloutState) -> str | None:
+    """Return the plan that begins next, at rest; None if none is to begin."""
+    plan, now = state.queued, state.now
+    return plan if now.goal is None and plan not in (now.base, state.aborted) else None
+
+
 def unclosed(state: RolloutState, seen: Observation) -> tuple[str, ...]:
-    """Return the destinations of the coming plan that have to be closed before the move goes on."""
-    return seen.unclosed if state.back == (state.now.step in STEPS[2:]) else ()
+    """Return the destinations whose NetworkPolicies have to be in force before the move begins, or goes on."""
+    at_rest = state.now.goal is None
+    return seen.unclosed if at_rest or state.back == (state.now.step in STEPS[2:]) else ()
 
 
 def blocking(state: RolloutState, seen: Observation, plan: str) -> frozenset[str]:
@@ -264,16 +274,14 @@ def _turn(state: RolloutState, seen: Observation, *, back: bool) -> RolloutState
 
 
 def _rest(state: RolloutState, seen: Observation) -> RolloutState:
-    plan, base = state.queued, state.now.base
-    if plan is None or plan == state.aborted:
-        return state
-    if plan == base:
-        return replace(state, queued=None)
+    plan, base = next_plan(state), state.now.base
+    if plan is None:
+        return replace(state, queued=None) if state.queued == base != state.aborted else state
     moving = bool(seen.moves(base, plan))
     blocked = blocking(state, seen, plan)
     if blocked & seen.refusing:
         return _return(state, seen)
-    if blocked:
+    if blocked or (moving and unclosed(state, seen)):
         return state
     now = Label(base, plan, STEPS[0], state.moves + 1) if moving else Label(plan)
     return _publish(replace(state, queued=None, moves=state.moves + moving), seen, now)

@@ -17,6 +17,10 @@ Each step changes one end only. So the order in which proxies take the step does
 backwards. A request that lost its marker meets `S new, R old`, or `S old, R new`: it meets the moving policies at both
 ends, and never at neither end. If policies moved in both directions, such a request would meet one of them at neither
 end, so such a plan is refused.
+
+A guard in the network is enforced by NetworkPolicies from before `prepare` until after `release`, whichever plan has
+it. Where policies move between the network and the senders, and the receiver has no hop in either plan, requests get no
+marker: no ADM would remove it.
 """
 
 from __future__ import annotations
@@ -25,11 +29,13 @@ from admc.serve.rollout.model import Plan, RouteOverlay, StepName
 from dsl.program import Side
 
 
-def overlay(marked: Plan, side: Side, step: StepName, secret: str) -> RouteOverlay:
+def overlay(marked: Plan, side: Side, step: StepName, secret: str, *, received: bool) -> RouteOverlay:
     """Return the change of a step in the route table of a hop. `marked` is the plan that requests with the marker meet:
-    the new plan if policies move to senders, and the old plan if they move to the receiver."""
+    the new plan if policies move to senders, and the old plan if they move to the receiver. `received` says whether
+    the receiver has a hop."""
     if side is Side.INGRESS:
         switched = step in (StepName.RECEIVERS, StepName.RELEASE)
         return RouteOverlay(Plan.NEW if switched else Plan.OLD, marked, marks=False, secret=secret)
     enforced = {StepName.PREPARE: Plan.OLD, StepName.RELEASE: Plan.NEW}.get(step, marked)
-    return RouteOverlay(enforced, None, marks=step in (StepName.SENDERS, StepName.RECEIVERS), secret=secret)
+    marks = received and step in (StepName.SENDERS, StepName.RECEIVERS)
+    return RouteOverlay(enforced, None, marks=marks, secret=secret)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from admc.serve.rollout.captures import captures_of
 from admc.serve.rollout.diff import Diff, version
 from admc.serve.rollout.model import HopPart, Placed, Plan, Step, StepName
+from admc.serve.rollout.network import closings
 from admc.serve.rollout.own_requests import late_destinations
 from admc.serve.rollout.refusals import marker_meaning
 from admc.serve.rollout.schedule import overlay
@@ -45,6 +46,7 @@ class _Steps:
     def __init__(self, diff: Diff, key: bytes) -> None:
         self._diff = diff
         self._marked = {port: marker_meaning(diff, port) for port in sorted(diff.moving)}
+        self._received = frozenset(key.port for key in diff.frame.keys if key.side is Side.INGRESS)
         self._late = late_destinations(diff)
         ends = ":".join(version(placed) for placed in diff.frame.plans)
         self._secrets = {port[0]: _secret(key, ends, port[0]) for port in self._marked}
@@ -69,7 +71,11 @@ class _Steps:
             {service: tuple(part for _, part in self._parts[service]) for service in sorted(self._parts)},
             {
                 (key.service, part.hop.name): overlay(
-                    self._marked[key.port], key.side, name, self._secrets[key.destination]
+                    self._marked[key.port],
+                    key.side,
+                    name,
+                    self._secrets[key.destination],
+                    received=key.port in self._received,
                 )
                 for parts in self._parts.values()
                 for key, part in parts
@@ -92,13 +98,7 @@ class _Steps:
             hop = frame.hops[plan is Plan.NEW].get(key)
             return None if hop is None else HopPart(hop, plan)
         steady = frozenset(filter_name("", policy) for policy in frame.steady_guards(key))
-        return HopPart(frame.union(key), None, steady, not self._diff.same(key, arguments=False))
-
-
-def closings(old: Placed, new: Placed) -> tuple[str, ...]:
-    """The destinations that the new plan closes at a target at which the old plan leaves them open, sorted."""
-    before, after = (plan.placement.closed_targets(plan.program) for plan in (old, new))
-    return tuple(sorted(name for name, targets in after.items() if not targets <= before.get(name, frozenset())))
+        return HopPart(frame.union(key), None, steady, self._diff.differs(key))
 
 
 def _secret(key: bytes, ends: str, destination: str) -> str:
@@ -111,7 +111,12 @@ def reasons(diff: Diff, late: Iterable[str]) -> tuple[str, ...]:
     sentences = [
         sentence
         for port in sorted(diff.moving)
-        for sentence in (*_moves(diff, port, Side.INGRESS), *_moves(diff, port, Side.EGRESS), *_stays(diff, port))
+        for sentence in (
+            *_moves(diff, port, Side.INGRESS),
+            *_moves(diff, port, Side.EGRESS),
+            *_network_moves(diff, port),
+            *_stays(diff, port),
+        )
     ]
     sentences += [
         f"policies of calls to `{name}` change with the new plan: ADMs begin to send requests of their own for them"
@@ -136,6 +141,16 @@ def _moves(diff: Diff, port: Port, left: Side) -> Iterator[str]:
                 f"connections to `{port[0]}` that are made while both sides hold `{name}` meet it twice: no marker can "
                 "say that they have met it"
             )
+
+
+def _network_moves(diff: Diff, port: Port) -> Iterator[str]:
+    """Guards that leave ADMs to the network, or come from there."""
+    for plan, words in enumerate(("moves from the network to {}", "moves from {} to the network")):
+        for name in diff.frame.in_network[plan].get(port, {}):
+            for side in Side:
+                keys = (key for key in diff.ends(port) if key.side is side)
+                if any(policy.name == name for key in keys for policy in diff.frame.policies(1 - plan, key)):
+                    yield f"`{name}` {words.format(_where(side, port[0]))}"
 
 
 def _stays(diff: Diff, port: Port) -> Iterator[str]:

@@ -179,19 +179,19 @@ async def test_another_policy_that_admits_more_keeps_it_open_and_is_named(store:
 async def test_a_port_that_is_closed_as_well_begins_the_wait_anew() -> None:
     made = program([service("db", port(80, 8080), port(90, 9090, name="admin")), service("a")], [("a", "db")])
     store = Store()
-    store.closing.ask({"db": closed_at(made, 8080)})
+    store.closing.ask({"db": closed_at(made, "db", 8080)})
     await store.closing.refresh()
     assert store.passed(CLOSED_SECONDS)
     store.put(other(ports=[{"port": 9090}]))
     assert store.passed(0), "a port of the program that is open to every caller"
-    store.closing.ask({"db": closed_at(made, 8080, 9090)})
+    store.closing.ask({"db": closed_at(made, "db", 8080, 9090)})
     assert not store.closing.is_closed("db")
     await store.closing.refresh()
     assert not store.passed(CLOSED_SECONDS), "now the other policy admits more"
     assert [finding.code for finding in store.closing.findings] == ["ADM937"]
     store.remove(Key("default", "monitoring"))
     assert store.passed(CLOSED_SECONDS)
-    store.closing.ask({"db": closed_at(made, 9090)})
+    store.closing.ask({"db": closed_at(made, "db", 9090)})
     await store.closing.refresh()
     assert not store.passed(CLOSED_SECONDS - 0.1)
     assert store.passed(0.1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.program import Call, External, Kind, Metric, Place, Policy, Port, Program, Protocol, Service, Side, Stage
 from dsl.text import SourceText, Span
-from emitters.kubernetes import ClosedTargets
+from emitters.kubernetes import Admitted, ClosedTargets
 from solver.placement import Adm, Decision, ObjectiveValue, Placement, Status
 
 if TYPE_CHECKING:
@@ -129,11 +129,15 @@ def placement(
     )
 
 
-def closed_at(of: Program, *targets: int) -> ClosedTargets:
+def closed_at(of: Program, name: str, *targets: int) -> ClosedTargets:
     """The closing of one destination at some targets, to all but the declared senders of one program."""
-    return ClosedTargets(of, dict.fromkeys(sorted(targets), of))
+    senders = {
+        target: frozenset(call.source for call in of.calls if (call.destination, call.port.target) == (name, target))
+        for target in sorted(targets)
+    }
+    return ClosedTargets(of, {target: Admitted(of, its) for target, its in senders.items()})
 
 
 def wholly_closed(of: Program, *names: str) -> dict[str, ClosedTargets]:
     """The closing of destinations at the targets of all of their ports."""
-    return {name: closed_at(of, *(port.target for port in of.services[name].ports)) for name in names}
+    return {name: closed_at(of, name, *(port.target for port in of.services[name].ports)) for name in names}

@@ -18,6 +18,7 @@ from admc.serve.publication.closing import destinations
 from admc.serve.rollout.model import Placed
 from emitters.kubernetes import ClosedTargets, closed_by_selector, network_policies, pod_labels
 from solver.place import place
+from tests.emitters.interception.build import closed_at
 from tests.emitters.kubernetes.admission import STRANGER, admits, callers, wrong
 from tests.emitters.kubernetes.schema import check
 from tests.properties import examples
@@ -317,17 +318,15 @@ def _without_the_old_plans(both: Both) -> dict[str, ClosedTargets]:
     """A target of the old plan is forgotten."""
     new = both.new[1].closed_targets(both.new[0])
     return {
-        name: closed._replace(admitting={at: by for at, by in closed.admitting.items() if at in new[name]})
+        name: closed._replace(admitted={at: its for at, its in closed.admitted.items() if at in new[name]})
         for name, closed in both.wanted.items()
     }
 
 
 def _as_the_new_plan(both: Both) -> dict[str, ClosedTargets]:
     """Senders of the new plan are admitted everywhere."""
-    return {
-        name: closed._replace(admitting=dict.fromkeys(closed.admitting, both.new[0]))
-        for name, closed in both.wanted.items()
-    }
+    program = both.new[0]
+    return {name: closed_at(program, name, *closed.admitted) for name, closed in both.wanted.items()}
 
 
 def _common_to_all(both: Both) -> dict[str, ClosedTargets]:
@@ -335,10 +334,7 @@ def _common_to_all(both: Both) -> dict[str, ClosedTargets]:
     old = {(call.source, call.destination, call.port.target) for call in both.old[0].calls}
     calls = [call for call in both.new[0].calls if (call.source, call.destination, call.port.target) in old]
     program = replace(both.new[0], calls=tuple(calls))
-    return {
-        name: closed._replace(admitting=dict.fromkeys(closed.admitting, program))
-        for name, closed in both.wanted.items()
-    }
+    return {name: closed_at(program, name, *closed.admitted) for name, closed in both.wanted.items()}
 
 
 @pytest.mark.parametrize("mistake", [_without_the_old_plans, _as_the_new_plan, _common_to_all])

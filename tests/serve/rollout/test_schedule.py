@@ -73,8 +73,8 @@ def test_each_line_of_the_table_is_needed(
 ) -> None:
     right = schedule.overlay
 
-    def wrong(marked: Plan, at: Side, name: StepName, secret: str) -> RouteOverlay:
-        found = right(marked, at, name, secret)
+    def wrong(marked: Plan, at: Side, name: StepName, secret: str, *, received: bool) -> RouteOverlay:
+        found = right(marked, at, name, secret, received=received)
         return MUTANTS[mutant](found) if (at, name) == (side, step) else found
 
     monkeypatch.setattr(steps, "overlay", wrong)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.serve.rollout.diff import Diff
 from admc.serve.rollout.model import StepName
+from admc.serve.rollout.network import closings
 from admc.serve.rollout.steps import steps
 from dsl.program import Protocol, Side
 from solver.rules.effects import commute
@@ -39,6 +40,8 @@ class Leg(NamedTuple):
 def walk(plans: Sequence[Placed], legs: Sequence[Leg]) -> World:
     """Raises `EmitError` where there is no way. A leg that is taken back leaves the plan before in place."""
     world = World(Plans(plans))
+    world.close(0)
+    world.settle(plans[0].program.services)
     world.publish("0", world.plans.rest(0), [0])
     at = 0
     for leg in legs:
@@ -52,9 +55,14 @@ def _go(world: World, at: int, leg: Leg) -> int:
     older = {plan for label in world.labels[world.labels[-1].floor :] for plan in label.plans} - {at}
     waits = any(Diff(plans[plan], plans[leg.plan]).moved for plan in older)
     floor = len(world.labels) - 1 if waits else None
+    world.close(at, leg.plan)
     if not Diff(plans[at], plans[leg.plan]).moved:
         world.publish(str(leg.plan), world.plans.rest(leg.plan), [leg.plan], floor)
+        _rest(world, leg.plan)
         return leg.plan
+    if relied_on := closings(plans[at], plans[leg.plan]):
+        world.publish(f"{at}, and {leg.plan} waits", world.plans.rest(at), [at])
+        world.settle(relied_on)
     states = {
         name: world.plans.step(at, leg.plan, step) for name, step in steps(plans[at], plans[leg.plan], b"key").items()
     }
@@ -69,16 +77,25 @@ def _go(world: World, at: int, leg: Leg) -> int:
         world.publish(f"{leg.plan}/{name}", states[name], [at, leg.plan], floor)
     if leg.turn is not None and leg.again is None:
         world.publish(str(at), world.plans.rest(at), [at])
+        _rest(world, at)
         return at
     world.publish(str(leg.plan), world.plans.rest(leg.plan), [leg.plan])
     if not leg.aborted:
+        _rest(world, leg.plan)
         return leg.plan
     for position, name in enumerate(reversed(STEPS)):
         # The one wait on the way back is at its first step.
         waited = len(world.labels) - 1 if position == 1 else None
         world.publish(f"{leg.plan}/{name} back", states[name], [at, leg.plan], waited)
     world.publish(str(at), world.plans.rest(at), [at])
+    _rest(world, at)
     return at
+
+
+def _rest(world: World, plan: int) -> None:
+    """Every proxy has a plan, so that the NetworkPolicies are those of this plan alone."""
+    if world.close(plan):
+        world.publish(f"{plan} at rest", world.plans.rest(plan), [plan])
 
 
 def _order(leg: Leg) -> list[StepName]:

@@ -13,18 +13,20 @@ of, and what its route table says. It knows how proxies behave:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.serve.rollout.model import Placed, Plan
+from admc.serve.publication.closing import destinations
+from admc.serve.rollout.model import Placed, Plan, Port
 from dsl.program import Side, Stage
 from emitters.envoy.names import filter_name
 from emitters.hops import hops
 from solver.rules.facts import targets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from admc.serve.rollout.model import Step
     from dsl.program import Policy
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str, Side, str, int]
 """Whose ADM, side, destination, target port."""
+Closed = Mapping[Port, frozenset[str]]
+"""What NetworkPolicies admit: (destination, target) -> parties."""
 
 
 class Table(NamedTuple):
@@ -62,6 +66,8 @@ class Label(NamedTuple):
     """The plans whose enforcement is right."""
     floor: int
     """The label that the oldest connections may be from."""
+    closed: tuple[Closed, ...]
+    """The NetworkPolicies of which some may be in force meanwhile."""
 
 
 class Plans:
@@ -130,11 +136,28 @@ class World:
     def __init__(self, plans: Plans) -> None:
         self.plans = plans
         self.labels: list[Label] = []
+        self._closed: tuple[Closed, ...] = ({},)
+
+    def close(self, *plans: int) -> bool:
+        """Write the NetworkPolicies that these plans need together, the newest last. Until `settle`, those of before
+        may be in force. Returns whether anything differs."""
+        wanted = destinations([self.plans.plans[plan] for plan in plans])
+        made = {(name, at): its.parties for name, closed in wanted.items() for at, its in closed.admitted.items()}
+        if made == self._closed[-1]:
+            return False
+        self._closed = (*self._closed, made)
+        return True
+
+    def settle(self, names: Collection[str]) -> None:
+        """The NetworkPolicies of these destinations are in force as they were written last."""
+        last = {port: parties for port, parties in self._closed[-1].items() if port[0] in names}
+        rest = ({port: parties for port, parties in closed.items() if port[0] not in names} for closed in self._closed)
+        self._closed = tuple({**closed, **last} for closed in rest)
 
     def publish(self, said: str, states: Mapping[Key, State], plans: Sequence[int], floor: int | None = None) -> None:
         """`floor`: connections that are older are gone by now; None: as before."""
         earlier = self.labels[-1].floor if self.labels else 0
-        self.labels.append(Label(said, states, tuple(plans), earlier if floor is None else floor))
+        self.labels.append(Label(said, states, tuple(plans), earlier if floor is None else floor, self._closed))
 
     def ends(self, now: int, key: Key) -> list[tuple[Table, tuple[int, int]]]:
         """Every table that a connection may have while label `now` is published: with what its proxy has, and when the

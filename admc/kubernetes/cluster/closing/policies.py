@@ -201,7 +201,7 @@ class ClusterClosing:
         taken: dict[Key, str] = {}
         for name, closed in closed_by_selector(self._asked_for, selectors).items():
             targets = self._asked_for[name]
-            self._plan_one(targets.program.services[name], frozenset(targets.admitting), closed, taken)
+            self._plan_one(targets.program.services[name], frozenset(targets.admitted), closed, taken)
         self._others.clear()
         self._compared.clear()
         self.pending.set()
