@@ -152,7 +152,12 @@ class Closing(Protocol):
         done, and repeated when needed, beside the server."""
 
     def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
-        """Return the destinations that are not known to be closed as the last `ask` wanted, sorted."""
+        """Return the destinations that are not known to be closed as the last `ask` wanted, sorted. A rollout waits for
+        them."""
+
+    @property
+    def text(self) -> str:
+        """A sentence with the NetworkPolicies that the operator has to apply; empty if there are none."""
 
 
 class BegunStep(NamedTuple):
@@ -192,7 +197,7 @@ class Serving(Protocol):
     @property
     def rollout_text(self) -> str:
         """A sentence with the event for which the rollout waits. If no rollout is under way, a sentence with
-        redirection that is missing; empty if none is."""
+        redirection or NetworkPolicies that are missing; empty if none are."""
 
     @property
     def rollout_steps(self) -> Iterable[BegunStep]:
@@ -241,7 +246,7 @@ class Environment(Protocol):
     def redirection(self) -> Redirection: ...
     @property
     def closing(self) -> Closing | None:
-        """None: destinations are taken for closed."""
+        """None: destinations count as closed."""
 
     @property
     def reach(self) -> Reach:

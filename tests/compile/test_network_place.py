@@ -9,9 +9,7 @@ import pytest
 
 import dsl
 from admc.compile.plan.read import from_json
-from admc.serve.compiling.source import Source, read
 from dsl.program import Place
-from emitters.envoy import Mode
 from solver.place import place as solve
 from solver.placement import PlacementError
 from tests.cli.command import Admc
@@ -145,12 +143,3 @@ def test_a_dropped_call_is_neither_repeated_nor_counted(lines: str, may_drop: bo
     with pytest.raises(PlacementError) as raised:
         solve(program)
     assert "repeats, counts or redirects" in " ".join(reason.message for reason in raised.value.reasons)
-
-
-def test_a_server_refuses_the_plan(program: Path) -> None:
-    result = read(Source(program, Mode.REDIRECT), ())
-    assert result.state is None
-    (finding,) = result.findings
-    assert finding.code == "ADM859"
-    program.write_text(WITHOUT)
-    assert read(Source(program, Mode.REDIRECT), ()).state is not None

@@ -215,11 +215,4 @@ CODES = {
         "is nothing to abort or to continue, the command came from another machine, or the server cannot store it.",
         good="admc rollout status\nadmc rollout abort\nadmc rollout continue",
     ),
-    "ADM859": Code(
-        "a server serves no policy in the network",
-        "The placement leaves a guard to the NetworkPolicy of its destination alone (`network`). It judges new "
-        "connections only, so a move to the network or away from it has to close older connections, which the steps of "
-        "a rollout do not do. `admc compile --emit` writes the NetworkPolicy and all configuration for a mesh that "
-        "is set up by hand. A program that is served does without `network_policies enforced`.",
-    ),
 }

@@ -27,7 +27,6 @@ from admc.serve.compiling.inputs import Inputs
 from admc.serve.compiling.reviewed_plan import placed
 from admc.serve.storage.position import Recipe
 from dsl.collector import no_collection
-from dsl.program import Place
 from emitters.addresses import Addresses, loopback
 from emitters.envoy import Mode
 from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
@@ -124,7 +123,6 @@ def read(source: Source, endpoints: Sequence[bytes], *, with_recipe: bool = Fals
             program, placement = placed(source.path, inputs, source.facts)
         else:
             program, placement = _compiled(source, inputs)
-        _refuse_network(placement)
         state, findings = _with_usable_endpoints(source, program, placement, endpoints)
     except CommandError as error:
         return ReadResult(None, error.diagnostics, error.folder, inputs.stats)
@@ -237,24 +235,6 @@ def _with_usable_endpoints(
         except CommandError as error:
             findings += error.diagnostics
     raise CommandError(Exit.INPUT, findings)
-
-
-def _refuse_network(placement: Placement) -> None:
-    """Refuse a placement with policies in the network.
-
-    A NetworkPolicy judges new connections only. So a policy moves to or from the network safely only if ADMs close
-    older connections once more, which the steps of a rollout do not do.
-    """
-    there = [decision for decision in placement.decisions if decision.place is Place.NETWORK]
-    if there:
-        where = f"`{there[0].policy}` is in the network at `{there[0].destination}`"
-        raise wrong_usage(
-            "ADM859",
-            f"{where}, and a server serves no such plan",
-            cause="a NetworkPolicy judges new connections only, and the steps of a rollout do not close older ones",
-            hint="remove `network_policies enforced` from the program that is served, or apply the files of "
-            "`admc compile --emit DIR` by hand",
-        )
 
 
 def digest(endpoints: bytes) -> str:

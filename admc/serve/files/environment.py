@@ -1,7 +1,7 @@
 """Gives the server its inputs from files: the program, endpoints, identities and the state folder.
 
-The server follows all files (`admc.serve.file_watch`). NetworkPolicies are the operator's: destinations are taken for
-closed.
+The server follows all files (`admc.serve.file_watch`). Redirection and NetworkPolicies are the operator's to apply, and
+to confirm in the state folder.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from admc.base.exits import CommandError
 from admc.base.files import read_bounded
 from admc.compile.emit.emission import MAX_ENDPOINTS
 from admc.serve.auth import identity
 from admc.serve.environment import Reach
 from admc.serve.file_watch import signature, until_changed
+from admc.serve.files.closing import Closing
 from admc.serve.files.redirection import Redirection
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ NO_ENDPOINTS: Final = (
     "connections are redirected, but no addresses of services are known: ADMs refuse connections to which a policy "
     "applies; give `--endpoints FILE`, or `--mode explicit` to try it out on one machine"
 )
+CLOSING_SECONDS: Final = 0.5
+"""How often the server reads the confirmations of NetworkPolicies."""
+UNWRITTEN_SECONDS: Final = 5.0
+"""The pause after a failure to write their files."""
 ENDPOINTS_QUIET_SECONDS: Final = 0.01
 """A half-written file is not valid JSON, so this file need not be quiet for long."""
 
@@ -115,7 +121,7 @@ class FileEnvironment:
         self.storage = state_dir
         folder = None if state_dir is None else state_dir.folder
         self.redirection = Redirection(folder, explicit=not source.mode.redirected)
-        self.closing: None = None
+        self.closing = Closing(folder, explicit=not source.mode.redirected)
         self.replica: None = None
         self._lacks_endpoints = endpoints is None and source.mode.redirected
 
@@ -137,4 +143,13 @@ class FileEnvironment:
     async def run(self) -> int:
         if self._lacks_endpoints:
             LOG.warning("no_endpoints", extra={"text": NO_ENDPOINTS})
-        return await _never()
+        while True:
+            try:
+                await asyncio.to_thread(self.closing.refresh)
+                pause = CLOSING_SECONDS
+            except CommandError as error:
+                LOG.error(
+                    "network_policies_not_written", extra={"findings": [item.message for item in error.diagnostics]}
+                )
+                pause = UNWRITTEN_SECONDS
+            await asyncio.sleep(pause)

@@ -97,7 +97,8 @@ class _FirstServerRow:
     why: str
     """The problem with the last change of its files, or else what it waits for; empty if there is neither."""
     rollout: str
-    """What its rollout to another plan waits for, or else which redirection is missing; empty if there is neither."""
+    """What its rollout to another plan waits for, or else which redirection or NetworkPolicy is missing; empty if there
+    is nothing."""
     app: str
     source: str
     """What it follows; with files, the absolute path of the program or plan."""

@@ -52,6 +52,10 @@ class ClosedDestinations:
             self._closing.ask(destinations([plans[name].placed for name in newest_last]))
             self._asked = newest_last
 
+    @property
+    def text(self) -> str:
+        return "" if self._closing is None else self._closing.text
+
     def missing(self, destinations: Sequence[str]) -> tuple[str, ...]:
         """Return those of the destinations whose NetworkPolicies are not known to be in force."""
         return () if self._closing is None else self._closing.missing(destinations)

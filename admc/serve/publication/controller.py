@@ -130,10 +130,10 @@ class Rollout:
     @property
     def text(self) -> str:
         """A sentence with the reasons for which the rollout waits. If no rollout is under way, a sentence with
-        redirection that is missing; empty if none is."""
+        redirection or NetworkPolicies that are missing; empty if none are."""
         state = self.state
         if state is None or not self.under_way:
-            return self._redirection.text
+            return self._redirection.text or self._closed.text
         return progress.text(state, self.plans, self.waits)
 
     # ---- plans, addresses and commands ----

@@ -137,6 +137,11 @@ class ClusterClosing:
         return tuple(name for name in sorted(destinations) if not self.is_closed(name))
 
     @property
+    def text(self) -> str:
+        """Empty: the server writes the NetworkPolicies itself, and the status of the Program names those that lack."""
+        return ""
+
+    @property
     def open(self) -> tuple[str, ...]:
         """The destinations that have to be closed, and are not known to be."""
         return self.missing(self._asked_for)
