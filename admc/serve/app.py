@@ -260,6 +260,7 @@ class _Server:
             unlisted=reconciler.problems.unlisted.names,
             role=role,
             holder=holder,
+            in_network=() if state is None else status.in_network(state.placement),
         )
 
     def _status(self) -> Status:

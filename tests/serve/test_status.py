@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from admc.serve.observe import status as model
 from admc.serve.observe.status import (
+    NetworkRow,
     NodeRow,
     ServerPhase,
     Status,
@@ -152,11 +153,22 @@ def test_a_replica_that_stands_by_names_the_active_one() -> None:
     assert from_json(to_json(waiting)) == waiting
 
 
+def test_policies_in_the_network_are_listed_with_what_they_leave_open() -> None:
+    found = serving(client("search", "s"))
+    rows = tuple(NetworkRow(f"p{number}", "rate") for number in range(7))
+    there = replace(found, server=replace(found.server, in_network=rows))
+    assert render(there).splitlines()[2] == (
+        "in the network: `p0` at `rate`, `p1` at `rate`, `p2` at `rate`, `p3` at `rate`, `p4` at `rate` and 2 more; "
+        "connections older than their NetworkPolicies stay open"
+    )
+    assert from_json(to_json(there)) == there
+
+
 def test_a_status_of_an_earlier_release_is_read() -> None:
     found = serving(client("search", "s"))
     document = json.loads(to_json(found))
-    document["schema_version"] = 1
-    del document["server"]["role"], document["server"]["holder"]
+    document["schema_version"] = 2
+    del document["server"]["in_network"]
     assert from_json(json.dumps(document).encode()) == found
 
 
@@ -188,9 +200,10 @@ def test_text_before_there_is_a_program() -> None:
         (b'{"x":' + b"[" * 100_000, "it is nested too deeply (line 1)"),
         (b"[]", "it is not a JSON object"),
         (b'{"schema_version": true}', "it has no `schema_version`"),
-        (b'{"schema_version": 3}', "it has schema version 3, and this admc reads 2"),
-        (b'{"schema_version": 1}', "`the document` lacks `server` (line 1)"),
-        (b'{"schema_version": 1, "server": {}, "adms": 5}', "`server` lacks `version` (line 1)"),
+        (b'{"schema_version": 4}', "it has schema version 4, and this admc reads 3"),
+        (b'{"schema_version": 1}', "it has schema version 1, and this admc reads 2"),
+        (b'{"schema_version": 2}', "`the document` lacks `server` (line 1)"),
+        (b'{"schema_version": 2, "server": {}, "adms": 5}', "`server` lacks `version` (line 1)"),
     ],
 )
 def test_other_answers_are_refused(content: bytes, why: str) -> None:

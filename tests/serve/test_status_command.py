@@ -94,7 +94,7 @@ def body(content: bytes) -> bytes:
         (b"HTTP/1.1 503 no\r\n\r\nthere is no plan yet\n", "ADM823", "there is no plan yet"),
         (b"HTTP/1.1 503 no\r\n\r\n", "ADM823", "the response has HTTP status 503"),
         (body(b"<html>"), "ADM824", "line 1 is not JSON; the file may be cut short"),
-        (body(b'{"schema_version": 99}'), "ADM824", "it has schema version 99, and this admc reads 2"),
+        (body(b'{"schema_version": 99}'), "ADM824", "it has schema version 99, and this admc reads 3"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "ADM824", "line 1 is not JSON; the file may be cut short"),
     ],
 )

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from admc import __version__
 from admc.serve.rollout.marker import concealed_text
 from dsl.documents import DocumentError, Form, OneOf, Published, VersionError, fields_of, plain, read, record
+from dsl.program import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from solver.placement import Placement
     from xds_server.transport.client import ClientStatus
 
 ACTIVE: Final = "active"
@@ -89,8 +91,17 @@ class AdmRow:
 
 
 @record
-class _FirstServerRow:
-    """As the first schema version had it."""
+class NetworkRow:
+    """A policy that a NetworkPolicy enforces without an ADM. It refuses new connections: one that is older than the
+    NetworkPolicy stays open."""
+
+    policy: str
+    destination: str
+
+
+@record
+class _EarlierServerRow:
+    """As the schema version before had it."""
 
     version: str
     phase: ServerPhase
@@ -107,12 +118,6 @@ class _FirstServerRow:
     state: str
     """The version of the active state."""
     since: _Time
-
-
-@record
-class ServerRow(_FirstServerRow):
-    """What a server says of itself."""
-
     role: Annotated[str, OneOf((ACTIVE, "standby", "unsure"))]
     """`active`, `standby`, or `unsure`: it was the active one of several replicas, and does not know whether another
     one is by now. A server that no other one replaces is always `active`."""
@@ -121,9 +126,17 @@ class ServerRow(_FirstServerRow):
 
 
 @record
-class _FirstStatus:
-    schema_version: Literal[1]
-    server: _FirstServerRow
+class ServerRow(_EarlierServerRow):
+    """What a server says of itself."""
+
+    in_network: tuple[NetworkRow, ...]
+    """The policies of the active state that NetworkPolicies enforce without an ADM."""
+
+
+@record
+class _EarlierStatus:
+    schema_version: Literal[2]
+    server: _EarlierServerRow
     adms: tuple[AdmRow, ...]
 
 
@@ -131,7 +144,7 @@ class _FirstStatus:
 class Status:
     """What a server sent to which proxy, and what the proxy answered (docs/operations.md)."""
 
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     server: ServerRow
     adms: tuple[AdmRow, ...]
 
@@ -172,7 +185,7 @@ def collect(
         )
         for service in sorted(nodes)
     )
-    return Status(2, server, tuple(rows))
+    return Status(3, server, tuple(rows))
 
 
 def server_row(
@@ -187,9 +200,17 @@ def server_row(
     unlisted: tuple[str, ...] = (),
     role: str = ACTIVE,
     holder: str = "",
+    in_network: tuple[NetworkRow, ...] = (),
 ) -> ServerRow:
     """The row of this server. `started` is in seconds since 1970."""
-    return ServerRow(__version__, phase, why, rollout, app, source, unlisted, state, _time(started), role, holder)
+    since = _time(started)
+    return ServerRow(__version__, phase, why, rollout, app, source, unlisted, state, since, role, holder, in_network)
+
+
+def in_network(placement: Placement) -> tuple[NetworkRow, ...]:
+    """The policies of a placement that NetworkPolicies enforce without an ADM, in its order."""
+    decisions = (decision for decision in placement.decisions if decision.place is Place.NETWORK)
+    return tuple(NetworkRow(decision.policy, decision.destination) for decision in decisions)
 
 
 def _node(client: ClientStatus) -> NodeRow:
@@ -243,6 +264,5 @@ def _read(content: bytes) -> Status:
     except VersionError as error:
         if error.newer:
             raise
-    first = read(_FirstStatus, content)
-    server = ServerRow(**dict(fields_of(first.server)), role=ACTIVE, holder="")
-    return Status(2, server, first.adms)
+    earlier = read(_EarlierStatus, content)
+    return Status(3, ServerRow(**dict(fields_of(earlier.server)), in_network=()), earlier.adms)

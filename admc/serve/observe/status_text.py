@@ -16,7 +16,7 @@ SHORT: Final = 8
 """Characters of a digest: enough to tell two apart."""
 WIDEST: Final = 48
 NAMED: Final = 5
-"""Unlisted names that are shown; JSON has all of them."""
+"""Unlisted names, and policies in the network, that are shown; JSON has all of them."""
 WORDS: Final = 500
 """Characters of a NACK's error message that are shown; JSON has all of them."""
 
@@ -53,6 +53,10 @@ def _about(status: Status, address: str) -> Iterator[str]:
     if server.role != ACTIVE:
         active = f"`{_cut(server.holder)}` is active" if server.holder else "no replica is known to be active"
         yield f"{visible(server.role)}: {active}"
+    if server.in_network:
+        rows = [f"`{_cut(row.policy)}` at `{_cut(row.destination)}`" for row in server.in_network[:NAMED]]
+        more = f" and {len(server.in_network) - NAMED} more" if len(server.in_network) > NAMED else ""
+        yield f"in the network: {', '.join(rows)}{more}; connections older than their NetworkPolicies stay open"
     if server.unlisted:
         names = ", ".join(f"`{_cut(name)}`" for name in server.unlisted[:NAMED])
         more = f" and {len(server.unlisted) - NAMED} more" if len(server.unlisted) > NAMED else ""

@@ -44,14 +44,14 @@ def closings(old: Placed, new: Placed) -> tuple[str, ...]:
 def guards(placed: Placed) -> dict[Port, dict[str, frozenset[Party]]]:
     """Return the guards in the network at each port, by name, each with the parties that it admits."""
     program = placed.program
-    found: dict[Port, dict[str, frozenset[Party]]] = {}
+    by_port: dict[Port, dict[str, frozenset[Party]]] = {}
     for decision in placed.placement.decisions:
         if decision.place is Place.NETWORK:
             parties = _parties(program, program.policy_by_name[decision.policy].named("caller"))
             for port in program.services[decision.destination].ports:
                 if port.number in decision.ports:
-                    found.setdefault((decision.destination, port.target), {})[decision.policy] = parties
-    return found
+                    by_port.setdefault((decision.destination, port.target), {})[decision.policy] = parties
+    return by_port
 
 
 def changed(old: Mapping[str, frozenset[Party]], new: Mapping[str, frozenset[Party]]) -> bool:

@@ -1,5 +1,5 @@
 """Guards that move to the network and away from it: in any rollout a request that arrives has met what one plan
-enforces on it, whoever sends it, and on whichever connection."""
+enforces on it, from any caller, on any connection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.serve.rollout.world import World
 
 SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_too_large]
-CALLERS: Final = ("a", "b", "c", "office", "nobody")
+CALLERS: Final = ("a", "b", "c", "office", "stranger")
 APP: Final = """\
 app walks
 network_policies enforced

@@ -139,8 +139,8 @@ class World:
         self._closed: tuple[Closed, ...] = ({},)
 
     def close(self, *plans: int) -> bool:
-        """Write the NetworkPolicies that these plans need together, the newest last. Until `settle`, those of before
-        may be in force. Returns whether anything differs."""
+        """Write the NetworkPolicies that these plans need together, the newest last. Until `settle`, earlier ones may
+        be in force. Returns whether anything differs."""
         wanted = destinations([self.plans.plans[plan] for plan in plans])
         made = {(name, at): its.parties for name, closed in wanted.items() for at, its in closed.admitted.items()}
         if made == self._closed[-1]:
