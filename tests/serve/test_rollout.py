@@ -51,7 +51,7 @@ def test_a_policy_moves_step_by_step_and_each_step_is_published(tmp_path: Path) 
                 versions.append({name: server.store.current(name).version for name in ("web", "cart")})  # type: ignore[union-attr]
             await until(lambda: rollout.text == "")
         assert list(rollout.steps) == [
-            BegunStep(number, f"`p` changes sides: step `{step.value}`") for number, step in enumerate(StepName, 1)
+            BegunStep(number, f"`p` changes places: step `{step.value}`") for number, step in enumerate(StepName, 1)
         ]
 
     asyncio.run(run())

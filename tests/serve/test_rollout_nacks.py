@@ -95,7 +95,7 @@ def test_a_first_plan_that_is_refused_is_mended_by_one_in_which_policies_keep_th
         async with following(rollout) as until:
             await rollout.accept(last)
             mends = (
-                "`web`: 1 of 1 proxies refused it: `web` (a newer plan in which policies keep their sides mends that)"
+                "`web`: 1 of 1 proxies refused it: `web` (a newer plan in which policies keep their places mends that)"
             )
             await until(lambda: mends in rollout.text)
             assert at(rollout) == EGRESS

@@ -33,11 +33,11 @@ def test_a_sentence_names_what_changes_sides_and_what_the_step_waits_for(tmp_pat
     state = moving(plans, planned(tmp_path, "ingress"), planned(tmp_path, "egress"))
     waits = [f"`s{number}`: 0 of 1 proxies are connected" for number in range(5)]
     assert progress.text(state, plans, waits) == (
-        f"`p` changes sides: step `prepare` waits for {'; '.join(waits[:3])}; and 2 more"
+        f"`p` changes places: step `prepare` waits for {'; '.join(waits[:3])}; and 2 more"
     )
-    assert progress.text(state, plans, ()) == "`p` changes sides: step `prepare`"
+    assert progress.text(state, plans, ()) == "`p` changes places: step `prepare`"
     assert progress.text(replace(state, back=True), plans, waits[:1]) == (
-        "`p` changes sides, which is taken back: step `prepare` waits for `s0`: 0 of 1 proxies are connected"
+        "`p` changes places, which is taken back: step `prepare` waits for `s0`: 0 of 1 proxies are connected"
     )
     newer = plans.put(planned(tmp_path, "egress", "bronze"))
     assert progress.text(replace(state, queued=newer), plans, ()).endswith("; then a newer plan begins")
@@ -56,11 +56,11 @@ def test_a_plan_that_moves_nothing_is_not_in_force_before_each_proxy_has_it(tmp_
 @pytest.mark.parametrize(
     ("number", "said"),
     [
-        (1, "`p0` changes sides"),
-        (2, "`p0` and `p1` change sides"),
-        (3, "`p0`, `p1` and `p2` change sides"),
-        (4, "`p0`, `p1`, `p2` and one more policy change sides"),
-        (7, "`p0`, `p1`, `p2` and 4 more policies change sides"),
+        (1, "`p0` changes places"),
+        (2, "`p0` and `p1` change places"),
+        (3, "`p0`, `p1` and `p2` change places"),
+        (4, "`p0`, `p1`, `p2` and one more policy change places"),
+        (7, "`p0`, `p1`, `p2` and 4 more policies change places"),
     ],
 )
 def test_few_policies_that_change_sides_are_named_and_many_counted(tmp_path: Path, number: int, said: str) -> None:

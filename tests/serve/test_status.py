@@ -123,7 +123,7 @@ def test_text() -> None:
 
 
 def test_a_rollout_is_no_problem_and_hides_none() -> None:
-    moving = "`quota` changes sides: step `prepare`"
+    moving = "`quota` changes places: step `prepare`"
     said = render(serving(why=moving, rollout=moving)).splitlines()
     assert said[2:4] == [f"rollout: {moving}", ""]
     # A proxy that enforces until the last step must not be removed.

@@ -31,7 +31,7 @@ LONGEST: Final = 100
 DIGITS: Final = 8
 """How many digits of a state's version are shown, as in `admc status`."""
 MENDS: Final = "a newer plan"
-MENDS_AT_REST: Final = "a newer plan in which policies keep their sides"
+MENDS_AT_REST: Final = "a newer plan in which policies keep their places"
 WITHDRAWN: Final = (
     "its ADM is withdrawn, but a missing proxy may enforce the earlier plan: connect it, or remove its pod"
 )
@@ -132,7 +132,7 @@ def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:
 def step_text(state: RolloutState, plans: Plans, goal: str) -> str:
     """Return a sentence with the step that is published on the way to `goal`."""
     names = moving(plans[state.now.base].state.placement, plans[goal].state.placement)
-    what = f"{_policies(names)} {'changes' if len(names) == 1 else 'change'} sides" if names else "policies move"
+    what = f"{_policies(names)} {'changes' if len(names) == 1 else 'change'} places" if names else "policies move"
     if state.back:
         what += ", which is taken back"
     return f"{what}: step `{phase(state.now)}`"

@@ -22,7 +22,7 @@ def admits_more(service: Service, others: Sequence[Key]) -> Diagnostic:
     return Diagnostic(
         "ADM937",
         Severity.ERROR,
-        f"`{service.name}` is not closed: the {what} {names}{more} may admit others than its declared senders",
+        f"`{service.name}` is not closed: the {what} {names}{more} may admit callers that the plan does not",
         service.span,
         cause="NetworkPolicies add up: what one of them admits is admitted",
         hint="narrow its selector or its rules, or pin the policies of this destination at ingress",
