@@ -388,7 +388,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--runs is at least 1")
     if not 0 < options.minutes <= 60:
         parser.error("--minutes is more than 0, and at most 60")
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     console.print(
         f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}, "

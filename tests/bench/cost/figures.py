@@ -27,13 +27,20 @@ class Arm(StrEnum):
     ADMS = "by adms"
     CPU = "by cpu"
     LATENCY = "by latency"
+    NETWORK = "with network"
+    """By the number of ADMs, in a program that says `network_policies enforced`."""
 
     @property
     def mode(self) -> Mode:
         return {Arm.NONE: Mode.NONE, Arm.FULL: Mode.FULL}.get(self, Mode.COMPILED)
 
 
-COMPILED: Final = {Arm.ADMS: Metric.ADMS, Arm.CPU: Metric.CPU, Arm.LATENCY: Metric.LATENCY}
+COMPILED: Final = {
+    Arm.ADMS: Metric.ADMS,
+    Arm.CPU: Metric.CPU,
+    Arm.LATENCY: Metric.LATENCY,
+    Arm.NETWORK: Metric.ADMS,
+}
 """The compiled arms, and the metric that each minimizes first."""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 import dsl
+from admc.compile.explain.answers import stating_network_policies
 from admc.cost.measurement.programs import APP
 from admc.cost.model.coefficients import coefficients
 from admc.cost.profiles.source import built_in
@@ -52,7 +53,7 @@ def cost(console: Console, folder: Path, rounds: int, load: Load = LOAD, *, as_m
         raise SkippedError(f"{error}. Skipped without it: {SKIPPED}") from None
     program = dsl.load(HOTEL)
     meshes: dict[Arm, tuple[Program, Placement | None]] = {Arm.NONE: (program, None), Arm.FULL: textbook(program)}
-    meshes |= {arm: (program, compiled(program, arm)) for arm in COMPILED}
+    meshes |= {arm: compiled(program, arm) for arm in COMPILED}
     databases = frozenset(name for name, service in program.services.items() if not service.hosts_adm)
     found = []
     for number in range(rounds):
@@ -74,13 +75,19 @@ def cost(console: Console, folder: Path, rounds: int, load: Load = LOAD, *, as_m
     console.print()
 
 
-def compiled(program: Program, arm: Arm) -> Placement:
-    """The placement by the first metric of an arm, with the costs of `PROFILE`."""
+def compiled(program: Program, arm: Arm) -> tuple[Program, Placement]:
+    """The program of an arm, and the placement by its first metric, with the costs of `PROFILE`.
+
+    Raises `CostError`.
+    """
     first = COMPILED[arm]
     objective = (first, Metric.OVERHEAD) if first is Metric.ADMS else (first,)
-    wanted = replace(program, objective=objective)
+    stated = stating_network_policies(program) if arm is Arm.NETWORK else program
+    if stated is None:
+        raise CostError(f"`{program.app}` has no policy that could be in the network")
+    wanted = replace(stated, objective=objective)
     points = decision_points(wanted)
-    return place(wanted, coefficients(wanted, points, built_in(PROFILE).profile), points=points)
+    return wanted, place(wanted, coefficients(wanted, points, built_in(PROFILE).profile), points=points)
 
 
 def textbook(program: Program) -> tuple[Program, Placement]:

@@ -12,8 +12,10 @@ import pytest
 from rich.console import Console
 
 import dsl
+from dsl.program import Place
 from tests import golang
 from tests.bench.cost import report, suite, usage
+from tests.bench.cost.__main__ import WIDTH
 from tests.bench.cost.arm import CostError, Load, _marked, read_outcomes
 from tests.bench.cost.figures import COMPILED, Arm, Outcome, Use, Window, added, percentile, ratio
 from tests.bench.cost.schedule import PREMIUM, schedule
@@ -38,6 +40,7 @@ ROUNDS = [
         Arm.ADMS: _window(4, 1.0),
         Arm.CPU: _window(4, 0.8),
         Arm.LATENCY: _window(3, 2.0),
+        Arm.NETWORK: _window(4, 1.5),
     },
     {
         Arm.NONE: _window(4),
@@ -45,6 +48,7 @@ ROUNDS = [
         Arm.ADMS: _window(5, 1.0),
         Arm.CPU: _window(6, 0.4),
         Arm.LATENCY: _window(5, 1.0),
+        Arm.NETWORK: _window(6, 0.6),
     },
 ]
 
@@ -107,8 +111,8 @@ def test_ratios_are_taken_within_a_round() -> None:
 
 
 def test_each_arm_has_each_turn_equally_often() -> None:
-    turns = [order(number) for number in range(10)]
-    for place in range(5):
+    turns = [order(number) for number in range(2 * len(Arm))]
+    for place in range(len(Arm)):
         assert Counter(turn[place] for turn in turns) == dict.fromkeys(Arm, 2)
 
 
@@ -208,7 +212,7 @@ def test_nothing_that_was_answered_is_no_figure() -> None:
 
 def test_the_tables_have_every_figure_once() -> None:
     out = io.StringIO()
-    Console(file=out, width=140).print(*report.tables(ROUNDS), sep="\n")
+    Console(file=out, width=WIDTH).print(*report.tables(ROUNDS), sep="\n")
     assert "6.00 .. 8.00" in out.getvalue()
     lines = report.markdown(ROUNDS).splitlines()
     assert any(
@@ -221,7 +225,7 @@ def test_the_tables_have_every_figure_once() -> None:
         lines
     )
     assert "| added to p50 by the mesh, ms | - | 0.38 (0.25 .. 0.50) | 0.50 (0.50 .. 0.50) | " in "\n".join(lines)
-    assert max(len(line) for line in out.getvalue().splitlines()) <= 140
+    assert max(len(line) for line in out.getvalue().splitlines()) <= WIDTH
 
 
 def test_the_best_arm_is_named_beside_its_goal() -> None:
@@ -236,9 +240,11 @@ def test_the_best_arm_is_named_beside_its_goal() -> None:
 
 def test_each_compiled_arm_minimizes_its_metric() -> None:
     program = dsl.load(HOTEL)
-    placements = {arm: suite.compiled(program, arm) for arm in COMPILED}
+    placements = {arm: suite.compiled(program, arm)[1] for arm in COMPILED}
     for arm, metric in COMPILED.items():
         assert placements[arm].objectives[0].metric == metric
+    in_network = {arm for arm, found in placements.items() if Place.NETWORK in {each.place for each in found.decisions}}
+    assert in_network == {Arm.NETWORK}
     assert len(placements[Arm.ADMS].adms) == min(len(found.adms) for found in placements.values())
 
 
