@@ -11,9 +11,10 @@ import threading
 import time
 from pathlib import Path
 
-from tests.cluster.node import dns, policies
+from tests.cluster.node import dns
 from tests.cluster.node.machine import PODS
 from tests.cluster.node.objects import Objects
+from tests.testbed import network_policies
 
 POD_LIST = "/api/v1/pods"
 NAMESPACES = "/api/v1/namespaces"
@@ -41,7 +42,7 @@ def main(kubeconfig: Path, address: str) -> None:
         known = dns.names(objects.of(SERVICES), objects.of(SLICES))
         for tool, network in TOOLS.items():
             found = objects.of(POD_LIST), objects.of(NAMESPACES), objects.of(POLICIES)
-            text = policies.rules(*found, network)
+            text = network_policies.rules(*found, network)
             if loaded.get(tool) != text:
                 _load(tool, text, is_first=tool not in loaded)
                 loaded[tool] = text
@@ -51,7 +52,7 @@ def _load(tool: str, text: str, *, is_first: bool) -> None:
     """Replace the chain; the first time, every packet that the node forwards is sent through it."""
     subprocess.run([f"{tool}-restore", "--noflush", "--wait", "10"], input=text, text=True, check=True)
     if is_first:
-        subprocess.run([tool, "--wait", "10", "-I", "FORWARD", "-j", policies.CHAIN], check=True)
+        subprocess.run([tool, "--wait", "10", "-I", "FORWARD", "-j", network_policies.CHAIN], check=True)
     print(f"{tool}: loaded {len(text.splitlines())} lines", flush=True)
 
 

@@ -13,6 +13,7 @@ from tests.testbed.mesh.errors import LayoutError, MeshError, MissingError, Star
 from tests.testbed.mesh.mesh import Mesh, Mode, Way
 from tests.testbed.mesh.needs import missing
 from tests.testbed.mesh.outside import Process, Rule
+from tests.testbed.mesh.reaching import Transport
 from tests.testbed.mesh.translation import Translation
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Rule",
     "StartError",
     "Translation",
+    "Transport",
     "Way",
     "missing",
 ]

@@ -68,9 +68,9 @@ class Agent:
             self._wait([self._begin(name, *s) for name, own in namespaces for s in own["steps"][index : index + 1]])
         return {"networks": {name: os.fstat(network).st_ino for name, network in self.networks.items()}}, []
 
-    def do_socket(self, where: str, family: int, kind: int) -> tuple[dict[str, Any], list[int]]:
+    def do_socket(self, where: str, family: int, kind: int, protocol: int) -> tuple[dict[str, Any], list[int]]:
         with self._inside(where):
-            made = socket.socket(family, kind)
+            made = socket.socket(family, kind, protocol)
         return {}, [made.detach()]
 
     def do_run(self, where: str, command: list[str], text: str) -> tuple[dict[str, Any], list[int]]:

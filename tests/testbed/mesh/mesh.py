@@ -16,19 +16,23 @@ import json
 import shutil
 import socket
 import tempfile
+import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import ExitStack
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from admc.testbed.client import Reply, Request, Target, send
 from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode as EmitMode
 from emitters.interception.tables import Family
-from emitters.kubernetes import network_policies
+from emitters.kubernetes import network_policies, to_yaml
 from emitters.output import files
 from emitters.ports import ADM_USER
 from tests.testbed.mesh import full, in_pods, outside, wiring
@@ -38,12 +42,17 @@ from tests.testbed.mesh.layout import NODE, Layout, Place, layout
 from tests.testbed.mesh.needs import require
 from tests.testbed.mesh.outside import Process, Rule
 from tests.testbed.mesh.proxies import Proxy
-from tests.testbed.mesh.translation import Translation, closing, translation
+from tests.testbed.mesh.reaching import Transport, answered, sockets
+from tests.testbed.mesh.translation import HOOK, Translation, enforcing, translation
+from tests.testbed.network_policies import Refusal
 
 if TYPE_CHECKING:
     from dsl.program import External, Port, Program, Service
     from solver.placement import Placement
 
+Policies = Sequence[Mapping[str, Any]]
+
+POLICIES = "network-policies.yaml"
 READY_SECONDS = 60.0
 TOOL = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
 PLAIN = Request()
@@ -87,12 +96,14 @@ class Mesh:
         headless: Collection[str] = (),
         families: Collection[Family] = tuple(Family),
         close: bool = True,
+        refusal: Refusal = Refusal.RESET,
         echoes: bool = True,
     ) -> None:
         """
         `placement` may be None where nothing stands in between. `folder` keeps configuration and logs; without one they
         go with the bed. `headless` services have no service address. `families` may be one only. Without `close`,
-        NetworkPolicies are not enforced; without `echoes`, nothing answers but what the caller starts.
+        NetworkPolicies are not enforced until `enforce` is called; `refusal` is what happens to a connection that they
+        do not admit. Without `echoes`, nothing answers but what the caller starts.
 
         Raises `LayoutError`.
         """
@@ -103,6 +114,8 @@ class Mesh:
         self.addresses = self.layout.addresses
         self.started = 0.0
         """Seconds that it took to start."""
+        self.network_policies: Policies = ()
+        """The NetworkPolicies, as they are read from the emitted file."""
         self.proxies: dict[str, Proxy] = {}
         """The Envoys, by namespace."""
         self.pods: dict[str, Pod] = {}
@@ -110,7 +123,10 @@ class Mesh:
         self._folder = folder
         self._translate = translate
         self._close = close and self.mode is not Mode.NONE
+        self._refusal = refusal
         self._echoes = echoes
+        self._enforced: set[Family] = set()
+        self._raw: defaultdict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
         self._networks: dict[str, int] = {}
         self._stack = ExitStack()
         if placement is None and self.mode is not Mode.NONE:
@@ -137,6 +153,7 @@ class Mesh:
             self._agent = Agent(self.folder, remove=self._folder is None)
             stack.callback(self._agent.end)
             stack.callback(self._forget_pods)
+            self.network_policies = self._policies(emitted)
             self._build(emitted)
             self._serve()
             self._await_ready()
@@ -156,19 +173,18 @@ class Mesh:
     def _files(self) -> dict[str, bytes]:
         if self.placement is None or self.mode is Mode.NONE:
             return {}
-        if self.mode is Mode.FULL:
-            return full.files(self.program, self.placement, self.addresses)
-        if self.mode is Mode.POD:
-            return in_pods.files(self.program, self.placement, self.addresses)
-        return files(self.program, self.placement, self.addresses, EmitMode.REDIRECT)
+        if self.mode is Mode.COMPILED:
+            return files(self.program, self.placement, self.addresses, EmitMode.REDIRECT)
+        made = full.files if self.mode is Mode.FULL else in_pods.files
+        policies = to_yaml(network_policies(self.program, self.placement)).encode()
+        return {**made(self.program, self.placement, self.addresses), POLICIES: policies}
 
-    def _policies(self) -> Iterable[Mapping[str, Any]]:
-        """The objects that close destinations."""
-        return network_policies(self.program, self.placement) if self.placement else ()
+    def _policies(self, emitted: dict[str, bytes]) -> Policies:
+        return list(yaml.safe_load_all(emitted.get(POLICIES, b"")))
 
     def _build(self, emitted: dict[str, bytes]) -> None:
         """Namespaces, cables, rules; and the proxies, which have to be ready before their services start."""
-        policies = self._policies() if self._close else ()
+        policies = self.network_policies if self._close else ()
         places = [place for place in self.layout.places if not place.on_node]
         paths = {place.name: f"{{{place.name}}}" for place in places}  # the agent knows their descriptors
         rules: dict[str, list[str]] = {}
@@ -178,8 +194,8 @@ class Mesh:
         for family in Family:
             if self._translate is Translation.NODE:
                 steps.append(self._restore(family, translation(self.layout, family, Translation.NODE)))
-            if closed := closing(self.layout, policies, family):
-                steps.append(self._restore(family, closed))
+            if policies:
+                steps += self._enforcing(family, policies)
         plan = {
             "node": {"settings": wiring.NODE_SETTINGS, "steps": steps},
             "namespaces": {
@@ -214,6 +230,13 @@ class Mesh:
 
     def _restore(self, family: Family, rules: str) -> tuple[list[str], str]:
         return [f"{TOOL[family]}-restore", "--noflush"], rules
+
+    def _enforcing(self, family: Family, policies: Policies) -> list[tuple[list[str], str]]:
+        own = [enforcing(self.layout, policies, family, self._refusal)]
+        if family not in self._enforced:
+            self._enforced.add(family)
+            own.append(HOOK)
+        return [self._restore(family, rules) for rules in own]
 
     def _proxy(self, place: Place) -> Proxy:
         binary = envoy_binary()
@@ -345,10 +368,28 @@ class Mesh:
             raise MeshError(f"there is no replica {replica} of `{party}` here; it has {len(places)}")
         return places[replica]
 
-    def _socket(self, where: str, family: int) -> socket.socket:
+    def _socket(self, where: str, family: int, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> socket.socket:
         place = self.layout.by_name.get(where)
         name = NODE if place is not None and place.on_node else where
-        return self._agent.ask_for("socket", where=name, family=int(family), kind=int(socket.SOCK_STREAM))[1]
+        return self._agent.ask_for("socket", where=name, family=int(family), kind=int(kind), protocol=int(protocol))[1]
+
+    def enforce(self, policies: Policies) -> None:
+        """From now on these NetworkPolicies hold for new connections, instead of those before."""
+        for family in Family:
+            for command, rules in self._enforcing(family, policies):
+                self.run(NODE, *command, text=rules)
+
+    def reaches(
+        self, source: str, address: str, transport: Transport, port: int, *, replica: int = 0, timeout: float
+    ) -> bool:
+        """Whether a packet from one replica of `source` gets to an address, and the answer back, within `timeout`. The
+        kernel there answers as well if nothing listens."""
+        where = self.place(source, replica).name
+        # All raw sockets between two addresses get the ICMP messages about all packets: one packet at a time.
+        alone = self._raw[where, address] if transport is Transport.SCTP else nullcontext()
+        with alone:
+            made = self._socket(where, *sockets(transport, address))
+            return answered(made, transport, address, port, timeout)
 
     # ---- what was seen ----
 

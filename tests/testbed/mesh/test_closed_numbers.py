@@ -1,21 +1,24 @@
-"""Packets to a closed destination by protocol and number: those that its NetworkPolicy cuts, and no others."""
+"""A NetworkPolicy, read from the emitted file and enforced: the callers that it admits, at which number, from when on."""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import pytest
 
 import dsl
 from solver.place import place
-from tests.testbed.mesh import Family, Mesh
+from tests.testbed.mesh import Family, Mesh, Transport
 from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.network_policies import Refusal
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
 
 pytestmark = NEEDS_MESH
-TEXT = """\
+CLOSED = """\
 app small
 service a, stranger { http 80 }
 service b { http 80 -> 8080  http metrics 9100 }
@@ -23,55 +26,24 @@ call a -> b:80
 @egress
 policy seen = request_count() on * -> b:80
 """
-LISTENER = """
-import socket, sys, threading
-def stream(family, number):
-    with socket.create_server(("::" if family == socket.AF_INET6 else "0.0.0.0", number), family=family) as server:
-        while True:
-            server.accept()[0].close()
-def packets(family, number):
-    with socket.socket(family, socket.SOCK_DGRAM) as own:
-        if family == socket.AF_INET6:
-            own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        own.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", number))
-        while True:
-            data, sender = own.recvfrom(10)
-            own.sendto(data, sender)
-threads = [
-    threading.Thread(target=listen, args=(family, number))
-    for family in (socket.AF_INET, socket.AF_INET6)
-    for listen, number in [(stream, 8079), (stream, 8081), *((packets, at) for at in (8079, 8080, 8081))]
-]
-for thread in threads:
-    thread.start()
+GUARDED = """\
+app small
+network_policies enforced
+service a, stranger { http 80 }
+service b { tcp 7000  no adm }
+call a -> b
+policy few = allow(callers: [a]) on * -> b
 """
-DIALLER = """
-import json, socket, sys
-address, asked = sys.argv[1], json.loads(sys.argv[2])
-family = socket.AF_INET6 if ":" in address else socket.AF_INET
-answers = []
-for protocol, number in asked:
-    kind = socket.SOCK_STREAM if protocol == "tcp" else socket.SOCK_DGRAM
-    with socket.socket(family, kind) as own:
-        own.settimeout(1)
-        try:
-            own.connect((address, number))
-            if protocol == "udp":
-                own.send(b"x")
-                own.recv(10)
-            answers.append(True)
-        except OSError:
-            answers.append(False)
-print(json.dumps(answers))
-"""
-ASKED = [("tcp", 8080), ("tcp", 8079), ("tcp", 8081), ("tcp", 9100), ("udp", 8080), ("udp", 8079), ("udp", 8081)]
+SECONDS = 1.0
+"""How long a caller waits that is to have no answer."""
+PATIENT = 20.0
+ASKED = [(transport, number) for transport in Transport for number in (8079, 8080, 8081, 9100)]
 
 
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Mesh]:
-    program = dsl.load_text(TEXT)
-    with Mesh(program, place(program)) as mesh:
-        mesh.start("b/0", sys.executable, "-c", LISTENER)
+    program = dsl.load_text(CLOSED)
+    with Mesh(program, place(program), refusal=Refusal.DROP) as mesh:
         yield mesh
 
 
@@ -81,13 +53,45 @@ def test_numbers_beside_the_closed_one_are_open(bed: Mesh, caller: str, family: 
     address = bed.place("b").address(family)
     assert address is not None
 
-    def reached() -> list[bool]:
-        command = [sys.executable, "-c", DIALLER, address, json.dumps(ASKED)]
-        return list(json.loads(bed.run(bed.place(caller).name, *command)))
+    def reached(asked: tuple[Transport, int]) -> bool:
+        # Over udp and sctp, a declared sender is no more admitted to a closed number than any other caller.
+        is_open = asked[1] != 8080 or (asked[0] is Transport.TCP and caller == "a")
+        return bed.reaches(caller, address, *asked, timeout=PATIENT if is_open else SECONDS) is is_open
 
-    # Over UDP, a declared sender is no more admitted to a closed number than any other caller.
-    expected = [caller == "a", True, True, True, False, True, True]
-    deadline = time.monotonic() + 20
-    while (found := reached()) != expected and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert found == expected
+    with ThreadPoolExecutor(len(ASKED)) as pool:
+        wrong = [asked for asked, right in zip(ASKED, pool.map(reached, ASKED), strict=True) if not right]
+    assert wrong == []
+
+
+def test_a_connection_that_is_open_stays_open_and_a_new_one_is_dropped() -> None:
+    program = dsl.load_text(GUARDED)
+    with Mesh(program, place(program), close=False, refusal=Refusal.DROP) as mesh:
+        assert mesh.proxies == {}
+        for family in Family:
+            address = mesh.place("b").address(family)
+            assert address is not None
+            mesh.enforce(())
+            with mesh.connect("stranger", address, 7000) as opened:
+                mesh.enforce(mesh.network_policies)
+                assert _answered(opened)
+                assert mesh.request("a", "b", family=family).ok
+                reply = mesh.request("stranger", "b", family=family, timeout=SECONDS)
+                assert reply.label == "no answer in time"
+                assert _answered(opened)
+
+
+def _answered(opened: socket.socket) -> bool:
+    opened.settimeout(PATIENT)
+    opened.sendall(b"still there\n")
+    return b"still there" in _lines(opened)
+
+
+def _lines(opened: socket.socket) -> bytes:
+    """What came until the echo of a line; before the first one there is a greeting."""
+    found = b""
+    while b"still there\n" not in found:
+        data = opened.recv(4096)
+        if not data:
+            break
+        found += data
+    return found

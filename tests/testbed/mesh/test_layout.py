@@ -13,7 +13,8 @@ from solver.place import place
 from tests.testbed.mesh import outside
 from tests.testbed.mesh.errors import LayoutError
 from tests.testbed.mesh.layout import layout
-from tests.testbed.mesh.translation import Translation, closing, translation
+from tests.testbed.mesh.translation import Translation, enforcing, translation
+from tests.testbed.network_policies import CHAIN, Refusal
 
 TEXT = """\
 app sample
@@ -86,28 +87,54 @@ def test_a_headless_service_has_no_service_address() -> None:
 def test_a_closed_destination_admits_its_declared_senders_alone_at_closed_ports() -> None:
     program = dsl.load_text(TEXT)
     plan = layout(program)
-    rules = closing(plan, network_policies(program, place(program)), Family.IPV6).splitlines()
-    admitted = [rule for rule in rules if rule.endswith("-j ACCEPT") and "conntrack" not in rule]
-    assert admitted == [
-        *(f"-A FORWARD -s fd00:1::{n} -d fd00:1::5 -p tcp --dport 80 -j ACCEPT" for n in (2, 3, 4)),
-        *(
-            f"-A FORWARD -d fd00:1::5 -p {protocol} --dport {numbers} -j ACCEPT"
-            for protocol in ("tcp", "udp", "sctp")
-            for numbers in ("1:79", "81:65535")
-        ),
-        "-A FORWARD -s fd00:1::5 -d fd00:1::5 -j ACCEPT",
-    ]
-    assert "-A FORWARD -d fd00:1::5 -p tcp -j REJECT --reject-with tcp-reset" in rules
-    assert closing(plan, (), Family.IPV4) == ""
+    policies = network_policies(program, place(program))
+    lines = enforcing(plan, policies, Family.IPV6, Refusal.DROP).splitlines()
+    accepted = [line for line in lines if line.endswith("-j ACCEPT") and "conntrack" not in line]
+    assert sorted(accepted) == sorted(
+        [
+            *(f"-A {CHAIN} -s fd00:1::{n} -d fd00:1::5 -p tcp --dport 80 -j ACCEPT" for n in (2, 3, 4)),
+            *(
+                f"-A {CHAIN} -d fd00:1::5 -p {protocol} --dport {numbers} -j ACCEPT"
+                for protocol in ("tcp", "udp", "sctp")
+                for numbers in ("1:79", "81:65535")
+            ),
+            f"-A {CHAIN} -s fd00:1::5 -d fd00:1::5 -j ACCEPT",
+        ]
+    )
 
 
 def test_a_rule_of_one_number_is_about_no_other() -> None:
     program = dsl.load_text(TEXT.replace("http 80  tcp 81", "http 80  http 82").replace("on * -> b:80", "on * -> b"))
     plan = layout(program)
-    rules = closing(plan, network_policies(program, place(program)), Family.IPV4).splitlines()
-    assert [rule for rule in rules if "-p udp" in rule] == [
-        f"-A FORWARD -d 10.1.0.5 -p udp --dport {numbers} -j ACCEPT" for numbers in ("1:79", "81", "83:65535")
+    policies = network_policies(program, place(program))
+    lines = enforcing(plan, policies, Family.IPV4, Refusal.DROP).splitlines()
+    assert [line for line in lines if "-p udp" in line] == [
+        f"-A {CHAIN} -d 10.1.0.5 -p udp --dport {numbers} -j ACCEPT" for numbers in ("1:79", "81", "83:65535")
     ]
+
+
+def test_pods_have_the_labels_and_the_namespace_of_the_program() -> None:
+    """A selector is about one namespace, and about all of its labels."""
+    program = dsl.load_text(
+        'app x\nservice a { http 80  labels { app  tier = "web" }  namespace shop }\n'
+        'service b { http 80  labels { app = "a"  tier = "web" } }\nservice c { http 80 }\n'
+    )
+    peer = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "shop"}},
+        "podSelector": {"matchLabels": {"app": "a"}},
+    }
+    policy = {
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"podSelector": {"matchLabels": {"app": "c"}}, "ingress": [{"from": [peer]}]},
+    }
+    plan = layout(program)
+    lines = enforcing(plan, [policy], Family.IPV4, Refusal.DROP).splitlines()
+    a, b, c = (plan.of(name)[0].address(Family.IPV4) for name in "abc")
+    assert [line for line in lines if " -s " in line and line.endswith("ACCEPT")] == [
+        f"-A {CHAIN} -s {c} -d {c} -j ACCEPT",
+        f"-A {CHAIN} -s {a} -d {c} -j ACCEPT",
+    ]
+    assert f"-A {CHAIN} -d {b} -j RETURN" in lines
 
 
 def test_counters_are_read_as_they_are_saved() -> None:

@@ -5,25 +5,30 @@ it happens on the node, where kube-proxy has it, so that a pod that calls its ow
 like any caller. Translation inside the caller's own namespace exists, too: there it shares the `nat` table with the
 emitted interception.
 
-`closing` is the work of a network plugin: it reads the emitted NetworkPolicy objects and enforces them between pods. It
-refuses instead of dropping, so that callers need not wait for a timeout.
+`enforcing` is the work of a network plugin: it enforces NetworkPolicy objects between pods
+(`tests.testbed.network_policies`). What a pod's labels are comes from the program alone, not from the emitter.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from dsl.program import Program
 from emitters.interception.tables import Family
-from emitters.kubernetes import pod_labels
+from tests.testbed.mesh.layout import PODS
+from tests.testbed.network_policies import CHAIN as POLICY_CHAIN
+from tests.testbed.network_policies import Refusal, rules
 
 if TYPE_CHECKING:
+    from dsl.program import Service
     from tests.testbed.mesh.layout import Layout, Place
 
 CHAIN = "BED_SERVICES"
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+"""Kubernetes gives it to every namespace."""
+HOOK = f"*filter\n-A FORWARD -j {POLICY_CHAIN}\nCOMMIT\n"
+"""Sends every packet between pods through the rules of `enforcing`."""
 
 
 class Translation(StrEnum):
@@ -56,58 +61,27 @@ def translation(plan: Layout, family: Family, where: Translation) -> str:
     return "\n".join([*lines, "COMMIT", ""])
 
 
-def closing(plan: Layout, policies: Iterable[Mapping[str, Any]], family: Family) -> str:
-    """Rules for the node that admit to a closed destination the callers that its NetworkPolicies admit."""
-    admitted: list[str] = []
-    closed: dict[str, None] = {}
-    for policy in policies:
-        spec, namespace = policy["spec"], policy["metadata"]["namespace"]
-        for place in _selected(plan, {namespace}, spec["podSelector"]["matchLabels"]):
-            pod = place.address(family)
-            if pod is None or place.on_node:
-                continue
-            closed[pod] = None
-            for rule in spec["ingress"]:
-                admitted += [
-                    f"-A FORWARD{source} -d {pod}{_dialled(port)} -j ACCEPT"
-                    for source in _sources(plan, rule, family)
-                    for port in rule["ports"]
-                ]
-    lines = ["*filter", "-A FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT", *admitted]
-    for pod in closed:
-        # No NetworkPolicy keeps a pod from itself.
-        lines += [f"-A FORWARD -s {pod} -d {pod} -j ACCEPT"]
-        lines += [f"-A FORWARD -d {pod} -p tcp -j REJECT --reject-with tcp-reset", f"-A FORWARD -d {pod} -j DROP"]
-    return "\n".join([*lines, "COMMIT", ""]) if closed else ""
+def enforcing(plan: Layout, policies: Iterable[Mapping[str, Any]], family: Family, refusal: Refusal) -> str:
+    """Rules for the node by which NetworkPolicies hold; they replace those that were loaded before."""
+    services = plan.program.services
+    namespaces = {service.namespace for service in services.values()}
+    return rules(
+        [_pod(place, services[place.party]) for place in plan.places if place.party in services],
+        [{"metadata": {"name": name, "labels": {NAMESPACE_LABEL: name}}} for name in sorted(namespaces)],
+        policies,
+        str(PODS[family]),
+        refusal,
+    )
 
 
-def _dialled(port: Mapping[str, Any]) -> str:
-    """A protocol and one number, or all numbers from one to another."""
-    last = f":{port['endPort']}" if "endPort" in port else ""
-    return f" -p {port['protocol'].lower()} --dport {port['port']}{last}"
-
-
-def _sources(plan: Layout, rule: Mapping[str, Any], family: Family) -> Iterator[str]:
-    """The senders of a rule; a rule that names none is about every sender."""
-    if "from" not in rule:
-        yield ""
-    for peer in rule.get("from", ()):
-        if "ipBlock" in peer:
-            network = ipaddress.ip_network(peer["ipBlock"]["cidr"])
-            if network.version == family.version:
-                yield f" -s {network}"
-            continue
-        namespace = peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
-        for place in _selected(plan, {namespace}, peer["podSelector"]["matchLabels"]):
-            if (address := place.address(family)) is not None:
-                yield f" -s {address}"
-
-
-def _selected(plan: Layout, namespaces: set[str], labels: Mapping[str, str]) -> Iterator[Place]:
-    program: Program = plan.program
-    for place in plan.places:
-        service = program.services.get(place.party)
-        if service is not None and service.namespace in namespaces:
-            own = pod_labels(service)
-            if all(own.get(key) == value for key, value in labels.items()):
-                yield place
+def _pod(place: Place, service: Service) -> dict[str, Any]:
+    """A replica as the pod that it would be in a cluster."""
+    return {
+        "metadata": {
+            "name": place.name,
+            "namespace": service.namespace,
+            "labels": service.labels or {"app": service.name},
+        },
+        "spec": {"hostNetwork": place.on_node, "containers": []},
+        "status": {"phase": "Running", "podIPs": [{"ip": address} for address in place.addresses]},
+    }

@@ -35,6 +35,9 @@ SETTINGS = (
     ("net/ipv6/conf/all/accept_redirects", "0"),
     ("net/ipv6/conf/eth0/accept_redirects", "0"),
     ("net/ipv6/conf/eth0/accept_ra", "0"),
+    # A port where nothing listens answers each time: tests ask in quick succession who reaches it.
+    ("net/ipv4/icmp_ratelimit", "0"),
+    ("net/ipv6/icmp/ratelimit", "0"),
     # An outside party may send from any address of its network.
     ("net/ipv6/ip_nonlocal_bind", "1"),
 )

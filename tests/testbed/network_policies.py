@@ -1,26 +1,42 @@
 """NetworkPolicies as packet filter rules of the node: pods, namespaces and policies -> text for `iptables-restore`.
 
-Ingress rules only, for that is what admc emits. What a policy refuses is reset and not dropped, so that callers need
-not wait for a timeout. Connections that were open before stay open, as with most network plugins. What the node itself
-sends, kubelet's probes among it, passes. A pod that is not known yet is reached by no other, so that none is reached
-before its policies hold.
+It stands in for a network plugin, and shares no code with the emitter of the policies. Ingress rules only, for that is
+what admc emits. Connections that were open before stay open, as with most network plugins. What the node itself sends,
+kubelet's probes among it, passes. A pod that is not known yet is reached by no other, so that none is reached before
+its policies hold.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from tests.cluster.node.objects import Object
+    Object = dict[str, Any]
 
 CHAIN = "NETWORK-POLICY"
 _PROTOCOLS = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp"}
 
 
-def rules(pods: Iterable[Object], namespaces: Iterable[Object], policies: Iterable[Object], network: str) -> str:
+class Refusal(StrEnum):
+    """What happens to a tcp connection that no policy admits."""
+
+    RESET = "reset"
+    """The caller learns of it at once, so tests need not wait for a timeout."""
+    DROP = "drop"
+    """The caller waits for its timeout, as with most network plugins."""
+
+
+def rules(
+    pods: Iterable[Object],
+    namespaces: Iterable[Object],
+    policies: Iterable[Mapping[str, Any]],
+    network: str,
+    refusal: Refusal = Refusal.RESET,
+) -> str:
     """One chain that replaces the one before at once, for the pods of a network; the same text for the same objects."""
     version = ipaddress.ip_network(network).version
     labels = {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in namespaces}
@@ -45,14 +61,15 @@ def rules(pods: Iterable[Object], namespaces: Iterable[Object], policies: Iterab
     for address in sorted(admitted):
         lines.append(f"-A {CHAIN} -s {address} -d {address} -j ACCEPT")
         lines += [f"-A {CHAIN}{match} -j ACCEPT" for match in sorted(admitted[address])]
-        lines += _refused(address)
+        lines += _refused(address, refusal)
     lines += [f"-A {CHAIN} -d {address} -j RETURN" for address in sorted(known - set(admitted))]
-    return "\n".join([*lines, *_refused(network), "COMMIT", ""])
+    return "\n".join([*lines, *_refused(network, refusal), "COMMIT", ""])
 
 
-def _refused(destination: str) -> list[str]:
+def _refused(destination: str, refusal: Refusal) -> list[str]:
     to = f"-A {CHAIN} -d {destination}"
-    return [f"{to} -p tcp -j REJECT --reject-with tcp-reset", f"{to} -j DROP"]
+    reset = [f"{to} -p tcp -j REJECT --reject-with tcp-reset"] if refusal is Refusal.RESET else []
+    return [*reset, f"{to} -j DROP"]
 
 
 def _is_host(pod: Object) -> bool:

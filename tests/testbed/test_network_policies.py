@@ -1,4 +1,4 @@
-"""The rules that enforce NetworkPolicies on the node, without a node."""
+"""The rules that enforce NetworkPolicies, as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import dsl
 from emitters.kubernetes import network_policies
 from solver.place import place
-from tests.cluster.node.policies import CHAIN, matches, rules
+from tests.testbed.network_policies import CHAIN, Refusal, matches, rules
 
 SERVER = {"app": "server"}
 NETWORK, NETWORK_6 = "10.0.0.0/8", "fd00::/64"
@@ -65,6 +65,12 @@ def test_a_policy_without_rules_refuses_everything_but_the_pod_itself() -> None:
     assert f"-A {CHAIN} -d 10.0.0.1 -j DROP" in text
     assert f"-A {CHAIN} -d 10.0.0.2 -j RETURN" in text
     assert f"-A {CHAIN} -d 10.0.0.1 -j RETURN" not in text
+
+
+def test_a_refused_connection_may_be_dropped() -> None:
+    lines = rules(PODS, NAMESPACES, [_policy()], NETWORK, Refusal.DROP).splitlines()
+    assert [line for line in lines if "REJECT" in line] == []
+    assert f"-A {CHAIN} -d 10.0.0.1 -j DROP" in lines
 
 
 def test_an_empty_rule_admits_everything() -> None:
