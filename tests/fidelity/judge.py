@@ -220,7 +220,13 @@ class Judge:
         )
         message = Message(sent.method, sent.path, sent.headers, sent.body)
         port = port_of(self.program, sent.destination, sent.port)
-        answer = run.call(sent.source, sent.destination, port, message)
+        with run.until(sent.patience) as deadline:
+            try:
+                answer = run.call(sent.source, sent.destination, port, message)
+            except GaveUpError as gave_up:
+                if gave_up.deadline is not deadline:
+                    raise
+                answer = Answer(None)
         return Outcome(
             answer, tuple(run.sightings), dict(run.counted), run.now - sent.at, run.late, tuple(choices.flips), world
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 Fields = tuple[tuple[str, str], ...]
@@ -26,6 +27,8 @@ class Sent(NamedTuple):
     at: float = 0.0
     answered: float = 0.0
     """Not before `at` where that was observed; otherwise the policies are assumed to take no time."""
+    patience: float = inf
+    """Seconds that the client waits for an answer."""
 
 
 @dataclass(frozen=True, slots=True)

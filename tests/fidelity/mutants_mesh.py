@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import yaml
@@ -16,14 +17,16 @@ import yaml
 import dsl
 from dsl.program import Protocol
 from solver.place import place
+from tests.fidelity.mesh import networks
+from tests.fidelity.mesh.admitting import Network
 from tests.fidelity.mesh.derive import requests
 from tests.fidelity.mesh.judging import compare
-from tests.fidelity.mesh.observing import observe
+from tests.fidelity.mesh.observing import observe, unlike
 from tests.fidelity.mesh.requests import Asked
 from tests.fidelity.mutants_edits import NothingChangedError, every
 from tests.fidelity.requests import Ask
-from tests.fidelity.selecting import closed_ports
 from tests.testbed.mesh import Family, Mesh, Mode
+from tests.testbed.network_policies import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
 Files = dict[str, bytes]
 Objects = list[dict[str, Any]]
 Kept = TypeVar("Kept", Files, Objects)
+PATIENT: Final = 3.0
+"""Seconds that a caller waits for an answer: some mutants let nothing through to the destination, for no caller."""
+AT_ONCE: Final = 16
+"""How many callers ask at the same time."""
 ALL_ADDRESSES: Final = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
 RULES: Final = {Family.IPV4: "iptables.rules", Family.IPV6: "ip6tables.rules"}
 
@@ -70,6 +77,12 @@ METERED: Final = TAG._replace(
     policy='add_request_header(name: "x-in", value: "policy") on * -> {0}:8080',
 )
 """A destination with a port that no policy is about, whose number follows that of the closed one."""
+
+GUARDED: Final = Shape(
+    "allow", "http 8080 -> 9080  http metrics 9081", "allow(callers: [a, office]) on * -> {0}:8080", "network", 9080
+)
+"""A guard in the network, of a service and of an outside party. No policy is about the other port."""
+GUARDED_TWICE: Final = GUARDED._replace(policy="allow(callers: [a, office]) on * -> {0}")
 
 
 @dataclass(frozen=True)
@@ -178,13 +191,52 @@ def _all_callers(objects: Objects, spot: Spot) -> Objects:
     ]
 
 
-def _rogue_too(objects: Objects, spot: Spot) -> Objects:
-    def admitted(rule: dict[str, Any]) -> dict[str, Any]:
-        (peer,) = rule["from"]
-        other = {**peer, "podSelector": {"matchLabels": {"app": "rogue"}}}
-        return {**rule, "from": [peer, other]}
+def peers(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Callable[[Objects, Spot], Objects]:
+    """Other senders."""
 
-    return [_admitted(each, admitted) if _of(each) == spot.name else each for each in objects]
+    def edit(objects: Objects, spot: Spot) -> Objects:
+        def admitted(rule: dict[str, Any]) -> dict[str, Any]:
+            return {**rule, "from": change(rule["from"])}
+
+        return [_admitted(each, admitted) if _of(each) == spot.name else each for each in objects]
+
+    return edit
+
+
+def _rogue_too(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    pods = next(peer for peer in own if "podSelector" in peer)
+    return [*own, {**pods, "podSelector": {"matchLabels": {"app": "rogue"}}}]
+
+
+def _any_namespace(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**peer, "namespaceSelector": {}} if "podSelector" in peer else peer for peer in own]
+
+
+def _wider(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Networks that are twice as large."""
+    return [
+        {"ipBlock": {"cidr": str(ip_network(peer["ipBlock"]["cidr"]).supernet())}} if "ipBlock" in peer else peer
+        for peer in own
+    ]
+
+
+def added(**port: Any) -> Callable[[Objects, Spot], Objects]:
+    """A rule that admits every caller to one more port."""
+
+    def edit(objects: Objects, spot: Spot) -> Objects:
+        def ruled(policy: dict[str, Any]) -> dict[str, Any]:
+            return {**policy, "spec": {**policy["spec"], "ingress": [*policy["spec"]["ingress"], {"ports": [port]}]}}
+
+        return [ruled(each) if _of(each) == spot.name else each for each in objects]
+
+    return edit
+
+
+def _other_pods(objects: Objects, spot: Spot) -> Objects:
+    other = {"matchLabels": {"app": "idle"}}
+    return [
+        {**each, "spec": {**each["spec"], "podSelector": other}} if _of(each) == spot.name else each for each in objects
+    ]
 
 
 def _service_port(objects: Objects, spot: Spot) -> Objects:
@@ -216,6 +268,10 @@ def ranged(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Obje
     return edit
 
 
+def _first_alone(each: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in each.items() if name != "endPort"}
+
+
 def _longer(each: dict[str, Any]) -> dict[str, Any]:
     return {**each, "endPort": min(each["endPort"] + 1, 65535)}
 
@@ -240,6 +296,7 @@ def _ruled(policy: dict[str, Any], change: Callable[[dict[str, Any]], list[dict[
 
 V4, V6 = Family.IPV4, Family.IPV6
 REDIRECTION, CLOSING, PEERS = "a redirect rule", "a NetworkPolicy", "a caller's address"
+GUARD_ALONE: Final = "a NetworkPolicy that alone enforces a guard"
 MUTANTS: Final = (
     MeshMutant(REDIRECTION, "none for IPv6", GUARD, no_rules(V6)),
     MeshMutant(REDIRECTION, "none for IPv4", GUARD, no_rules(V4)),
@@ -254,11 +311,25 @@ MUTANTS: Final = (
     MeshMutant(REDIRECTION, "to the other listener", TAG, respelt("--to-ports 15001", "--to-ports 15006", V4)),
     MeshMutant(CLOSING, "none", TAG, None, _without),
     MeshMutant(CLOSING, "admits all callers", TAG, None, _all_callers),
-    MeshMutant(CLOSING, "admits one more", TAG, None, _rogue_too),
+    MeshMutant(CLOSING, "admits one more", TAG, None, peers(_rogue_too)),
     MeshMutant(CLOSING, "the port that callers know", TAG, None, _service_port),
     MeshMutant(CLOSING, "a range ends with the closed port", TAG, None, ranged(_longer)),
     MeshMutant(CLOSING, "a range begins one later", METERED, None, ranged(_later)),
     MeshMutant(CLOSING, "other ports are closed as well", METERED, None, _cut),
+    MeshMutant(GUARD_ALONE, "none", GUARDED, None, _without),
+    MeshMutant(GUARD_ALONE, "admits all callers", GUARDED, None, _all_callers),
+    MeshMutant(GUARD_ALONE, "admits one more", GUARDED, None, peers(_rogue_too)),
+    MeshMutant(GUARD_ALONE, "admits a namesake of another namespace", GUARDED, None, peers(_any_namespace)),
+    MeshMutant(GUARD_ALONE, "lacks a service", GUARDED, None, peers(lambda own: own[1:])),
+    MeshMutant(GUARD_ALONE, "lacks an address of an outside party", GUARDED, None, peers(lambda own: own[:-1])),
+    MeshMutant(GUARD_ALONE, "an `ipBlock` that is too wide", GUARDED, None, peers(_wider)),
+    MeshMutant(GUARD_ALONE, "the port that callers know", GUARDED, None, _service_port),
+    MeshMutant(GUARD_ALONE, "a range begins one later", GUARDED, None, ranged(_later)),
+    MeshMutant(GUARD_ALONE, "ranges are their first numbers", GUARDED, None, ranged(_first_alone)),
+    MeshMutant(GUARD_ALONE, "udp is open", GUARDED, None, added(protocol="UDP", port=9080)),
+    MeshMutant(GUARD_ALONE, "sctp is open", GUARDED, None, added(protocol="SCTP", port=9080)),
+    MeshMutant(GUARD_ALONE, "one of two targets is open", GUARDED_TWICE, None, added(protocol="TCP", port=9081)),
+    MeshMutant(GUARD_ALONE, "for the pods of another service", GUARDED, None, _other_pods),
     MeshMutant(PEERS, "one replica is unknown", GUARD, unknown(lambda spot: spot.callers[V4][1:])),
     MeshMutant(PEERS, "IPv6 is unknown", GUARD, unknown(lambda spot: spot.callers[V6])),
     MeshMutant(PEERS, "IPv6 is unknown", TCP_GUARD, unknown(lambda spot: spot.callers[V6])),
@@ -268,16 +339,26 @@ MUTANTS: Final = (
 
 # ---- the bed ----
 
+PARTIES: Final = (
+    "service a { http 8000  replicas 2 }",
+    "service rogue, idle { http 8000 }",
+    'service namesake { http 8000  namespace back  labels { app = "a" } }',
+    'external office { cidr "10.9.0.0/16"  cidr "fd00:9::/48" }',
+    'external beside { cidr "10.8.0.0/16"  cidr "fd00:8::/48" }',
+)
+SEED: Final = 1
+"""Of the ways by which the callers of guards in the network come."""
+
 
 def text(shapes: Sequence[Shape]) -> str:
-    """One destination for each shape; `a` calls them all, `rogue` none."""
+    """One destination for each shape; `a` calls them all, the others none."""
     names = [f"d{index}" for index in range(len(shapes))]
-    lines = ["app mutants", "service a { http 8000  replicas 2 }", "service rogue { http 8000 }"]
+    lines = ["app mutants", "network_policies enforced", *PARTIES]
     for name, shape in zip(names, shapes, strict=True):
         lines += [
             f"service {name} {{ {shape.service} }}",
             f"call a -> {name}:{shape.service.split()[1]}",
-            f"@{shape.side}",
+            *([f"@{shape.side}"] if shape.side != "network" else [f"pin p_{name} at network"]),
             f"policy p_{name} = {shape.policy.format(name)}",
         ]
     return "\n".join([*lines, ""])
@@ -287,7 +368,7 @@ class MutatedMesh(Mesh):
     """A bed with mistakes, each at its own destination."""
 
     def __init__(self, program: Program, placement: Placement, chosen: Sequence[MeshMutant]) -> None:
-        super().__init__(program, placement, Mode.COMPILED)
+        super().__init__(program, placement, Mode.COMPILED, refusal=Refusal.DROP)
         self._chosen = chosen
 
     def spot(self, index: int) -> Spot:
@@ -308,8 +389,8 @@ class MutatedMesh(Mesh):
                 found = _changed(mutant, found, mutant.files(found, self.spot(index)))
         return found
 
-    def _policies(self) -> Objects:
-        found = [dict(each) for each in super()._policies()]
+    def _policies(self, emitted: Files) -> Objects:
+        found = [dict(each) for each in super()._policies(emitted)]
         for index, mutant in enumerate(self._chosen):
             if mutant.objects is not None:
                 found = _changed(mutant, found, mutant.objects(found, self.spot(index)))
@@ -325,11 +406,17 @@ def _changed(mutant: MeshMutant, before: Kept, after: Kept) -> Kept:
 def run(chosen: Sequence[MeshMutant] = MUTANTS) -> tuple[list[Noticed], list[str]]:
     """What came of each mutant, and how their twins differ: not at all, if anything is proven."""
     twins = list(dict.fromkeys(mutant.shape for mutant in chosen))
-    program = dsl.load_text(text([*(mutant.shape for mutant in chosen), *twins]))
-    with MutatedMesh(program, place(program), chosen) as mesh:
-        assert mesh.placement is not None
-        seen = observe(mesh, [*requests(program), *_forged(mesh)])
-        found = compare(program, seen, Mode.COMPILED, closed_ports(program, mesh.placement)).differences
+    shapes = [*(mutant.shape for mutant in chosen), *twins]
+    program = dsl.load_text(text(shapes))
+    placement = place(program)
+    guarded = [f"d{index}" for index, shape in enumerate(shapes) if shape.side == "network"]
+    with MutatedMesh(program, placement, chosen) as mesh:
+        network = Network(program, placement)
+        asks = [each for each in (*requests(program), *_forged(mesh)) if each.destination not in guarded]
+        asks += networks.requests(program, placement, SEED, guarded)
+        seen = observe(mesh, asks, network, patience=PATIENT, at_once=AT_ONCE)
+        found = compare(program, seen, Mode.COMPILED, network).differences
+        found += unlike(mesh, list(networks.knocks(program, placement, SEED, guarded)), network, PATIENT)
     noticed = []
     for index, mutant in enumerate(chosen):
         own = _about(found, f"d{index}")

@@ -10,7 +10,6 @@ from dsl.program import External, Policy, Port, Program, Service, callee
 
 if TYPE_CHECKING:
     from dsl.program import Value
-    from solver.placement import Placement
     from tests.fidelity.message import Message
 
 
@@ -107,21 +106,3 @@ def _compares(comparison: Comparison, value: str) -> bool:
         return value.startswith(comparison.value)
     flags = re.IGNORECASE if comparison.field.name == "host" else re.NOFLAG
     return re.fullmatch(comparison.value, value, flags) is not None
-
-
-def closed_ports(program: Program, placement: Placement | None) -> frozenset[tuple[str, int]]:
-    """The ports that a NetworkPolicy closes, each with its destination.
-
-    A NetworkPolicy knows targets, so a port is closed with every other one that has its target.
-    """
-    decisions = () if placement is None else placement.decisions
-    needed = [(each.destination, number) for each in decisions if each.closes for number in each.ports]
-    targets = {
-        (name, port.target) for name, number in needed for port in program.services[name].ports if port.number == number
-    }
-    return frozenset(
-        (name, port.number)
-        for name, service in program.services.items()
-        for port in service.ports
-        if (name, port.target) in targets
-    )

@@ -14,22 +14,25 @@ from dsl.program import Protocol
 from tests.fidelity.compare import Difference, judged
 from tests.fidelity.harness import Observation, Observed
 from tests.fidelity.judge import Judge
+from tests.fidelity.mesh.admitting import Fate
 from tests.fidelity.mesh.own import HANDLERS, serve
+from tests.fidelity.mesh.requests import declared
 from tests.fidelity.message import Sent
 from tests.fidelity.selecting import called, policies_of
 from tests.fidelity.state import World
-from tests.testbed.mesh import Mode, Way
+from tests.testbed.mesh import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from dsl.program import Program
     from tests.fidelity.judge import Outcome
+    from tests.fidelity.mesh.admitting import Network
     from tests.fidelity.mesh.observing import Found, Run
     from tests.fidelity.mesh.requests import Asked
 
 COUNTING = frozenset({"access_log", "request_count"})
-REFUSED = frozenset({"connection refused", "connection closed"})
+DROPPED = "no answer in time"
 
 
 def counting(program: Program) -> tuple[str, ...]:
@@ -50,21 +53,20 @@ class Compared(NamedTuple):
     """Requests that were right but for the time that they took: a busy machine may be to blame."""
 
 
-def compare(program: Program, seen: Run, mode: Mode, closed: Collection[tuple[str, int]] = ()) -> Compared:
-    """All differences of one run. `closed` ports admit their declared senders alone."""
+def compare(program: Program, seen: Run, mode: Mode, network: Network) -> Compared:
+    """All differences of one run. An undeclared caller that is dropped meets no policy, at neither end."""
     meant = without_policies(program) if mode is Mode.NONE else program
     found = [difference for each in seen.requests if (difference := _authority(each)) is not None]
     inside: list[Found] = []
     for each in seen.requests:
-        if (each.asked.destination, each.asked.port.number) in closed and not declared(program, each.asked):
-            if _exempt(program, each.asked):
-                continue
-            if each.reply.status is not None or each.reply.error not in REFUSED or each.sightings:
-                found.append(Difference(f"uninvited, {each.asked}", "refused", f"{each.reply.label}"))
-        else:
+        fate = network.of(each.asked)
+        if fate is Fate.DROPPED and not declared(program, each.asked):
+            if each.reply.status is not None or each.reply.error != DROPPED or each.sightings:
+                found.append(Difference(f"uninvited, {each.asked}", "dropped", f"{each.reply.label}"))
+        elif fate is not Fate.EITHER:
             inside.append(each)
     late: list[tuple[Asked, Difference]] = []
-    judge = Judge(meant, serve, HANDLERS)
+    judge = Judge(meant, serve, network.handlers(HANDLERS), network.meets)
     for group in groups(program, {each.asked.destination for each in inside}):
         of_group = [each for each in inside if each.asked.destination in group]
         for protocol in Protocol:
@@ -124,21 +126,6 @@ def _connections(seen: Run) -> list[Difference]:
         for (name, port), number in seen.connections.items()
         if number != greeted[name, port]
     ]
-
-
-def declared(program: Program, asked: Asked) -> bool:
-    """Whether the program says that this call is made."""
-    own = (asked.source, asked.destination, asked.port.number)
-    return any((call.source, call.destination, call.port.number) == own for call in program.calls)
-
-
-def _exempt(program: Program, asked: Asked) -> bool:
-    """No NetworkPolicy keeps out what runs on the node's own network, nor a pod from itself."""
-    service = program.services.get(asked.source)
-    if service is not None and service.host_network:
-        return True
-    route = asked.route
-    return asked.source == asked.destination and (route.way is Way.SERVICE or route.sender == route.replica)
 
 
 def groups(program: Program, destinations: Iterable[str]) -> list[frozenset[str]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.testbed.client import Request
 from admc.testbed.echo import ID
 from dsl.program import Protocol
+from tests.fidelity.compare import Difference
+from tests.fidelity.mesh.admitting import Fate
 from tests.fidelity.mesh.requests import IDENTITIES
 from tests.fidelity.message import Sent, Sighting
 from tests.testbed.mesh import Mode
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from admc.testbed.client import Reply
     from admc.testbed.echo import Seen
+    from tests.fidelity.mesh.admitting import Knock, Network
     from tests.fidelity.mesh.requests import Asked
     from tests.testbed.mesh import Arrival, Mesh
 
@@ -27,6 +31,10 @@ DESTINATION = re.compile(r'"?destination"?[:=]"?(?P<destination>[^" ,]+)')
 """In a line of a log, as text and as JSON."""
 STABLE, SETTLED = 0.15, 20.0
 """Seconds without anything new after which nothing more comes, and the longest wait for that."""
+PATIENT, SHORT = 10.0, 1.0
+"""Seconds that a caller waits for an answer: usually, and where none is to come."""
+AT_ONCE = 100
+"""How many callers wait at the same time for an answer that is not to come."""
 LOOKS = 5
 """How often one could look at least in the time without anything new."""
 
@@ -69,7 +77,7 @@ class Run:
     """How many tcp connections reached a service, by service and port."""
 
 
-def send(mesh: Mesh, asked: Asked, timeout: float = 10.0) -> tuple[Sent, Reply]:
+def send(mesh: Mesh, asked: Asked, network: Network, patience: float) -> tuple[Sent, Reply]:
     """One request, with an identity of its own where its protocol has headers."""
     ask, route = asked.ask, asked.route
     headers = ask.headers
@@ -87,30 +95,51 @@ def send(mesh: Mesh, asked: Asked, timeout: float = 10.0) -> tuple[Sent, Reply]:
         authority=asked.authority,
         source_replica=route.sender,
         replica=route.replica,
-        timeout=timeout,
+        timeout=patience,
     )
     answered = time.monotonic()
-    path = asked.target if _untouched(mesh, asked) else asked.ask.path  # Envoy hands on the path alone, and the host
+    path = (
+        asked.target if _untouched(mesh, asked, network) else asked.ask.path
+    )  # Envoy hands on the path alone, and the host
     to = (asked.source, asked.destination, asked.port.number)
-    return Sent(*to, ask.method, path, headers, ask.body, at, answered), reply
+    return Sent(*to, ask.method, path, headers, ask.body, at, answered, patience), reply
 
 
-def _untouched(mesh: Mesh, asked: Asked) -> bool:
-    """Whether no proxy is in the way: nowhere without a mesh, and as compiled on ports without a policy."""
-    if not mesh.mode.is_compiled:
-        return mesh.mode is Mode.NONE
-    return not any(
-        asked.destination in policy.destinations and (policy.ports is None or asked.port.number in policy.ports)
-        for policy in mesh.program.policies
-        if asked.protocol in policy.kind.protocols
-    )
+def _untouched(mesh: Mesh, asked: Asked, network: Network) -> bool:
+    """Whether no proxy is in the way: nowhere without a mesh, and as compiled where no policy is at an ADM."""
+    return network.is_direct(asked) if mesh.mode.is_compiled else mesh.mode is Mode.NONE
 
 
-def observe(mesh: Mesh, asks: Iterable[Asked], counting: Sequence[str] = ()) -> Run:
-    """Ask everything in order. `counting` are the policies whose marks are read."""
+def observe(
+    mesh: Mesh,
+    asks: Iterable[Asked],
+    network: Network,
+    counting: Sequence[str] = (),
+    *,
+    patience: float = PATIENT,
+    at_once: int = 1,
+) -> Run:
+    """Ask everything in order, or so many `at_once` where no policy keeps state. `counting` are the policies whose
+    marks are read.
+
+    What is to be dropped has no answer, and a caller would wait for long. So it waits for a short while: an answer that
+    it should not have comes at once. Those that meet no policy of their sender wait all together, at the end.
+    """
     mesh.arrivals(forget=True)
     before = counts(mesh, counting)
-    answers = [(asked, *send(mesh, asked)) for asked in asks]
+    in_turn: list[Asked] = []
+    dropped: list[Asked] = []
+    for asked in asks:
+        alone = network.of(asked) is Fate.ADMITTED or network.meets_senders(asked)
+        (in_turn if alone else dropped).append(asked)
+
+    def sent(asked: Asked) -> tuple[Asked, Sent, Reply]:
+        return asked, *send(mesh, asked, network, patience if network.of(asked) is Fate.ADMITTED else SHORT)
+
+    answers: list[tuple[Asked, Sent, Reply]] = []
+    for every, number in ((in_turn, at_once), (dropped, AT_ONCE)):
+        with ThreadPoolExecutor(number) as pool:
+            answers += pool.map(sent, every)
     arrivals = settled(mesh)
     after = counts(mesh, counting)
     by_name: dict[str, list[Arrival]] = {}
@@ -122,9 +151,11 @@ def observe(mesh: Mesh, asks: Iterable[Asked], counting: Sequence[str] = ()) -> 
         for name in each.seen.header(ID):
             by_name.setdefault(name, []).append(each)
     found = []
-    for asked, sent, reply in answers:
-        names = [value for name, value in sent.headers if name == ID]
-        found.append(Found(asked, sent, reply, tuple(by_name.get(names[0], ()) if names else ()), _alike(mesh, asked)))
+    for asked, request, reply in answers:
+        names = [value for name, value in request.headers if name == ID]
+        found.append(
+            Found(asked, request, reply, tuple(by_name.get(names[0], ()) if names else ()), _alike(mesh, asked))
+        )
     marks = {key: after.get(key, 0) - before.get(key, 0) for key in after}
     return Run(tuple(found), marks, connections)
 
@@ -173,3 +204,19 @@ def _destination(line: str) -> str:
 def _add(found: dict[tuple[str, str], int], name: str, destination: str, value: int, names: Sequence[str]) -> None:
     if name in names:
         found[name, destination] = found.get((name, destination), 0) + value
+
+
+def unlike(mesh: Mesh, knocks: Sequence[Knock], network: Network, patience: float = PATIENT) -> list[Difference]:
+    """Packets that got where they should not, or did not where they should."""
+
+    def differs(knock: Knock) -> Difference | None:
+        address = mesh.place(knock.destination, knock.replica or 0).address(knock.family)
+        assert address is not None, f"{knock}: there is no such address"
+        fate = network.fate(knock)
+        wait = patience if fate is Fate.ADMITTED else SHORT
+        to = (knock.source, address, knock.transport, knock.number)
+        found = Fate.ADMITTED if mesh.reaches(*to, replica=knock.sender, timeout=wait) else Fate.DROPPED
+        return Difference(str(knock), str(fate), str(found)) if found is not fate else None
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return [found for found in pool.map(differs, knocks) if found is not None]

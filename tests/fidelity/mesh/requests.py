@@ -67,6 +67,12 @@ class Asked:
         return f"{where} by {', '.join(each for each in how if each)}"
 
 
+def declared(program: Program, asked: Asked) -> bool:
+    """Whether the program says that this call is made."""
+    own = (asked.source, asked.destination, asked.port.number)
+    return any((call.source, call.destination, call.port.number) == own for call in program.calls)
+
+
 def routes(program: Program, source: str, destination: str, port: Port) -> tuple[Route, ...]:
     """Every way from one party to another: replicas, addresses, families and versions of http."""
     ends = [program.services.get(name) for name in (source, destination)]

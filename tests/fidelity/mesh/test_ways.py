@@ -7,7 +7,8 @@ import pytest
 from dsl.program import Side
 from tests.fidelity.mesh import ways
 from tests.fidelity.mesh.beds import judge
-from tests.fidelity.mesh.judging import declared, unseen
+from tests.fidelity.mesh.judging import unseen
+from tests.fidelity.mesh.requests import declared
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import AS_COMPILED_LONG, NEEDS_MESH
 

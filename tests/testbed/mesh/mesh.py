@@ -289,6 +289,7 @@ class Mesh:
         chosen = self.port(source, destination, port)
         address = self.address(destination, way, family, replica)
         number = chosen.target if way is Way.POD and destination in self.program.services else chosen.number
+
         target = Target(
             source_address or self.place(source, source_replica).address(family) or "",
             address,

@@ -1,4 +1,4 @@
-"""A NetworkPolicy, read from the emitted file and enforced: the callers that it admits, at which number, from when on."""
+"""A NetworkPolicy, read from the emitted file and enforced: callers that it admits, to which number, and from when."""
 
 from __future__ import annotations
 
