@@ -55,6 +55,9 @@ class Case:
     """Sources and destinations, of `PARTIES`."""
     wire: str = ""
     """The clients' protocol where it is not the port's own: `h2c` is HTTP/2 on an http port."""
+    enforced: bool = False
+    """The program says `network_policies enforced`: a guard may be in the network. Nothing enforces it there on
+    loopback, so all callers here are such as it admits (`tests.fidelity.mesh.networks` has the others)."""
 
     @property
     def spoken(self) -> str:
@@ -112,6 +115,7 @@ def text(cases: Sequence[Case], taps: str = TAPS, *, narrowed: bool = True, poli
     return "\n".join(
         [
             "app fidelity",
+            *(["network_policies enforced"] if any(case.enforced for case in cases) else ()),
             *services,
             "service s, judge { http 8001 }",
             "service sg { grpc 8002 }",

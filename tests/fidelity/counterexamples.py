@@ -41,6 +41,7 @@ def read(text: str, name: str) -> Kept:
         tuple(_ask(each) for each in content["asks"]),
         tuple((source, destination) for source, destination in content["calls"]),
         content.get("wire", ""),
+        content.get("enforced", False),
     )
     return Kept(case, content["why"], content.get("refused", ""))
 
@@ -53,6 +54,8 @@ def written(case: Case, why: str = "say why", refused: str = "") -> str:
     content["protocol"] = case.protocol.value
     if case.wire:
         content["wire"] = case.wire
+    if case.enforced:
+        content["enforced"] = True
     content["calls"] = case.calls
     content["policies"] = [_plainly(policy._asdict(), PLAIN_POLICY) for policy in case.policies]
     content["asks"] = [_plainly(asdict(ask), PLAIN_ASK) for ask in case.asks]

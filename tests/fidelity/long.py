@@ -24,7 +24,7 @@ from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import Case, text
 from tests.fidelity.counterexamples import written
 from tests.fidelity.known_differences import reason
-from tests.fidelity.mesh.long import NAMES
+from tests.fidelity.mesh.long import NAMES, NETWORK, random_network
 from tests.fidelity.mesh.long import runs as in_namespaces
 from tests.fidelity.random_programs import smaller
 from tests.fidelity.runs import How, Result, What, run
@@ -130,7 +130,7 @@ def everything(minutes: float, seed: int) -> int:
             campaign.run(group)
         if campaign.groups < len(fixed):
             print(f"time was left for {campaign.groups} of {len(fixed)} applications of all kinds and pairs")
-        _in_namespaces(campaign)
+        _in_namespaces(campaign, seed)
         programs = 0
         while not campaign.past():
             for group in random_programs(seed, WILD):
@@ -138,17 +138,20 @@ def everything(minutes: float, seed: int) -> int:
                     campaign.run(group)
                     programs += len(group.names)
             seed += 1
+            if not campaign.past() and not missing():
+                for what, differences in random_network(seed):
+                    campaign.note(what, differences)
     told = ", ".join(f"{count} {what}" for what, count in sorted(campaign.counts.items()))
     print(f"{campaign.groups} applications, {programs} random programs: {told}")
     return 1 if campaign.counts[What.DIFFERENT] else 0
 
 
-def _in_namespaces(campaign: Campaign) -> None:
-    """What needs a network."""
+def _in_namespaces(campaign: Campaign, seed: int) -> None:
+    """What needs a network; first a random application whose guards may be in it."""
     if lacking := missing():
         print(f"nothing is tried in namespaces: this machine lacks {'; '.join(lacking)}")
         return
-    tried = in_namespaces(NAMES)
+    tried = in_namespaces((f"{NETWORK}{seed}", *NAMES))
     while not campaign.past(NAMESPACES):
         try:
             campaign.note(*next(tried))

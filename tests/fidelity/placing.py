@@ -1,6 +1,10 @@
 """One placement for many cases, each placed as the compiler places it by itself.
 
 Together, the solver would put policies where other cases need an ADM anyway: what is tried would depend on the company.
+
+A guard may be placed in the network as well. No NetworkPolicy holds on loopback, so what shows here is that the guard
+leaves the callers that it admits alone, and that the policies around it are still in order (R6). The callers that it
+refuses, and how, are tried in namespaces (`tests.fidelity.mesh.networks`).
 """
 
 from __future__ import annotations

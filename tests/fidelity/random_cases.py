@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dsl
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Protocol, Side
-from tests.fidelity.cases import TWO_CALLERS, Case, Written, load, text
+from tests.fidelity.cases import PARTIES, TWO_CALLERS, Case, Written, load, text
 from tests.fidelity.pairs import ABORTED, HALVES, IN, OLD, READERS, SLOWED, Half, set_aside
 from tests.fidelity.requests import Ask, answer_header, header
 from tests.fidelity.samples import ORIGIN
@@ -181,7 +181,7 @@ def programs(draw: st.DrawFn) -> Case:
     kinds = {policy.written.kind for policy in policies}
     asks = tuple(_with(ask, always) for ask in asked if not set_aside(ask, kinds, protocol))
     assume(asks)
-    return Case("w", protocol, tuple(policy.written for policy in policies), asks, calls)
+    return Case("w", protocol, tuple(policy.written for policy in policies), asks, calls, enforced=True)
 
 
 @st.composite
@@ -209,7 +209,11 @@ def _policy(draw: st.DrawFn, half: Half, protocol: Protocol, calls: Calls, *, od
     if protocol is not Protocol.TCP:
         drawn = _when().filter(partial(_accepted, protocol)) if _kinds()[half.kind].guard else _when()
         when = half.when if half.when else draw(drawn) if half.kind in BLOCKING or draw(st.booleans()) else ""
-    written = Written(half.kind, arguments, when, draw(st.sampled_from(scopes)), side, to)
+    scope = draw(st.sampled_from(scopes))
+    if half.kind == "allow" and draw(st.booleans()):
+        # Of all callers and requests, and no declared call is refused: it may be in the network.
+        arguments, when, scope, side = f"callers: [{', '.join(PARTIES)}]", "", "*", None
+    written = Written(half.kind, arguments, when, scope, side, to)
     return Policy(written, half)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsl.program import Place
 from solver.verify.verifier import verify
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import TWO_CALLERS, Case, accepted, load, text
@@ -14,7 +15,7 @@ from tests.fidelity.known_differences import reason
 from tests.fidelity.placing import together
 from tests.fidelity.random_programs import smaller, wild
 from tests.fidelity.runs import How, Result, What
-from tests.fidelity.store import SEED, WILD, groups, random_programs
+from tests.fidelity.store import SEED, WILD, drawn, groups, random_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +94,15 @@ def test_placements_of_cases_alone_are_correct_together() -> None:
 
 def test_random_programs_are_always_the_same() -> None:
     assert wild(1, 20) == wild(1, 20) != wild(2, 20)
+
+
+@pytest.mark.long
+def test_random_programs_have_guards_in_the_network() -> None:
+    """With other policies around them."""
+    able = [case for case in drawn(SEED, WILD) if ("allow", "*") in {(each.kind, each.scope) for each in case.policies}]
+    places = [[decision.place for decision in placement.decisions] for placement in accepted(able)[0].values()]
+    assert sum(Place.NETWORK in each for each in places) >= 3
+    assert any(Place.NETWORK in each and len(set(each)) > 1 for each in places)
 
 
 @pytest.mark.long

@@ -150,7 +150,7 @@ class Network:
         if not self._is_in_the_network(policy, at.destination):
             return usual(run, policy, at, message, inner)
         run.wait(inf)  # until the first that waits gives up
-        raise AssertionError("somebody waits for an answer, and not for ever")
+        raise AssertionError("no caller here waits for ever")
 
     def _is_in_the_network(self, policy: Policy, destination: str) -> bool:
         return self._places.get((policy.name, destination)) is Place.NETWORK

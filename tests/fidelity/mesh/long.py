@@ -1,13 +1,15 @@
 """`python -m tests.fidelity.mesh.long [NAME...]`: all examples, ways round, and shapes with every kind; takes long.
 
     examples, ways, chain, fan_in, fan_out, oneself, outside_in, outside_out      all of them without a name
+    network_SEED      the random application of a seed, whose guards may be in the network
 
-Everything runs in all four modes of the testbed: `none`, `full`, `compiled` and `pod`. Exits with 1 where anything
-differs, or where nothing can run.
+Everything runs in all four modes of the testbed: `none`, `full`, `compiled` and `pod`; random applications run as
+compiled, in the latter two. Exits with 1 where anything differs, or where nothing can run.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import dsl
 from dsl.program import Side
-from tests.fidelity.mesh import ways
+from tests.fidelity.mesh import networks, ways
 from tests.fidelity.mesh.beds import judge
 from tests.fidelity.mesh.derive import requests
 from tests.fidelity.mesh.topologies import TOPOLOGIES, accepted, everyway
@@ -26,11 +28,15 @@ if TYPE_CHECKING:
 
     from tests.fidelity.compare import Difference
 
+NETWORK = "network_"
 NAMES = ("examples", "ways", *(topology.name for topology in TOPOLOGIES))
 
 
 def runs(names: Sequence[str]) -> Iterator[tuple[str, list[Difference]]]:
     """What was run, and how it differs."""
+    for name in names:
+        if name.startswith(NETWORK):
+            yield from random_network(int(name.removeprefix(NETWORK)))
     if "examples" in names:
         for path in sorted(Path("examples").glob("*/policies.adm")):
             program = dsl.load(path)
@@ -54,10 +60,16 @@ def runs(names: Sequence[str]) -> Iterator[tuple[str, list[Difference]]]:
                 yield f"{topology.name}, {mode}", differences
 
 
+def random_network(seed: int) -> Iterator[tuple[str, list[Difference]]]:
+    """A random application whose guards may be in the network."""
+    for mode in (Mode.COMPILED, Mode.POD):
+        yield f"{NETWORK}{seed}, {mode}", networks.run(seed, mode)
+
+
 def main(names: Sequence[str]) -> int:
     """The exit code."""
-    if unknown := sorted(set(names) - set(NAMES)):
-        print(f"there is no `{unknown[0]}`; choose from {', '.join(NAMES)}")
+    if unknown := sorted(name for name in set(names) - set(NAMES) if not re.fullmatch(rf"{NETWORK}\d+", name)):
+        print(f"there is no `{unknown[0]}`; choose from {', '.join(NAMES)}, {NETWORK}SEED")
         return 1
     if lacking := missing():
         print(f"no namespaces here, so nothing can be compared: this machine lacks {'; '.join(lacking)}")

@@ -1,6 +1,6 @@
 """Random applications whose guards may be in the network: callers of every sort, and destinations drawn one by one.
 
-    drawn(seed) -> program -> place -> requests(...), knocks(...)      what is sent, and judged by `admitting`
+    run(seed, mode): drawn(seed) -> requests(...), knocks(...) -> judge -> differences
 
 What tells callers apart is close together: networks that are neighbours, labels that others have too, in the same
 namespace or in another one, ports beside each other, and two that lead to one target.
@@ -21,6 +21,7 @@ from emitters.kubernetes import network_policies
 from solver.place import place
 from solver.placement import PlacementError
 from tests.fidelity.mesh.admitting import Fate, Knock, Network
+from tests.fidelity.mesh.beds import judge
 from tests.fidelity.mesh.derive import biting, possible
 from tests.fidelity.mesh.requests import Asked, declared
 from tests.fidelity.requests import GRPC_PATH, Ask
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from dsl.program import Port, Program
     from solver.placement import Placement
+    from tests.fidelity.compare import Difference
+    from tests.testbed.mesh import Mode
 
 CALLERS = """\
 external office { cidr "10.9.0.0/16"  cidr "fd00:9::/48" }
@@ -67,13 +70,23 @@ def drawn(seed: int) -> Program:
     """An application with at least one guard in the network; the same seed gives the same one."""
     rng = random.Random(seed)  # noqa: S311
     while True:
-        text = _head(rng)
+        head = _head(rng)
+        blocks = []
         for number in range(DESTINATIONS):
-            tries = (text + _destination(rng, f"d{number}") for _ in range(TRIES))
-            text = next(longer for longer in tries if _placed(longer) is not None)
+            tries = (_destination(rng, f"d{number}") for _ in range(TRIES))
+            blocks.append(next(block for block in tries if _placed(head + block) is not None))
+        text = "".join([head, *blocks])
         placement = _placed(text)
         if placement is not None and any(each.place is Place.NETWORK for each in placement.decisions):
             return dsl.load_text(text)
+
+
+def run(seed: int, mode: Mode) -> list[Difference]:
+    """All differences of one application."""
+    program = drawn(seed)
+    placement, names = place(program), destinations(program)
+    asks = tuple(requests(program, placement, seed, names))
+    return judge(program, mode, lambda: asks, tuple(knocks(program, placement, seed, names)))
 
 
 def _placed(text: str) -> Placement | None:
@@ -182,9 +195,10 @@ def _asks(program: Program, source: str, destination: str, port: Port) -> Iterat
 
 def _is_promised(program: Program, network: Network, asked: Asked) -> bool:
     """Of callers without a call, policies say something only if they are about every caller (R7)."""
+    if network.of(asked) is not Fate.ADMITTED:
+        return network.of(asked) is Fate.DROPPED
     met = policies_of(program, asked.source, asked.destination, asked.port)
-    dropped = network.of(asked) is Fate.DROPPED
-    return dropped or declared(program, asked) or all(policy.open_sources for policy in met)
+    return declared(program, asked) or all(policy.open_sources for policy in met)
 
 
 def knocks(program: Program, placement: Placement, seed: int, names: Iterable[str]) -> Iterator[Knock]:
