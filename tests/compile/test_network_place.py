@@ -61,6 +61,19 @@ def test_the_plan_has_no_adm_and_says_what_it_relies_on(program: Path, capfd: py
     assert json.loads(content)["enforcements"][0]["service"] is None
 
 
+def test_the_plan_says_what_an_admitted_external_relies_on(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A NetworkPolicy admits whatever comes from its addresses, a pod as well."""
+    text = PROGRAM.replace("callers: [web]", "callers: [web, office]")
+    assert text != PROGRAM
+    program.write_text(f'{text}\nexternal office {{ cidr "10.9.0.0/16" }}\n')
+    assert Admc(capfd)("compile", program).code == 0
+    plan = from_json(program.with_name("p.plan.json").read_bytes())
+    texts = [assumption.text for assumption in plan.assumptions if assumption.about == ("db",)]
+    assert [
+        text for text in texts if text.startswith("connections of an external arrive with its addresses, which no pod")
+    ]
+
+
 def test_explain_says_what_the_statement_would_save(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program.write_text(WITHOUT)
     for subject in ((), ("only",)):

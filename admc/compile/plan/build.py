@@ -207,8 +207,11 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
         )
         yield Assumption(about, "connections that are older than the NetworkPolicy were admitted, since they stay open")
         if not _admitted(program, placement).isdisjoint(program.externals):
-            translated = "connections of an external arrive with its addresses: nothing on the way translates them"
-            yield Assumption(about, translated)
+            yield Assumption(
+                about,
+                "connections of an external arrive with its addresses, which no pod has: nothing on the way translates "
+                "them",
+            )
     outside: set[str] = set()
     trusting: set[str] = set()
     by_address: set[str] = set()
