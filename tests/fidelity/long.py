@@ -1,5 +1,7 @@
 """`make fuzz MINUTES=30`: every pair on every side, applications in namespaces, then random programs until time is up.
 
+For each seed, random programs of single hops, and one random application in namespaces, with guards in the network.
+
     python -m tests.fidelity.long [--minutes N] [--seed SEED]    prints the seed that it goes by
     python -m tests.fidelity.long --again w7_12                  one random program again: the 12th of seed 7
     python -m tests.fidelity.long --shrink w7_12                 the same, made as small as it gets
@@ -24,7 +26,7 @@ from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import Case, text
 from tests.fidelity.counterexamples import written
 from tests.fidelity.known_differences import reason
-from tests.fidelity.mesh.long import NAMES, NETWORK, random_network
+from tests.fidelity.mesh.long import NAMES, random_network
 from tests.fidelity.mesh.long import runs as in_namespaces
 from tests.fidelity.random_programs import smaller
 from tests.fidelity.runs import How, Result, What, run
@@ -123,14 +125,14 @@ def everything(minutes: float, seed: int) -> int:
     print(f"{minutes:g} minutes, seed {seed}; the same again: make fuzz MINUTES={minutes:g} SEED={seed}", flush=True)
     with tempfile.TemporaryDirectory() as name:
         campaign = Campaign(Path(name), minutes * 60)
+        _in_the_network(campaign, seed)
         fixed = [group for group in groups(1) if not group.name.startswith("wild")]
-        for group in fixed:
+        for number, group in enumerate(fixed):
             if campaign.past(PAIRS):
+                print(f"time was left for {number} of {len(fixed)} applications of all kinds and pairs")
                 break
             campaign.run(group)
-        if campaign.groups < len(fixed):
-            print(f"time was left for {campaign.groups} of {len(fixed)} applications of all kinds and pairs")
-        _in_namespaces(campaign, seed)
+        _in_namespaces(campaign)
         programs = 0
         while not campaign.past():
             for group in random_programs(seed, WILD):
@@ -138,20 +140,26 @@ def everything(minutes: float, seed: int) -> int:
                     campaign.run(group)
                     programs += len(group.names)
             seed += 1
-            if not campaign.past() and not missing():
-                for what, differences in random_network(seed):
-                    campaign.note(what, differences)
+            if not campaign.past():
+                _in_the_network(campaign, seed)
     told = ", ".join(f"{count} {what}" for what, count in sorted(campaign.counts.items()))
     print(f"{campaign.groups} applications, {programs} random programs: {told}")
     return 1 if campaign.counts[What.DIFFERENT] else 0
 
 
-def _in_namespaces(campaign: Campaign, seed: int) -> None:
-    """What needs a network; first a random application whose guards may be in it."""
+def _in_the_network(campaign: Campaign, seed: int) -> None:
+    """A random application whose guards NetworkPolicies may enforce."""
+    if not missing():
+        for what, differences in random_network(seed):
+            campaign.note(what, differences)
+
+
+def _in_namespaces(campaign: Campaign) -> None:
+    """What needs a network."""
     if lacking := missing():
         print(f"nothing is tried in namespaces: this machine lacks {'; '.join(lacking)}")
         return
-    tried = in_namespaces((f"{NETWORK}{seed}", *NAMES))
+    tried = in_namespaces(NAMES)
     while not campaign.past(NAMESPACES):
         try:
             campaign.note(*next(tried))

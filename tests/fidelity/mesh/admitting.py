@@ -61,6 +61,15 @@ class Knock(NamedTuple):
         return f"{where} over {self.transport}, {self.family.value}"
 
 
+class Need(NamedTuple):
+    """The parties that a decision admits at a target that it needs closed."""
+
+    names: frozenset[str]
+    by_name: bool
+    """A guard admits the parties that it names, and no other party inside their networks. Policies at
+    the senders need no more than that the senders' addresses are admitted."""
+
+
 class Network:
     """Of one placement. Without a placement nothing is closed."""
 
@@ -69,16 +78,17 @@ class Network:
         self._layout = layout(program)
         decisions = placement.decisions if placement is not None else ()
         self._places = {(each.policy, each.destination): each.place for each in decisions}
-        self._needs: dict[tuple[str, int], list[frozenset[str]]] = {}
-        """The parties that each decision admits at a target that it needs closed."""
+        self._needs: dict[tuple[str, int], list[Need]] = {}
+        """What each decision admits at a target that it needs closed."""
         for (name, destination), place in self._places.items():
             service = program.services.get(destination)
             policy = program.policy_by_name[name]
             if service is None or place is Place.INGRESS or not self._is_open(policy, destination):
                 continue
             for target in {port.target for port in self._ports(policy, destination)}:
-                admitted = self._named(policy) if place is Place.NETWORK else self._declared(destination, target)
-                self._needs.setdefault((destination, target), []).append(admitted)
+                by_name = place is Place.NETWORK
+                admitted = self._named(policy) if by_name else self._declared(destination, target)
+                self._needs.setdefault((destination, target), []).append(Need(admitted, by_name))
 
     @property
     def closed(self) -> frozenset[tuple[str, int]]:
@@ -116,7 +126,7 @@ class Network:
             place = self._places.get((policy.name, destination), Place.INGRESS)
             if place is Place.INGRESS:
                 return True
-            return not past and (place is not Place.NETWORK or self._refuses(policy, source, destination, port))
+            return not past and (place is not Place.NETWORK or self._refuses(policy, source, destination))
 
         found = list(filter(is_met, policies_of(program, source, destination, port)))
         drop = next((at for at, policy in enumerate(found) if self._is_in_the_network(policy, destination)), len(found))
@@ -155,9 +165,8 @@ class Network:
     def _is_in_the_network(self, policy: Policy, destination: str) -> bool:
         return self._places.get((policy.name, destination)) is Place.NETWORK
 
-    def _refuses(self, policy: Policy, source: str, destination: str, port: Port) -> bool:
-        knock = Knock(source, destination, Transport.TCP, port.target)
-        return source != destination and not self._admits(self._named(policy), knock)
+    def _refuses(self, policy: Policy, source: str, destination: str) -> bool:
+        return source not in (destination, *self._named(policy))
 
     def _is_on_a_node(self, source: str) -> bool:
         service = self._program.services.get(source)
@@ -190,14 +199,13 @@ class Network:
             call.source for call in self._program.calls if (call.destination, call.port.target) == (destination, target)
         )
 
-    def _admits(self, names: frozenset[str], knock: Knock) -> bool:
-        """Of services by name, of outside parties by their address: it may lie in the network of another one."""
-        if knock.source in self._program.services:
-            return knock.source in names
+    def _admits(self, need: Need, knock: Knock) -> bool:
+        if need.by_name or knock.source in self._program.services:
+            return knock.source in need.names
         address = self._layout.of(knock.source)[0].address(knock.family)
         networks = [
             ipaddress.ip_network(cidr, strict=False)
-            for name in names
+            for name in need.names
             if name in self._program.externals
             for cidr in self._program.externals[name].cidrs
         ]

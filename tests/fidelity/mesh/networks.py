@@ -58,6 +58,7 @@ POLICIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ('set_response_header(name: "x-out", value: "policy")', SIDES),
     ("request_count()", SIDES),
     ("timeout(after: 300ms)", ()),
+    ("timeout(after: 400ms)", ()),
 )
 """Other policies, each with the sides that it may be narrowed to."""
 DESTINATIONS = 4
@@ -105,12 +106,16 @@ def _head(rng: Random) -> str:
     lines = ["app drawn", "network_policies enforced"]
     if rng.random() < 0.5:
         lines += ["service agent { http 8000  host_network }", "accept host_network"]
+    if rng.random() < 0.2:
+        lines.append(
+            'external inner { cidr "10.9.1.0/24"  cidr "fd00:9:0:1::/64" }'
+        )  # where no NetworkPolicy can admit `office` without it
     return "\n".join([*lines, CALLERS])
 
 
 def _destination(rng: Random, name: str) -> str:
     """A service with its calls and policies."""
-    ports = [MAIN, *([TWIN] if rng.random() < 0.4 else []), *rng.sample(OTHERS, rng.randint(0, 3))]
+    ports = [MAIN, *([TWIN] if rng.random() < 0.6 else []), *rng.sample(OTHERS, rng.randint(0, 3))]
     names = [port.split()[1] for port in ports]
     body = [*ports, f"replicas {rng.randint(1, 2)}"]
     if rng.random() < 0.3:
@@ -129,7 +134,7 @@ def _destination(rng: Random, name: str) -> str:
             lines.append(f"call {caller} -> {name}:{port}")
             callers.setdefault(port, []).append(caller)
     policies = [_guard(rng, name, names, callers) for _ in range(rng.randint(1, 2))]
-    policies += [_other(rng, name, names, callers) for _ in range(rng.randint(0, 2))]
+    policies += [_other(rng, name, names, callers) for _ in range(rng.randint(1, 2))]
     rng.shuffle(policies)
     lines += [policy.format(f"{name}_{index}") for index, policy in enumerate(policies)]
     return "\n".join([*lines, ""])
@@ -140,7 +145,7 @@ def _guard(rng: Random, name: str, names: list[str], callers: dict[str, list[str
     some = set(names if rng.random() < 0.2 else rng.sample(names, rng.randint(1, max(1, len(names) - 1))))
     chosen = [port for port in names if port in some or (port == "twin" and "main" in some)]
     invited = sorted({caller for port in chosen for caller in callers.get(port, ())})
-    admitted = {caller for caller in invited if rng.random() < 0.9} | {c for c in INVITED if rng.random() < 0.25}
+    admitted = {caller for caller in invited if rng.random() < 0.75} | {c for c in INVITED if rng.random() < 0.25}
     kind = f"allow(callers: [{', '.join(sorted(admitted))}])" if admitted and rng.random() < 0.8 else "deny()"
     refuses = kind == "deny()" or not admitted.issuperset(invited)
     at = "".join(f"@{side}\n" for side in SIDES if rng.random() < 0.08)

@@ -13,7 +13,7 @@ from solver.place import place
 from tests.fidelity.mesh.admitting import Fate, Knock, Network
 from tests.fidelity.mesh.networks import destinations, drawn, knocks, requests, run
 from tests.fidelity.mesh.requests import declared
-from tests.testbed.mesh import Family, Mode, Transport
+from tests.testbed.mesh import Mode, Transport
 from tests.testbed.mesh.needed import AS_COMPILED, NEEDS_MESH
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from dsl.program import Program
 
-SEEDS = range(8)
+SEEDS = range(6)
 QUICK = 3
 """The seed that is part of `make test`."""
-LONG = (1, 6)
+LONG = (0, 4)
 EVENTS = (
     *(f"{who} {fate}" for who in ("a call", "no call", "outside") for fate in (Fate.ADMITTED, Fate.DROPPED)),
     *("a node admitted", "a wait at the sender", "two targets", "a twin", "a port beside", "an ADM", "udp", "sctp"),
@@ -55,7 +55,6 @@ policy few = allow(callers: [a, b, office]) on * -> d:main, d:twin
         (Knock("a", "d", Transport.SCTP, 8080), Fate.DROPPED),
         (Knock("a", "d", Transport.UDP, 8081), Fate.ADMITTED),
         (Knock("office", "d", Transport.TCP, 8080), Fate.ADMITTED),
-        (Knock("office", "d", Transport.TCP, 8080, Family.IPV6), Fate.DROPPED),
         (Knock("beside", "d", Transport.TCP, 8080), Fate.DROPPED),
         (Knock("agent", "d", Transport.UDP, 8080), Fate.ADMITTED),
         (Knock("d", "d", Transport.TCP, 8080, sender=1, replica=1), Fate.ADMITTED),
