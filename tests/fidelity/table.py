@@ -55,6 +55,10 @@ of each policy. For each pair of fixed sides, one case in {EVERY} is tried here,
 refuses a pair whose sides would reverse the order. Hypothesis draws random programs of several shapes: chains, fans,
 diamonds. A case that differed once is kept in `tests/fidelity/cases` and runs first.
 
+Nothing enforces NetworkPolicies on loopback, where all of this runs. The random programs say `network_policies
+enforced`, and a guard that is left to a NetworkPolicy has only callers that it admits: what shows is that the other
+policies are as predicted around it. Callers that it drops are [tried in namespaces](testbed.md#what-is-judged-in-it).
+
 `make mutants` shows that this comparison notices mistakes in the emitted configuration."""
 
 SPOKEN = {Protocol.HTTP.value: "http/1.1", "h2c": "http/2", Protocol.GRPC.value: "grpc", Protocol.TCP.value: "tcp"}
