@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.review.diff.protection.edit import Edit
 from tests.review.diff.protection.edits_of_calls import CALLS
+from tests.review.diff.protection.edits_of_network import NETWORK
 from tests.review.diff.protection.edits_of_parties import PARTIES
 from tests.review.diff.protection.edits_of_programs import PROGRAMS
 from tests.review.diff.protection.specs import (
@@ -103,5 +104,5 @@ PLAIN: Final = (
     Edit("a policy is renamed", _of_a_policy(lambda random, old, _: old._replace(name=f"p{random.randint(10, 99)}"))),
     Edit("kind", _of_a_policy(_new_kind)),
 )
-WIDER: Final = CALLS + PARTIES + PROGRAMS
+WIDER: Final = CALLS + PARTIES + PROGRAMS + NETWORK
 EDITS: Final = PLAIN + WIDER

@@ -275,7 +275,7 @@ PARTIES: Final = (
     Edit("same pods", _same_pods, 2),
     Edit("labels", _labels, 3),
     Edit("namespace", _namespace, 3),
-    Edit("host_network", _host_network, 5, _sometimes_on_hosts),
+    Edit("host_network", _host_network, 9, _sometimes_on_hosts),
     Edit("port number", _of_a_port(lambda random, old: old._replace(number=random.choice((8080, 9090, 7000)))), 3),
     Edit("port target", _of_a_port(lambda random, old: old._replace(target=random.choice((0, 8080, 9090, 7000)))), 3),
     Edit("port name", _of_a_port(lambda _random, old: old._replace(name="renamed")), 2),

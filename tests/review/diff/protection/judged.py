@@ -2,7 +2,7 @@
 
 The judge reads the documents alone and shares no code with the compiler or with the comparison of plans. A request
 comes from a pod or an address, and goes to a process: names are what each program makes of them (`parties.py`).
-NetworkPolicies are no part of the judge: a closed destination refuses all callers that are not declared.
+NetworkPolicies are no part of that judge: `closings.py` says which callers they let pass.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from tests.fidelity.kinds import number, refusal, seconds
 from tests.fidelity.message import Sent
 from tests.fidelity.own_kinds import ALL
 from tests.fidelity.samples import ORIGIN, TOKEN
-from tests.fidelity.selecting import closed_ports, policies_of, port_of, target
+from tests.fidelity.selecting import policies_of, port_of, target
 from tests.fidelity.state import World
-from tests.review.diff.protection.parties import Way, callers, followers, is_there, names, process, ways
+from tests.review.diff.protection.closings import Closings
+from tests.review.diff.protection.parties import Known, Way, callers, followers, is_there, known, process, ways
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,8 +80,8 @@ class Side:
         return frozenset((call.source, call.destination, call.port.number) for call in self.program.calls)
 
     @cached_property
-    def _closed(self) -> frozenset[tuple[str, int]]:
-        return closed_ports(self.program, self.compiled.placement)
+    def _closings(self) -> Closings:
+        return Closings(self.compiled)
 
     @cached_property
     def _judge(self) -> Judge:
@@ -95,23 +96,45 @@ class Side:
     def declares(self, source: str, way: Way) -> bool:
         return (source, way.party, way.port.number) in self.calls
 
-    def treats(self, sent: Sent, times: int, pause: float, *, declared: bool) -> Treated:
-        key = (sent, times, pause, declared)
+    def treats(self, caller: Known, sent: Sent, times: int, pause: float, *, declared: bool) -> Treated:
+        if declared:
+            return self._remembered(sent, times, pause, None)
+        port = port_of(self.program, sent.destination, sent.port)
+        admits = self._closings.admits(caller.within, sent.source, sent.destination, port)
+        if not admits and not caller.on_a_node:
+            return Treated(0, {})
+        passed_by = self._closings.passed_by(sent.source, sent.destination, port, on_a_node=caller.on_a_node)
+        return self._remembered(sent, times, pause, passed_by)
+
+    def _remembered(self, sent: Sent, times: int, pause: float, passed_by: frozenset[str] | None) -> Treated:
+        key = (sent, times, pause, passed_by)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._treats(sent, times, pause, declared=declared)
+            found = self._known[key] = self._treats(sent, times, pause, passed_by)
         return found
 
-    def _treats(self, sent: Sent, times: int, pause: float, *, declared: bool) -> Treated:
-        if not declared and (sent.destination, sent.port) in self._closed:
-            return Treated(0, {})
+    def _treats(self, sent: Sent, times: int, pause: float, passed_by: frozenset[str] | None) -> Treated:
+        """`passed_by`: of an undeclared call the policies that it does not meet; None of a declared one."""
         judge = self._judge
-        calls = self.calls if declared else self.calls - {sent[:3]}
         port = port_of(self.program, sent.destination, sent.port)
-        if not _met(calls, self.calls, self.program, sent.source, sent.destination, port):
+        if passed_by is None:
+            met = _met(self.calls, self.calls, self.program, sent.source, sent.destination, port)
+        else:
+            calls = self.calls - {sent[:3]}
+            met = tuple(
+                policy
+                for policy in _met(calls, self.calls, self.program, sent.source, sent.destination, port)
+                if policy.name not in passed_by
+            )
+
+            def meets(program: Program, source: str, destination: str, port: Port) -> tuple[Policy, ...]:
+                if (source, destination, port.number) == sent[:3]:
+                    return met
+                return _met(calls, self.calls, program, source, destination, port)
+
+            judge = replace(judge, meets=meets)
+        if not met:
             return Treated(times, {})
-        if not declared:
-            judge = replace(judge, meets=lambda *call: _met(calls, self.calls, *call))
         worlds, through, counted = [World()], 0, None
         for index in range(times):
             at = index * pause
@@ -192,7 +215,7 @@ def breaches(base: Compiled, head: Compiled, renamed: Mapping[str, str]) -> Iter
     waves = ((TIMES, 0.001), (TIMES, 70.0)) if quotas else ((1, 0.0),)
     for before, after, known_before, known_after in _requests(one, other):
         # What a call met by its declaration alone is gone with it. What it met anyway, it still has to meet.
-        declared = any(other.declares(name, after) for name in (*known_after, *known_before))
+        declared = any(other.declares(name, after) for name in (*known_after.names, *known_before.names))
         for method, path, headers, body in ASKS:
             for times, pause in waves:
                 was = _treated(
@@ -201,7 +224,7 @@ def breaches(base: Compiled, head: Compiled, renamed: Mapping[str, str]) -> Iter
                 if was.through == times and not was.counted:
                     continue  # it cannot get weaker
                 now = _treated(other, after, known_after, (method, path, headers, body), times, pause, declared=True)
-                sent = Sent(known_after[0], after.party, after.port.number, method, path, headers, body)
+                sent = Sent(known_after.names[0], after.party, after.port.number, method, path, headers, body)
                 if now.through > was.through:
                     yield Breach(sent, f"{was.through} of {times} were let through, now {now.through}")
                 elif now.through:
@@ -214,7 +237,7 @@ def breaches(base: Compiled, head: Compiled, renamed: Mapping[str, str]) -> Iter
 def _treated(
     side: Side,
     way: Way,
-    known: tuple[str, ...],
+    caller: Known,
     ask: tuple[str, str, Fields, bytes],
     times: int,
     pause: float,
@@ -224,13 +247,14 @@ def _treated(
     """The mildest treatment under any of the names that a caller may be taken for."""
     found = [
         side.treats(
+            caller,
             Sent(name, way.party, way.port.number, *ask),
             times,
             pause,
             # Clients outside send their requests whatever a program declares.
             declared=(declared or name in side.program.externals) and side.declares(name, way),
         )
-        for name in known
+        for name in caller.names
     ]
     through = max(each.through for each in found)
     counts = [each.counted for each in found if each.through]
@@ -238,18 +262,18 @@ def _treated(
     return Treated(through, {name: min(each.get(name, 0) for each in counts) for name in names_of})
 
 
-def _requests(one: Side, other: Side) -> Iterator[tuple[Way, Way, tuple[str, ...], tuple[str, ...]]]:
-    """Ways of both sides that a request takes, and the names of its caller on both."""
+def _requests(one: Side, other: Side) -> Iterator[tuple[Way, Way, Known, Known]]:
+    """Ways of both sides that a request takes, and what both know of its caller."""
     base, head = one.program, other.program
     who = dict.fromkeys(
-        (names(base, caller), names(head, caller)) for caller in callers(base, head) if is_there(base, head, caller)
+        (known(base, caller), known(head, caller)) for caller in callers(base, head) if is_there(base, head, caller)
     )
     for before in ways(base):
         for after in followers(base, head, before):
             for known_before, known_after in who:
-                if after.party in known_after or before.party in known_before:
+                if after.party in known_after.names or before.party in known_before.names:
                     continue
-                if after.party in head.externals and not any(name in head.services for name in known_after):
+                if after.party in head.externals and not any(name in head.services for name in known_after.names):
                     continue  # outside parties do not call each other through the mesh
                 yield before, after, known_before, known_after
 

@@ -15,23 +15,31 @@ from admc.review.diff.protection import (
     arguments,
     asked,
     callers,
+    closing,
     comparison,
     detection,
     effects,
     environment,
+    guards,
+    index,
     interference,
     kinds,
     meeting,
     regions,
+    reliance,
     targets,
 )
+from dsl.program import Place
 from tests.review.diff.protection.edits import EDITS
 from tests.review.diff.protection.soak import soak
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from admc.compile.plan.model import PolicyContent
+    from admc.compile.plan.model import DecisionPlan, PolicyContent
+    from admc.review.diff.model import CallName
+    from admc.review.diff.protection.index import PlanIndex
+    from admc.review.diff.protection.reliance import Assumption
     from tests.review.diff.protection.soak import Table
 
 ENOUGH: Final = 400
@@ -79,10 +87,29 @@ def _reads_or_writes(one: PolicyContent, two: PolicyContent, *, inner: bool) -> 
     return effects.overwrites(one, two) or effects.feeds(one, two, on_response=inner)
 
 
+def _refuses_every_caller(plan: PlanIndex, call: CallName) -> bool:
+    """As if a closed port admitted no undeclared caller."""
+    return (call.destination, call.port) in plan.closed_at
+
+
+_rests_on: Final = reliance.rests_on
+
+
+def _the_network_is_certain(plan: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
+    return frozenset() if decision.place is Place.NETWORK else _rests_on(plan, decision)
+
+
+def _nodes_are_judged(plan: PlanIndex, decision: DecisionPlan) -> frozenset[Assumption]:
+    """As if NetworkPolicies refused traffic of the destination's own node."""
+    return frozenset(each for each in _rests_on(plan, decision) if each.reason is not reliance.Reason.NODE)
+
+
 _BEFORE: Final = ("policy before what is asked", "policy before a target")
 _ANOTHER: Final = ("another service is asked", "another target")
 _EXTERNALS: Final = ("external split", "externals merged", "external's ranges", "external comes", "external goes")
 _PODS: Final = ("service split", "same pods", "labels")
+_GUARDS: Final = ("callers of a guard", "place of a guard", "one more guard", "another policy needs the closing")
+_RELYING: Final = ("a policy no longer needs the closing",)
 
 MUTANTS: Final = (
     Mutant("what ADMs call", _without(asked.asked_otherwise), (*_BEFORE, *_ANOTHER)),
@@ -111,6 +138,24 @@ MUTANTS: Final = (
         "calls that go on",
         ((meeting, "goes_on", lambda *_: False),),
         ("a call from or to outside goes",),
+    ),
+    Mutant(
+        "callers that guards of the network admit",
+        ((index.PlanIndex, "closed_to", _refuses_every_caller),),
+        _RELYING,
+    ),
+    Mutant("a guard in the network that admits more", _without(guards.admitted, closing.newly_admitted), _GUARDS),
+    Mutant("callers that closings newly admit", _without(closing.newly_admitted), _RELYING),
+    Mutant("ports that are no longer closed", _without(closing.no_longer_closed), _RELYING),
+    Mutant(
+        "what a guard in the network rests on",
+        ((reliance, "rests_on", _the_network_is_certain),),
+        ("place of a guard", "network_policies enforced", "accept host_network"),
+    ),
+    Mutant(
+        "traffic of a node",
+        ((reliance, "rests_on", _nodes_are_judged),),
+        ("accept host_network", "host_network", "place of a guard"),
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.review.diff.protection.edits import EDITS
+from tests.review.diff.protection.edits_of_network import with_network
 from tests.review.diff.protection.specs import Spec, program
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def drawn(random: Random, edits: Sequence[Edit] = EDITS) -> Drawn:
     """A program before and after one to three edits."""
     chosen = random.choices(edits, [each.weight for each in edits], k=random.choice((1, 1, 2, 3)))
     base = program(random)
+    if random.random() < 0.5:
+        base = with_network(random, base)  # so that edits of every class meet guards in the network
     for edit in chosen:
         base = edit.prepare(random, base)
     head, names = base, []

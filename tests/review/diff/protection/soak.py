@@ -11,11 +11,12 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from admc.review.diff.identity import renames
 from admc.review.diff.protection import findings
 from dsl.diagnostics.diagnostic import ProgramError
+from dsl.program import Place
 from solver.placement import PlacementError
 from tests.review.diff.protection.edits import EDITS
 from tests.review.diff.protection.judged import breaches
@@ -36,6 +37,10 @@ def compiled_or_none(spec: Spec) -> Compiled | None:
         return None
 
 
+NAMES: Final = ("in either plan", "that goes there", "that leaves")
+"""What a pair of programs may show of guards in the network."""
+
+
 @dataclass
 class Table:
     """What was drawn, by class of edit. A pair with several edits counts for each."""
@@ -46,6 +51,8 @@ class Table:
     broken: Counter[str] = field(default_factory=Counter)
     pairs: int = 0
     judged: int = 0
+    network: Counter[str] = field(default_factory=Counter)
+    """Pairs that show each of `NAMES`; with `, silent` those of which the comparison says that nothing gets weaker."""
     breaches: list[str] = field(default_factory=list)
 
     def text(self, edits: Iterable[Edit] = EDITS) -> str:
@@ -54,7 +61,14 @@ class Table:
             for each in edits
         ]
         total = f"{'pairs':30} {self.pairs:8} {self.judged:8} {len(self.breaches):8}"
-        return "\n".join((f"{'class':30} {'drawn':>8} {'silent':>8} {'breaches':>8}", *rows, total))
+        head = f"{'class':30} {'drawn':>8} {'silent':>8} {'breaches':>8}"
+        return "\n".join((head, *rows, total, *self._of_the_network()))
+
+    def _of_the_network(self) -> Iterator[str]:
+        """How many pairs have a guard in the network, and what the comparison says of them."""
+        for name in NAMES:
+            drawn, silent = self.network[name], self.network[f"{name}, silent"]
+            yield f"guard in the network {name}: {drawn} pairs, {drawn - silent} of them with something weaker"
 
 
 def pairs(seeds: Iterable[int], edits: Sequence[Edit] = EDITS) -> Iterator[tuple[int, Drawn, Compiled, Compiled]]:
@@ -70,6 +84,22 @@ def pairs(seeds: Iterable[int], edits: Sequence[Edit] = EDITS) -> Iterator[tuple
                 break
 
 
+def _network(base: Compiled, head: Compiled, *, silent: bool) -> Iterator[str]:
+    """Which of `NAMES` a pair shows, each again if the comparison is silent."""
+    before, after = (_in_network(side) for side in (base, head))
+    for name, its in zip(NAMES, (before | after, after - before, before - after), strict=True):
+        if its:
+            yield name
+            if silent:
+                yield f"{name}, silent"
+
+
+def _in_network(side: Compiled) -> frozenset[tuple[str, str]]:
+    return frozenset(
+        (each.policy, each.destination) for each in side.placement.decisions if each.place is Place.NETWORK
+    )
+
+
 def soak(seeds: Iterable[int], edits: Sequence[Edit] = EDITS, *, first: bool = False) -> Table:
     """`first`: ends with the first breach."""
     table = Table()
@@ -78,6 +108,7 @@ def soak(seeds: Iterable[int], edits: Sequence[Edit] = EDITS, *, first: bool = F
         table.drawn.update(found.edits)
         renamed = renames(base.plan, head.plan)
         said = findings(base.plan, head.plan, renamed)
+        table.network.update(_network(base, head, silent=not said.weaker))
         if said.weaker:
             continue
         table.judged += 1

@@ -139,11 +139,18 @@ class Policy(NamedTuple):
     destinations: str
     when: str = ""
     side: str = ""
+    accepts_drop: bool = False
+    pin: str = ""
 
     def text(self) -> str:
         when = f" when {self.when}" if self.when else ""
-        line = f"policy {self.name} = {self.kind}({self.arguments}) on {self.sources} -> {self.destinations}{when}"
-        return f"@{self.side}\n{line}" if self.side else line
+        drop = " accept drop" if self.accepts_drop else ""
+        line = (
+            f"policy {self.name} = {self.kind}({self.arguments}) on {self.sources} -> {self.destinations}{when}{drop}"
+        )
+        before = f"@{self.side}\n" if self.side else ""
+        after = f"\npin {self.name} at {self.pin}" if self.pin else ""
+        return before + line + after
 
 
 @dataclass(frozen=True)
@@ -157,6 +164,9 @@ class Spec:
     """The effects that the kind `mine` declares."""
     contents: Mapping[str, bytes] = field(default_factory=dict)
     """Files that differ from those of every program."""
+    enforced: bool = False
+    """It says `network_policies enforced`."""
+    accepts_host_network: bool = False
 
     @property
     def services(self) -> list[str]:
@@ -174,6 +184,8 @@ class Spec:
     def text(self) -> str:
         lines = ["app shop", *(party.text(name) for name, party in self.parties.items())]
         lines += [f"call {source} -> {destination}" for source, destination in dict.fromkeys(self.calls)]
+        lines += ["network_policies enforced"] if self.enforced else []
+        lines += ["accept host_network"] if self.accepts_host_network else []
         kinds = OWN.format(effect=self.own)
         return "\n".join([*lines, kinds, *(policy.text() for policy in self.policies), ""])
 

@@ -12,7 +12,7 @@ from tests.review.diff.protection import specs
 from tests.review.diff.protection.edits import WIDER
 from tests.review.diff.protection.judged import breaches
 from tests.review.diff.protection.plans import compiled
-from tests.review.diff.protection.soak import soak
+from tests.review.diff.protection.soak import NAMES, soak
 
 LONG: Final = 1000
 LEAST: Final = LONG // 100
@@ -25,6 +25,8 @@ def test_what_is_not_weaker_lets_nothing_through() -> None:
     table = soak(range(SEED, SEED + LONG), first=True)
     assert not table.breaches, table.breaches[0]
     assert table.judged * 4 > table.pairs, f"only {table.judged} of {table.pairs} pairs say anything"
+    weaker = {name: table.network[name] - table.network[f"{name}, silent"] for name in NAMES}
+    assert all(table.network[name] * 50 > table.pairs and weaker[name] for name in NAMES), table.text()
     rare = [each.name for each in WIDER if table.drawn[each.name] < LEAST]
     assert not rare, table.text()
 
