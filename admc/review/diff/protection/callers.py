@@ -109,7 +109,7 @@ def _losses(sides: _Sides, moved: Moved) -> Iterator[_Loss]:
             if admitted is not None and admits is not None and moved.before not in admitted and moved.after in admits:
                 guards = True
                 yield _Loss(call, name, partner, admitted=True)
-        if not guards and old not in one.calls and (old.destination, old.port) in one.closed_at:
+        if not guards and old not in one.calls and one.closed_to(old):
             yield _Loss(call, None, None, admitted=True)
 
 

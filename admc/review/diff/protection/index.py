@@ -283,9 +283,9 @@ class PlanIndex:
 
     def refuses(self, call: CallName) -> bool:
         """Whether every request of this call is refused: by a guard, or undeclared at a closed port."""
-        return (call not in self.calls and self._closed_to(call)) or self.refusing(call) is not None
+        return (call not in self.calls and self.closed_to(call)) or self.refusing(call) is not None
 
-    def _closed_to(self, call: CallName) -> bool:
+    def closed_to(self, call: CallName) -> bool:
         """Whether a NetworkPolicy refuses an undeclared call: its port is closed, and its caller not admitted there."""
         admitted = self.admitted_at.get((call.destination, call.port))
         return admitted is not None and call.source not in admitted

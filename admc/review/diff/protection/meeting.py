@@ -202,7 +202,7 @@ def _all_the_same(head: PlanIndex, call: CallName) -> str:
     if not head.has_port(call.destination, call.port):
         return "its port is gone"
     guard = head.refusing(call)
-    if (call.destination, call.port) in head.closed_at:
+    if head.closed_to(call):
         return f"{start}, the NetworkPolicy of its destination refuses it"
     if guard is not None:
         return f"{start}, `{guard}` refuses it"

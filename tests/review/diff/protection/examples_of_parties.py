@@ -188,6 +188,22 @@ OF_PARTIES: Final = (
         shop("accept host_network\n" + ONLY_A, ("service d { http 8080 }", "service d { http 8080  host_network }")),
     ),
     Example(
+        "a guard of the network admits a caller whose call is no longer declared",
+        shop(ONLY_A + PINNED.format("network") + COUNTS.format("a", "b")),
+        shop(ONLY_A + PINNED.format("network") + COUNTS.format("a", "b"), ("call a, c -> b", "call c -> b")),
+    ),
+    Example(
+        "a declared sender gets the pods of a caller that a guard of the network admits",
+        shop(ONLY_A.replace("[a, c]", "[a, c, f]") + PINNED.format("network")),
+        shop(
+            ONLY_A.replace("[a, c]", "[a, c, f]") + PINNED.format("network"),
+            (
+                "service a, c, f { http 8080 }",
+                'service a, f { http 8080 }\nservice c { http 8080  labels { app = "f" } }',
+            ),
+        ),
+    ),
+    Example(
         "a caller gets the pods of another one",
         shop("@ingress\n" + COUNTS.format("a", "b")),
         shop(
