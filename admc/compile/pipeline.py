@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from admc.base.exits import CommandError, Exit, refused_warnings, wrong_usage
+from admc.compile.node_traffic import closings_of, with_warnings
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
 from dsl.program import Program
@@ -246,6 +247,9 @@ def compile_program(
 
     earlier = None if previous is None else previous_of(previous, program)
     placement, seconds = place_program(program, folder_of(path), previous=earlier, effort=effort, progress=progress)
+    program = with_warnings(program, closings_of(placement))
+    if warnings_as_errors:
+        refuse_warnings(program.warnings, folder_of(path))
     verified = time.perf_counter()
     report_stage("explaining")
     from admc.compile.plan.build import build

@@ -38,6 +38,16 @@ CODES: Final[Mapping[str, Code]] = {
         bad='service a, b { http 80  labels { tier = "x" } }',
         good='service a, b { http 80  labels { app  tier = "x" } }',
     ),
+    "ADM785": Code(
+        "a service on the host's network that passes a NetworkPolicy",
+        "This is a warning. A policy for every caller that is at the senders, or in the network, needs its destination "
+        "closed by a NetworkPolicy. The traffic of a node passes the NetworkPolicies of the pods on it, so a service "
+        "with `host_network` that runs on such a node meets none of these policies. Keep them at the destination, or "
+        "accept it by `accept host_network`. `admc check` warns of the destinations that every placement closes, "
+        "`admc compile` of all that are closed.",
+        bad="service agent { http 9100  host_network }",
+        good="service agent { http 9100  host_network }\naccept host_network",
+    ),
     "ADM791": Code(
         "a health probe that cannot by-pass its ADM",
         "A node's health probes go round the ADM, so that a policy never makes a pod look dead. The interception "
