@@ -87,41 +87,126 @@ def test_explain_says_what_the_statement_would_save(program: Path, capfd: pytest
     assert "its NetworkPolicy enforces its policies" in Admc(capfd)("explain", program, "db").out
 
 
+@pytest.mark.parametrize(
+    ("objective", "place"),
+    [("cpu", Place.INGRESS), ("cpu, then adms", Place.NETWORK), ("adms, then cpu", Place.NETWORK)],
+)
+def test_closed_decides_before_the_adms_that_a_program_does_not_name(
+    objective: str, place: Place, program: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without a profile, `cpu` decides nothing."""
+    program.write_text(PROGRAM.replace("  no adm", "") + f"objective minimize {objective}\n")
+    assert Admc(capfd)("compile", program).code == 0
+    (decision,) = from_json(program.with_name("p.plan.json").read_bytes()).decisions
+    assert decision.place is place
+
+
+def test_explain_lists_what_networkpolicies_alone_enforce(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = PROGRAM.replace("no adm }", "no adm }\nservice cache { tcp 6379 }").replace(
+        "-> db\npolicy", "-> db, cache\npolicy"
+    )
+    program.write_text(text + "policy few = allow(callers: [web]) on * -> {db, cache}\n")
+    said = " ".join(Admc(capfd)("explain", program).out.split())
+    assert "enforced by NetworkPolicies alone: - at `cache`: `few` - at `db`: `only` and `few` without" in said
+
+
+@pytest.mark.parametrize(
+    ("statement", "places"),
+    [("network_policies enforced\n", "at ingress, in the network or at egress"), ("", "at either side")],
+)
+def test_a_reason_names_all_places_that_were_free(
+    statement: str, places: str, program: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each of them would do, and `db` has an ADM anyway."""
+    log = "@ingress\npolicy log = access_log() on * -> db\n"
+    program.write_text(PROGRAM.replace("  no adm", "").replace("network_policies enforced\n", statement) + log)
+    assert f"it may stand {places}, and `log` needs an ADM here anyway" in " ".join(
+        Admc(capfd)("explain", program).out.split()
+    )
+
+
 def test_explain_is_silent_where_nothing_would_be_saved(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program.write_text(WITHOUT.replace(" on * ->", " on * except web ->").replace("[web]", "[]"))
     assert "would save" not in Admc(capfd)("explain", program).out
 
 
+PIN = "remove the pin, or "
+
+
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "sentence", "remedy"),
     [
-        (("network_policies enforced\n", ""), "does not say `network_policies enforced`"),
-        (("on * -> db", "on * except db -> db"), "cannot leave out some of them"),
-        (("tcp 5432", "http 5432"), None),
-        (("db { tcp 5432", "db { tcp 5432  tcp again 5433 -> 5432"), "have one target"),
-        (("[web]", "[outside]"), "whose addresses are not known"),
+        (
+            ("network_policies enforced\n", ""),
+            "does not say `network_policies enforced`",
+            PIN + "say `network_policies enforced`",
+        ),
+        (
+            ("on * -> db", "on * except db -> db"),
+            "cannot leave out some of them",
+            PIN + "let the sources of `only` be `*` without an exception",
+        ),
+        (("tcp 5432", "http 5432"), None, ""),
+        (
+            ("db { tcp 5432", "db { tcp 5432  tcp again 5433 -> 5432"),
+            "have one target",
+            "remove `no adm` from `db`; and remove the pin",
+        ),
+        (
+            ("[web]", "[web, outside]"),
+            "whose addresses are not known",
+            PIN + "give `outside` a `cidr`",
+        ),
+        (
+            ("[web]", "[outside]"),
+            "whose addresses are not known",
+            PIN + "write `accept drop` at the end of `only` and give `outside` a `cidr`",
+        ),
         (
             ("service web { http 80 }", "service web { http 80 }\nservice n { http 1  host_network }"),
             "on the host's network",
+            PIN + "say `accept host_network`",
         ),
-        (("[web]", "[]"), "refuses the declared call from `web`"),
-        (("allow(callers: [web])", "access_log()"), "judges more than the caller"),
+        (("[web]", "[]"), "refuses the declared call from `web`", PIN + "write `accept drop` at the end of `only`"),
+        (("allow(callers: [web])", "access_log()"), "judges more than the caller", "remove the pin\n"),
         # A NetworkPolicy admits the small range inside the large one, too.
-        (("[web]", "[web, office]"), "would admit `lab` inside it"),
+        (
+            ("[web]", "[web, office]"),
+            "would admit `lab` inside it",
+            PIN + "take the addresses of `lab` out of the `cidr` of `office`",
+        ),
+        (("policy only", "@egress\npolicy only"), "narrowed to egress", "remove `@egress` from `only`"),
+        (
+            ("tcp 5432  no adm", "http 5432  http again 5433 -> 5432"),
+            "have one target",
+            PIN + "let `only` be for all ports of `db`",
+        ),
     ],
 )
 def test_a_pin_to_the_network_that_cannot_be_kept(
-    change: tuple[str, str], sentence: str | None, program: Path, capfd: pytest.CaptureFixture[str]
+    change: tuple[str, str], sentence: str | None, remedy: str, program: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     text = (
         PROGRAM.replace(*change)
         .replace("-> db\npolicy", "-> db:5432\npolicy")
-        .replace("on * -> db\n", "on * -> db:5432\n")
+        .replace("-> db\n@egress", "-> db:5432\n@egress")
+        .replace("-> db\n", "-> db:5432\n")
     )
+    if "for all ports" in remedy:
+        text += "call web -> db:5433\n"
     program.write_text(f"{text}external outside\n{RANGES}pin only at network\n")
     run = Admc(capfd)("compile", program)
     assert run.code == (0 if sentence is None else 3), run.err
     assert sentence is None or sentence in " ".join(run.err.split())
+    assert f"to free it: {remedy}" in run.err or sentence is None, run.err
+
+
+def test_a_match_keeps_a_policy_out_of_the_network(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = PROGRAM.replace("tcp 5432", "http 5432").replace("-> db\n", '-> db when method == "PUT"\n')
+    program.write_text(text.replace("call web -> db when", "call web -> db  // when") + "pin only at network\n")
+    run = Admc(capfd)("compile", program)
+    assert run.code == 3
+    assert PIN + "remove the `when` of `only`" in run.err
 
 
 DROPPING = """app n

@@ -30,13 +30,14 @@ def _unknown(_decision: Decision, _place: Place) -> None:
 
 
 def explain_application(program: Program, placement: Placement, solve: Solve) -> Explanation:
-    """The first `SHOWN` ADMs with their reasons, the number of the others, the services without one, and the ADMs that
-    NetworkPolicies alone would save."""
+    """The first `SHOWN` ADMs with their reasons, the number of the others, the policies that NetworkPolicies alone
+    enforce, the services without an ADM, and the ADMs that NetworkPolicies alone would save."""
     shares = shares_by_service(program, placement)
     hosting = {adm.service for adm in placement.adms}
     sections: list[Section] = []
     for adm in placement.adms[:SHOWN]:
         sections += section(f"ADM of `{adm.service}`", _reasons(program, adm.service, shares.get(adm.service, [])))
+    sections += section("enforced by NetworkPolicies alone", _in_network(placement))
     without = [name for name in program.services if name not in hosting]
     points = [Point(quoted_list(without) + (" need none" if len(without) > 1 else " needs none"))] if without else []
     if len(placement.adms) > SHOWN:
@@ -45,6 +46,18 @@ def explain_application(program: Program, placement: Placement, solve: Solve) ->
     sections += section("what would save more", saved_by_network(program, placement, solve))
     answer = baseline_of(program.services.values()).sentence(len(placement.adms), "has", "have")
     return Explanation(f"`{program.app}`", answer, tuple(sections))
+
+
+def _in_network(placement: Placement) -> list[Point]:
+    """The policies that no ADM enforces, by the destination whose NetworkPolicy does."""
+    guards: dict[str, list[str]] = {}
+    for decision in placement.decisions:
+        if decision.place is Place.NETWORK:
+            guards.setdefault(decision.destination, []).append(decision.policy)
+    points = [Point(f"at `{name}`: {quoted_list(guards[name])}") for name in sorted(guards)[:SHOWN]]
+    if len(guards) > SHOWN:
+        points.append(Point(f"{len(guards) - SHOWN} more destinations are in the plan"))
+    return points
 
 
 def explain_service(

@@ -9,6 +9,7 @@ from dsl.program import Place, Program, Side
 from dsl.text import Span
 from solver.placement import Decision, Reason, Rule
 
+_AT = {Place.INGRESS: "at ingress", Place.NETWORK: "in the network", Place.EGRESS: "at egress"}
 NAMED = 3
 """The most destinations that a sentence names. It counts the others."""
 
@@ -23,7 +24,7 @@ def adm_reasons(program: Program, held: Sequence[tuple[Side, Decision]]) -> tupl
         if decision.place is Place.BOTH:
             key = (side, decision.policy, Rule.COVERAGE.value, "", ())
         elif reason is None:
-            key = (side, decision.policy, FREE, "", ())
+            key = (side, decision.policy, FREE, _free_places(decision), ())
         else:
             key = (side, decision.policy, reason.rule.value, reason.message, reason.spans)
         grouped.setdefault(key, []).append(decision.destination)
@@ -64,6 +65,15 @@ def _against(decision: Decision) -> Reason | None:
     return None if None in reasons else next(iter(reasons), None)
 
 
+def _free_places(decision: Decision) -> str:
+    """Where a decision may be, as the end of a sentence."""
+    free = {decision.place, *(place for place, reason in decision.ruled_out.items() if reason is None)}
+    if free == {Place.INGRESS, Place.EGRESS}:
+        return "at either side"
+    *others, last = (_AT[place] for place in _AT if place in free)
+    return f"{', '.join(others)} or {last}"
+
+
 def sentence(because: Because, service: str) -> str:
     """The reason with the policy and its place, for a reader who does not see the plan."""
     if because.side is Side.INGRESS:
@@ -78,6 +88,6 @@ def sentence(because: Because, service: str) -> str:
 def _text(rule: str, message: str, anchor: str | None) -> str:
     if rule == FREE:
         if anchor is not None:
-            return f"it may stand at either side, and `{anchor}` needs an ADM here anyway"
-        return "it may stand at either side, and this one is part of the cheapest placement"
+            return f"it may stand {message}, and `{anchor}` needs an ADM here anyway"
+        return f"it may stand {message}, and this one is part of the cheapest placement"
     return message or "it needs both ends of a call"
